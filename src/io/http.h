@@ -1,0 +1,63 @@
+/* http: an HTTP/1.1 server on libmicrohttpd inside our loop; mechanism only, it knows no route.
+ *
+ * The whole body is read (up to the limit that `limit` says for this method and path) before `serve` is called. `serve` answers with one of
+ * the http_answer calls, at once or later, always on the loop's thread; the request and its arena live until the answer is sent, or the
+ * client is gone (`gone` is called if it was set). Framing faults, limits and time-outs are answered here as problem+json. */
+#ifndef WEIR_IO_HTTP_H
+#define WEIR_IO_HTTP_H
+
+#include <sys/types.h>
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/err.h"
+#include "io/loop.h"
+
+struct http_server;
+
+struct http_peer {
+    bool local;      /* came through the unix socket */
+    bool loopback;   /* came from a loopback address */
+    bool uid_known;
+    uid_t uid;       /* SO_PEERCRED, or the kernel's socket table for loopback */
+    char address[64];
+};
+
+struct http_request {
+    struct str method, path, query; /* path percent-decoded; never holds NUL or a ".." part */
+    struct str body;
+    struct http_peer peer;
+    struct arena arena;
+    void *user;                               /* the server user's */
+    void (*gone)(struct http_request *self);  /* client went away, or the stream was closed, before the answer was complete */
+    struct http_connection *connection;       /* private */
+};
+
+struct http_config {
+    const char *address; /* "127.0.0.1:8420", "[::1]:0"; NULL: none */
+    const char *socket_path; /* NULL: none; a stale socket file is replaced, a live one refused */
+    unsigned connections_max, idle_timeout_s;
+    size_t (*body_limit)(struct str method, struct str path, void *owner);
+    void (*serve)(struct http_request *request, void *owner);
+    void *owner;
+};
+
+struct http_server *http_server_open(struct loop *loop, const struct http_config *config, struct err *err);
+void http_server_close(struct http_server *server); /* open requests are dropped */
+const char *http_server_address(const struct http_server *server); /* "http://127.0.0.1:8420", the port as chosen; NULL: none */
+
+struct str http_header(const struct http_request *request, const char *name); /* empty: none */
+bool http_param(struct http_request *request, const char *name, struct str *out); /* query parameter, decoded, in the arena; twice the same name: the first */
+size_t http_params(struct http_request *request, struct str **out_names); /* all names, to refuse unknown ones */
+
+/* http_answer: body is copied. headers: NULL or a NULL-ended list of name, value, name, value, ... */
+void http_answer(struct http_request *request, int status, const char *content_type, struct str body, const char *const *headers);
+
+/* A stream: begun once, then fed; bytes are sent as they come (chunked). http_stream_end closes it properly.
+ * http_stream_pending: bytes not yet taken by the client, so that a slow reader can be paused; `drained` is called when it falls to 0. */
+void http_stream_begin(struct http_request *request, int status, const char *content_type, void (*drained)(struct http_request *));
+void http_stream_add(struct http_request *request, struct str bytes);
+size_t http_stream_pending(const struct http_request *request);
+void http_stream_end(struct http_request *request);
+
+#endif
