@@ -1,0 +1,277 @@
+/* json: the writer. A hot path: every answer, event and log line goes through it.
+ *
+ * Owns nothing but the bytes it appends. It promises valid JSON in UTF-8 whatever the bytes of the strings are, and no allocation of its
+ * own. It can't fail: a full buf says so in `full`, a wrong nesting is our bug. */
+#include "text/json.h"
+
+#include <string.h>
+
+#include "base/err.h"
+#include "base/when.h"
+
+/* What to do with a byte of a string: 0 copy, 'u' write \u00XX, MANY look at it as UTF-8, else write a backslash and this letter. */
+#define MANY 1
+#define FOUR(c) [c] = MANY, [(c) + 1] = MANY, [(c) + 2] = MANY, [(c) + 3] = MANY
+#define ROW(c) FOUR(c), FOUR((c) + 4), FOUR((c) + 8), FOUR((c) + 12)
+static const unsigned char escape_of[256] = {
+    ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r', ['"'] = '"', ['\\'] = '\\',
+    [0x00] = 'u', [0x01] = 'u', [0x02] = 'u', [0x03] = 'u', [0x04] = 'u', [0x05] = 'u', [0x06] = 'u', [0x07] = 'u',
+    [0x0b] = 'u', [0x0e] = 'u', [0x0f] = 'u', [0x10] = 'u', [0x11] = 'u', [0x12] = 'u', [0x13] = 'u', [0x14] = 'u',
+    [0x15] = 'u', [0x16] = 'u', [0x17] = 'u', [0x18] = 'u', [0x19] = 'u', [0x1a] = 'u', [0x1b] = 'u', [0x1c] = 'u',
+    [0x1d] = 'u', [0x1e] = 'u', [0x1f] = 'u',
+    ROW(0x80), ROW(0x90), ROW(0xa0), ROW(0xb0), ROW(0xc0), ROW(0xd0), ROW(0xe0), ROW(0xf0),
+};
+
+struct json json_to(struct buf *out)
+{
+    return (struct json){ .out = out };
+}
+
+/* value_begin: the comma that belongs before a value or key; the value is what stands before the next one. */
+static void value_begin(struct json *json)
+{
+    if (json->comma)
+        buf_add_char(json->out, ',');
+    json->comma = true;
+}
+
+static void nest(struct json *json, char open)
+{
+    value_begin(json);
+    buf_add_char(json->out, open);
+    json->depth++;
+    json->comma = false;
+}
+
+static void unnest(struct json *json, char close)
+{
+    ASSERT(json->depth > 0);
+    buf_add_char(json->out, close);
+    json->depth--;
+    json->comma = true;
+}
+
+void json_object_begin(struct json *json)
+{
+    nest(json, '{');
+}
+
+void json_object_end(struct json *json)
+{
+    unnest(json, '}');
+}
+
+void json_array_begin(struct json *json)
+{
+    nest(json, '[');
+}
+
+void json_array_end(struct json *json)
+{
+    unnest(json, ']');
+}
+
+/* tail_in: is bytes[at] a continuation byte in low..high? */
+static bool tail_in(struct str s, size_t at, unsigned low, unsigned high)
+{
+    return at < s.len && (unsigned char)s.ptr[at] >= low && (unsigned char)s.ptr[at] <= high;
+}
+
+/* utf8_length: bytes of the well-formed character at `at`, or 0; then *out_skip says how many bytes one U+FFFD stands for (the longest
+ * prefix of a character, as Unicode recommends, so that a cut character becomes one mark and not three). */
+static size_t utf8_length(struct str s, size_t at, size_t *out_skip)
+{
+    unsigned c = (unsigned char)s.ptr[at];
+    unsigned low = 0x80, high = 0xbf;
+    size_t n = c >= 0xc2 && c <= 0xdf ? 2 : c >= 0xe0 && c <= 0xef ? 3 : c >= 0xf0 && c <= 0xf4 ? 4 : 0;
+    if (c == 0xe0)
+        low = 0xa0; /* overlong */
+    else if (c == 0xed)
+        high = 0x9f; /* surrogates */
+    else if (c == 0xf0)
+        low = 0x90;
+    else if (c == 0xf4)
+        high = 0x8f; /* past U+10FFFF */
+    *out_skip = 1;
+    if (n == 0 || !tail_in(s, at + 1, low, high))
+        return 0;
+    for (size_t i = 2; i < n; i++) {
+        *out_skip = i;
+        if (!tail_in(s, at + i, 0x80, 0xbf))
+            return 0;
+    }
+    return n;
+}
+
+static void escape_byte(struct buf *out, unsigned char c, unsigned char how)
+{
+    static const char hex[] = "0123456789abcdef";
+    char text[6] = { '\\', (char)how, '0', '0', hex[c >> 4], hex[c & 15] };
+    buf_add(out, text, how == 'u' ? 6 : 2);
+}
+
+/* escape_from: appends s from `at` on, where the byte at `at` is the first that isn't plain; copies runs. */
+static void escape_from(struct buf *out, struct str s, size_t at)
+{
+    size_t run = 0;
+    while (at < s.len) {
+        unsigned char c = (unsigned char)s.ptr[at], how = escape_of[c];
+        size_t skip = 1, n = 1;
+        if (how == MANY)
+            n = utf8_length(s, at, &skip);
+        if (n != 0 && (how == 0 || how == MANY)) {
+            at += n;
+            continue;
+        }
+        buf_add(out, s.ptr + run, at - run);
+        if (how == MANY)
+            buf_add(out, "\xef\xbf\xbd", 3);
+        else
+            escape_byte(out, c, how);
+        at += skip;
+        run = at;
+    }
+    buf_add(out, s.ptr + run, s.len - run);
+}
+
+static void string_add(struct json *json, struct str s, const char *after, size_t n_after)
+{
+    struct buf *out = json->out;
+    size_t plain = 0;
+    while (plain < s.len && escape_of[(unsigned char)s.ptr[plain]] == 0)
+        plain++;
+    char *to = plain == s.len ? buf_reserve(out, (json->comma ? 2 : 1) + s.len + n_after) : NULL;
+    if (to != NULL) { /* nearly always: one reservation, one copy */
+        char *at = to;
+        if (json->comma)
+            *at++ = ',';
+        *at++ = '"';
+        if (s.len > 0)
+            memcpy(at, s.ptr, s.len);
+        at += s.len;
+        memcpy(at, after, n_after);
+        at += n_after;
+        buf_commit(out, (size_t)(at - to));
+    } else {
+        value_begin(json);
+        buf_add_char(out, '"');
+        if (s.len > 0)
+            escape_from(out, s, plain);
+        buf_add(out, after, n_after);
+    }
+    json->comma = true;
+}
+
+void json_key_str(struct json *json, struct str key)
+{
+    string_add(json, key, "\":", 2);
+    json->comma = false; /* its value follows */
+}
+
+void json_key(struct json *json, const char *key)
+{
+    json_key_str(json, str_of(key));
+}
+
+void json_str(struct json *json, struct str s)
+{
+    string_add(json, s, "\"", 1);
+}
+
+void json_z(struct json *json, const char *z)
+{
+    json_str(json, str_of(z));
+}
+
+void json_i64(struct json *json, int64_t n)
+{
+    value_begin(json);
+    buf_add_i64(json->out, n);
+}
+
+void json_u64(struct json *json, uint64_t n)
+{
+    value_begin(json);
+    buf_add_u64(json->out, n);
+}
+
+void json_f64(struct json *json, double n)
+{
+    ASSERT(n - n == 0); /* neither infinite nor NaN */
+    value_begin(json);
+    double size = n < 0 ? -n : n;
+    if (size >= 1e12) { /* millionths of it don't fit an integer, nor are they in the double */
+        buf_addf(json->out, "%.17g", n);
+        return;
+    }
+    uint64_t millionths = (uint64_t)(size * 1e6 + 0.5);
+    if (n < 0 && millionths > 0)
+        buf_add_char(json->out, '-');
+    buf_add_u64(json->out, millionths / 1000000);
+    uint64_t rest = millionths % 1000000;
+    if (rest == 0)
+        return;
+    char digits[7] = { '.' };
+    for (size_t i = 6; i > 0; i--, rest /= 10)
+        digits[i] = (char)('0' + rest % 10);
+    size_t len = 7;
+    while (digits[len - 1] == '0')
+        len--;
+    buf_add(json->out, digits, len);
+}
+
+void json_bool(struct json *json, bool b)
+{
+    json_raw(json, b ? STR("true") : STR("false"));
+}
+
+void json_nil(struct json *json)
+{
+    json_raw(json, STR("null"));
+}
+
+void json_raw(struct json *json, struct str ready_made)
+{
+    value_begin(json);
+    buf_add_str(json->out, ready_made);
+}
+
+void json_time(struct json *json, int64_t ms)
+{
+    if (ms == 0) {
+        json_nil(json);
+        return;
+    }
+    struct when_text text = when_format(ms);
+    json_z(json, text.z);
+}
+
+void json_put_str(struct json *json, const char *key, struct str s)
+{
+    json_key(json, key);
+    json_str(json, s);
+}
+
+void json_put_z(struct json *json, const char *key, const char *z)
+{
+    json_key(json, key);
+    json_z(json, z);
+}
+
+void json_put_i64(struct json *json, const char *key, int64_t n)
+{
+    json_key(json, key);
+    json_i64(json, n);
+}
+
+void json_put_bool(struct json *json, const char *key, bool b)
+{
+    json_key(json, key);
+    json_bool(json, b);
+}
+
+void json_put_time(struct json *json, const char *key, int64_t ms)
+{
+    json_key(json, key);
+    json_time(json, ms);
+}

@@ -1,0 +1,52 @@
+/* json_read: strict JSON documents (jansson, duplicates refused) read field by field, all faults in one go.
+ *
+ * A reader stands on one object; every getter marks its field as known; json_read_end adds a fault for each field that nobody
+ * asked for, with a suggestion. Faults are err_items (code invalid) with the JSON pointer; a getter returns true when the field is
+ * there and good, false when it is absent or faulty (the fault is then in err). */
+#ifndef WEIR_TEXT_JSON_READ_H
+#define WEIR_TEXT_JSON_READ_H
+
+#include <jansson.h>
+
+#include "base/err.h"
+
+/* json_parse: NULL and err (bad_json with line and column as an item) when the bytes aren't one strict JSON value of at most
+ * `depth_max` levels. Numbers beyond int64 are a fault. The caller frees with json_decref. */
+json_t *json_parse(struct str bytes, unsigned depth_max, struct err *err);
+
+struct json_field {
+    struct str key;
+    const json_t *value;
+    bool asked;
+};
+
+struct json_reader {
+    const json_t *value;
+    struct str path; /* JSON pointer of value, in arena */
+    struct arena *arena;
+    struct err *err;
+    struct json_field *fields; /* of value, in arena */
+    size_t n_fields;
+    struct str asked[96]; /* what the getters were called with, for suggestions */
+    size_t n_asked;
+};
+
+/* json_read_object: false (and a fault) when value isn't an object. */
+bool json_read_object(struct json_reader *out, const json_t *value, struct str path, struct arena *arena, struct err *err);
+void json_read_end(struct json_reader *reader); /* unknown fields become faults */
+
+const json_t *json_read_any(struct json_reader *reader, const char *key); /* NULL: absent (null counts as absent) */
+bool json_read_str(struct json_reader *reader, const char *key, size_t len_max, struct str *out);  /* UTF-8 without NUL; lives in arena */
+bool json_read_i64(struct json_reader *reader, const char *key, int64_t min, int64_t max, int64_t *out);
+bool json_read_bool(struct json_reader *reader, const char *key, bool *out);
+bool json_read_time(struct json_reader *reader, const char *key, int64_t *out_ms);       /* RFC 3339 */
+bool json_read_duration(struct json_reader *reader, const char *key, int64_t *out_ms);   /* "90s" */
+bool json_read_array(struct json_reader *reader, const char *key, size_t n_max, const json_t **out);
+bool json_read_child(struct json_reader *reader, const char *key, struct json_reader *out); /* an object */
+struct str json_read_path(struct json_reader *reader, const char *key);                  /* JSON pointer of the field */
+struct str json_read_path_at(struct arena *arena, struct str path, size_t index);
+
+/* A jansson value as compact JSON text (sorted keys when `canonical`). */
+struct str json_text(struct arena *arena, const json_t *value, bool canonical);
+
+#endif
