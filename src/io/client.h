@@ -23,8 +23,9 @@ struct client_response {
     char content_type[64];
 };
 
+/* client_open: NULL and err (usage) when server or token can't be used; nothing is connected yet. */
 struct client *client_open(const struct client_config *config, struct loop *loop /* NULL: blocking only */, struct err *err);
-void client_close(struct client *client);
+void client_close(struct client *client); /* open requests are cancelled; may be called inside `done` */
 
 /* client_call: one request, waits for the answer. false: no answer, err is unreachable. A status that isn't 2xx is an answer.
  * body NULL ptr: none. timeout_ms 0: none. headers as in http_answer. */
@@ -42,6 +43,12 @@ struct client_request;
 struct client_request *client_start(struct client *client, const char *method, const char *path, struct str body, const char *content_type,
                                     int64_t timeout_ms, void (*done)(struct client_response *, struct err *, void *owner), void *owner);
 void client_cancel(struct client *client, struct client_request *request);
+
+/* client_follow: client_start for an answer that has no end: body bytes of a 2xx go to `piece` as they come (false: stop, `done` is called
+ * with what was there), those of other answers are collected for `done`. headers: as in http_answer. `piece` may cancel its request. */
+struct client_request *client_follow(struct client *client, const char *method, const char *path, const char *const *headers,
+                                     bool (*piece)(int status, struct str bytes, void *owner),
+                                     void (*done)(struct client_response *, struct err *, void *owner), void *owner);
 
 /* client_problem: turns a problem+json answer into err (code, text, items). */
 void client_problem(const struct client_response *response, struct err *err);
