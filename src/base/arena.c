@@ -1,9 +1,10 @@
-/* arena: see arena.h.
+/* arena: memory that lives and dies together.
  *
- * Owns chains of blocks taken from malloc; a block is never moved, so pointers stay good until the reset.
+ * Owns a chain of blocks taken from malloc; a block is never moved, so pointers stay good until the reset.
  *
- * Promises zeroed memory. Fresh blocks come from malloc and are cleared piece by piece as they are handed out: clearing a
- * whole block on reset would cost more than a short request uses.
+ * Promises zeroed memory. Blocks are cleared piece by piece as they are handed out: clearing whole blocks on reset would cost
+ * more than a short request uses. Under AddressSanitizer what isn't handed out is poisoned, and a gap follows every piece, so
+ * that running over an end and using memory after a reset are caught as they would be with malloc.
  *
  * Fails only by abort: out of memory, or a size that overflows, is our bug or the machine's end (limits stand before). */
 #include "base/arena.h"
@@ -14,13 +15,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/err.h"
+#if defined(__SANITIZE_ADDRESS__)
+#define ARENA_POISONED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ARENA_POISONED 1
+#endif
+#endif
+#ifdef ARENA_POISONED
+#include <sanitizer/asan_interface.h>
+#define POISON(ptr, len) __asan_poison_memory_region((ptr), (len))
+#define UNPOISON(ptr, len) __asan_unpoison_memory_region((ptr), (len))
+#else
+#define ARENA_POISONED 0
+#define POISON(ptr, len) ((void)(ptr), (void)(len))
+#define UNPOISON(ptr, len) ((void)(ptr), (void)(len))
+#endif
 
 enum {
     BLOCK_FIRST = 4096,
     BLOCK_MAX = 1 << 20,
     KEEP_MAX = 4 << 20, /* what arena_reset keeps: one big request must not hold its memory for ever */
-    ALIGN = alignof(max_align_t)
+    ALIGN = alignof(max_align_t),
+    GAP = ARENA_POISONED ? ALIGN : 0
 };
 
 struct arena_block {
@@ -58,44 +75,57 @@ void mem_free(void *ptr)
     free(ptr);
 }
 
-static void *block_take(struct arena_block *block, size_t size)
+/* room: size rounded up, with the gap. */
+static void *block_take(struct arena_block *block, size_t size, size_t room)
 {
     void *ptr = block->bytes + block->used;
-    block->used += size;
+    block->used += room;
+    UNPOISON(ptr, size);
     return memset(ptr, 0, size);
+}
+
+static void block_empty(struct arena_block *block)
+{
+    block->used = 0;
+    POISON(block->bytes, block->size);
+}
+
+static void block_free(struct arena_block *block)
+{
+    UNPOISON(block->bytes, block->size);
+    free(block);
 }
 
 /* Out of line: the current block is full. Kept blocks behind it come first; one that is too small is skipped (it is used again
  * after the next reset). */
-static void *arena_grow(struct arena *arena, size_t size)
+static void *arena_grow(struct arena *arena, size_t size, size_t room)
 {
     struct arena_block *block = arena->current;
     while (block && block->next) {
         block = block->next;
-        block->used = 0;
-        if (block->size >= size) {
+        if (block->size >= room) {
             arena->current = block;
-            return block_take(block, size);
+            return block_take(block, size, room);
         }
     }
-    size_t room = block ? block->size * 2 : BLOCK_FIRST;
-    if (room > BLOCK_MAX) {
-        room = BLOCK_MAX;
+    size_t block_size = block ? block->size * 2 : BLOCK_FIRST;
+    if (block_size > BLOCK_MAX) {
+        block_size = BLOCK_MAX;
     }
-    if (room < size) {
-        room = size;
+    if (block_size < room) {
+        block_size = room;
     }
-    struct arena_block *fresh = mem_alloc(sizeof *fresh + room);
+    struct arena_block *fresh = mem_alloc(sizeof *fresh + block_size);
     fresh->next = NULL;
-    fresh->size = room;
-    fresh->used = 0;
+    fresh->size = block_size;
+    block_empty(fresh);
     if (block) {
         block->next = fresh;
     } else {
         arena->first = fresh;
     }
     arena->current = fresh;
-    return block_take(fresh, size);
+    return block_take(fresh, size, room);
 }
 
 void *arena_alloc(struct arena *arena, size_t size)
@@ -103,16 +133,13 @@ void *arena_alloc(struct arena *arena, size_t size)
     if (size > SIZE_MAX / 2) {
         memory_out(size);
     }
-    size = (size + ALIGN - 1) & ~(size_t)(ALIGN - 1);
-    if (!size) {
-        size = ALIGN;
-    }
-    arena->used_bytes += size;
+    size_t room = ((size ? size : 1) + ALIGN - 1) / ALIGN * ALIGN + GAP;
+    arena->used_bytes += room;
     struct arena_block *block = arena->current;
-    if (block && block->size - block->used >= size) {
-        return block_take(block, size);
+    if (block && block->size - block->used >= room) {
+        return block_take(block, size, room);
     }
-    return arena_grow(arena, size);
+    return arena_grow(arena, size, room);
 }
 
 void *arena_array(struct arena *arena, size_t size, size_t n)
@@ -131,10 +158,10 @@ void arena_reset(struct arena *arena)
         struct arena_block *block = *link;
         if (block->size > KEEP_MAX - kept) {
             *link = block->next;
-            free(block);
+            block_free(block);
         } else {
             kept += block->size;
-            block->used = 0;
+            block_empty(block);
             link = &block->next;
         }
     }
@@ -146,7 +173,7 @@ void arena_release(struct arena *arena)
 {
     for (struct arena_block *block = arena->first; block;) {
         struct arena_block *next = block->next;
-        free(block);
+        block_free(block);
         block = next;
     }
     *arena = (struct arena){ 0 };
@@ -155,7 +182,7 @@ void arena_release(struct arena *arena)
 void *arena_push(struct arena *arena, void **items, size_t *n, size_t *cap, size_t size)
 {
     if (*n == *cap) {
-        size_t more = *cap ? *cap * 2 : 4;
+        size_t more = *cap ? *cap * 2 : 4; /* can't overflow before arena_array's own check fails */
         char *moved = arena_array(arena, size, more);
         if (*n) {
             memcpy(moved, *items, *n * size);
@@ -165,5 +192,5 @@ void *arena_push(struct arena *arena, void **items, size_t *n, size_t *cap, size
     }
     char *slot = (char *)*items + *n * size;
     ++*n;
-    return slot;
+    return memset(slot, 0, size); /* a caller may have taken elements off the end */
 }

@@ -1,8 +1,8 @@
 /* arena: memory that lives and dies together.
  *
- * Everything allocated is zeroed and aligned for any type. arena_reset keeps the first blocks for reuse; arena_release
- * gives all back. Out of memory, or past the cap, aborts: every size that an outsider drives has a limit before it gets here.
- * The zero value is a valid empty arena without a cap. */
+ * Everything allocated is zeroed and aligned for any type. arena_reset ends the life of all pieces and keeps up to 4 MiB of
+ * blocks for reuse; arena_release gives all back. Out of memory, or a size that overflows, aborts: every size that an outsider
+ * drives has a limit before it gets here. The zero value is a valid empty arena. Not shared between threads. */
 #ifndef WEIR_BASE_ARENA_H
 #define WEIR_BASE_ARENA_H
 
@@ -12,7 +12,7 @@ struct arena_block;
 
 struct arena {
     struct arena_block *first, *current;
-    size_t used_bytes;
+    size_t used_bytes; /* handed out since the last reset */
 };
 
 void *arena_alloc(struct arena *arena, size_t size);
