@@ -1,0 +1,102 @@
+/* model: names of states, outcomes and kinds; every list is written once, in model.h. */
+#include "core/model.h"
+
+#include "base/err.h"
+
+static const struct {
+    char letter;
+    const char *word;
+    bool ended;
+} states[STATE_COUNT] = {
+#define X(name, letter, word, ended) [STATE_##name] = { letter, word, ended },
+    TASK_STATES(X)
+#undef X
+};
+
+static const char *const outcomes[OUTCOME_COUNT] = {
+    [OUTCOME_none] = "",
+#define X(name) [OUTCOME_##name] = #name,
+    OUTCOMES(X)
+#undef X
+};
+
+static const char *const edge_kinds[EDGE_KIND_COUNT] = { "", "after", "depends", "cancels" };
+
+static const char *const event_kinds[EVENT_KIND_COUNT] = {
+    [EVENT_none] = "",
+#define X(name) [EVENT_##name] = #name,
+    EVENT_KINDS(X)
+#undef X
+};
+
+static const char *const class_kinds[KIND_COUNT] = { "", "command", "script", "image", "data" };
+static const char *const executor_states[] = { "", "active", "paused", "draining", "lost" };
+
+const char *state_word(enum task_state state)
+{
+    ASSERT(state > STATE_NONE && state < STATE_COUNT);
+    return states[state].word;
+}
+
+char state_letter(enum task_state state)
+{
+    ASSERT(state < STATE_COUNT);
+    return states[state].letter;
+}
+
+enum task_state state_of_letter(char letter)
+{
+    for (enum task_state s = STATE_Q; s < STATE_COUNT; s++)
+        if (states[s].letter == letter) return s;
+    return STATE_NONE;
+}
+
+bool state_ended(enum task_state state)
+{
+    ASSERT(state < STATE_COUNT);
+    return states[state].ended;
+}
+
+const char *outcome_name(enum outcome outcome)
+{
+    ASSERT(outcome < OUTCOME_COUNT);
+    return outcomes[outcome];
+}
+
+enum outcome outcome_find(struct str name)
+{
+    for (enum outcome o = OUTCOME_done; o < OUTCOME_COUNT; o++)
+        if (str_eqz(name, outcomes[o])) return o;
+    return OUTCOME_none;
+}
+
+const char *edge_kind_name(enum edge_kind kind)
+{
+    ASSERT(kind < EDGE_KIND_COUNT);
+    return edge_kinds[kind];
+}
+
+const char *event_kind_name(enum event_kind kind)
+{
+    ASSERT(kind < EVENT_KIND_COUNT);
+    return event_kinds[kind];
+}
+
+const char *class_kind_name(enum class_kind kind)
+{
+    ASSERT(kind < KIND_COUNT);
+    return class_kinds[kind];
+}
+
+enum class_kind class_kind_find(struct str name)
+{
+    for (enum class_kind k = KIND_COMMAND; k < KIND_COUNT; k++)
+        if (str_eqz(name, class_kinds[k])) return k;
+    return KIND_NONE;
+}
+
+const char *executor_state_name(enum executor_state state)
+{
+    ASSERT(state >= EXECUTOR_ACTIVE && state <= EXECUTOR_LOST);
+    return executor_states[state];
+}

@@ -1,0 +1,191 @@
+/* model: the nouns of the engine as plain rows. Times are milliseconds since 1970 UTC; 0 means: not yet. Ids are positive.
+ * Letters and words of the states are the same in CLI, API, UI, database and files. */
+#ifndef WEIR_CORE_MODEL_H
+#define WEIR_CORE_MODEL_H
+
+#include "base/str.h"
+
+/* name, letter, word, ended */
+#define TASK_STATES(X) \
+    X(Q, 'Q', "queued", false) \
+    X(S, 'S', "staged", false) \
+    X(P, 'P', "pending", false) \
+    X(X, 'X', "executing", false) \
+    X(D, 'D', "done", true) \
+    X(F, 'F', "failed", true) \
+    X(T, 'T', "terminated", true) \
+    X(A, 'A', "abandoned", true)
+
+enum task_state {
+    STATE_NONE,
+#define X(name, letter, word, ended) STATE_##name,
+    TASK_STATES(X)
+#undef X
+    STATE_COUNT
+};
+
+#define OUTCOMES(X) \
+    X(done) X(skipped) X(failed) X(permanent) X(temporary) X(timeout) X(killed) X(lost) X(cancelled)
+enum outcome {
+    OUTCOME_none,
+#define X(name) OUTCOME_##name,
+    OUTCOMES(X)
+#undef X
+    OUTCOME_COUNT
+};
+
+enum edge_kind { EDGE_NONE, EDGE_AFTER, EDGE_DEPENDS, EDGE_CANCELS, EDGE_KIND_COUNT };
+enum edge_flag {
+    EDGE_FIRED = 1, /* cancels: the waiter became ready, the other is being put to an end and is waited for */
+};
+struct edge {
+    int64_t waiter, pred; /* the one that waits or cancels; the other */
+    enum edge_kind kind;
+    unsigned flags;
+};
+
+/* Any reason other than an edge why a task waits. Bits in task.holds; each has rows in `hold` that know what lifts it. */
+#define HOLD_KINDS(X) X(time, "not_before") X(pause, "pause") X(slot, "semaphore")
+enum hold_kind {
+    HOLD_none,
+#define X(name, condition) HOLD_##name,
+    HOLD_KINDS(X)
+#undef X
+    HOLD_held, /* not a wait: the task has this slot */
+    HOLD_KIND_COUNT
+};
+struct hold {
+    enum hold_kind kind;
+    int64_t key;  /* time: until; pause: lane; slot, held: slot id */
+    int64_t rank; /* slot: order among the waiters; else 0 */
+    int64_t task;
+    int64_t since;
+};
+
+enum lane_kind { LANE_QUEUE = 1, LANE_ARCHIVE };
+struct lane { /* an archive or a queue; lane 0 is `all` */
+    int64_t id;
+    enum lane_kind kind;
+    struct str tenant, name;
+    int64_t last_vt;
+    int64_t counts[STATE_COUNT]; /* tasks by state */
+    int64_t paused_since;
+    struct str paused_by, paused_reason;
+};
+
+struct task {
+    int64_t id, lane, rev; /* rev 0: a queue's task */
+    struct str name, variant;
+    int64_t run; /* 0, or n of NAME#n */
+    enum task_state state;
+    enum task_state ending; /* beside X: where the end leads (T or A) */
+    int64_t waits;          /* unsatisfied edges */
+    int64_t ins;            /* edges in which it is the waiter */
+    int64_t out;            /* edges that name this task as predecessor */
+    unsigned holds;         /* bits 1 << hold_kind */
+    int64_t class_id, prio, vt, grant, attempts, not_before, spec;
+    int64_t created, ready, started, finished;
+    enum outcome outcome;
+    struct str reason;
+    int64_t cause;     /* the task that made it end so; 0: none */
+    int64_t last_turn; /* the newest turn with an event of this task */
+    struct str unique; /* its unique key until the first grant; empty: none */
+};
+
+/* What an executor needs is `body` (JSON, never looked into by the engine after intake); the rest is what deciding needs. */
+enum { RETRY_LOST = 1, RETRY_TEMPORARY = 2, RETRY_KILLED = 4, RETRY_FAILED = 8, RETRY_TIMEOUT = 16 };
+struct spec {
+    int64_t id;
+    struct str body;
+    int64_t attempts_max, backoff_ms;
+    unsigned retry_on;
+    const int64_t *slots; /* ids, ascending, no doubles */
+    size_t n_slots;
+};
+
+enum class_kind { KIND_NONE, KIND_COMMAND, KIND_SCRIPT, KIND_IMAGE, KIND_DATA, KIND_COUNT };
+struct label { struct str name, value; };
+struct task_class { /* which executors fit: the index prefix of `ready` */
+    int64_t id;
+    struct str key; /* canonical text of the rest; unique */
+    struct str tenant, zone;
+    enum class_kind kind;
+    struct label *labels; /* ascending by name */
+    size_t n_labels;
+};
+
+struct slot { /* semaphores and concurrency keys */
+    int64_t id;
+    struct str tenant; /* empty: global */
+    struct str name;   /* semaphore: its name; concurrency key: "concurrency/KEY" */
+    int64_t limit, used;
+    int64_t waiting; /* tasks that wait for it */
+};
+
+struct attempt {
+    int64_t task, number, grant, executor;
+    int64_t started, finished;
+    int64_t exit, signal; /* -1: none */
+    enum outcome outcome;
+    int64_t cpu_ms, max_rss_bytes, log_bytes; /* -1: not known */
+    uint8_t finish_hash[16];
+};
+
+enum executor_state { EXECUTOR_ACTIVE = 1, EXECUTOR_PAUSED, EXECUTOR_DRAINING, EXECUTOR_LOST };
+struct executor {
+    int64_t id;
+    struct str name, instance, host, version, zone;
+    int64_t slots;
+    unsigned kinds; /* bits 1 << class_kind */
+    struct label *labels;
+    size_t n_labels;
+    enum executor_state state;
+    int64_t registered, processed, failed;
+};
+
+struct token {
+    int64_t id;
+    struct str name, tenant;
+    uint8_t hash[32];
+    unsigned scopes; /* SCOPE_ bits */
+    int64_t created, expires; /* 0: never */
+};
+enum { SCOPE_READ = 1, SCOPE_ENQUEUE = 2, SCOPE_EXECUTE = 4, SCOPE_ADMIN = 8 };
+
+#define EVENT_KINDS(X) \
+    X(created) X(move) X(ending) X(promoted) X(executor) X(executor_lost) X(executor_state) X(pause) X(resume) X(token) X(token_revoked) \
+    X(semaphore) X(incarnation) X(started)
+enum event_kind {
+    EVENT_none,
+#define X(name) EVENT_##name,
+    EVENT_KINDS(X)
+#undef X
+    EVENT_KIND_COUNT
+};
+struct event {
+    int64_t seq, time;
+    enum event_kind kind;
+    int64_t task, lane; /* 0: none */
+    enum task_state from, to;
+    int64_t attempt, grant;
+    struct str actor, reason;
+    struct str subject;   /* executor, lane, token or semaphore by name */
+    int64_t cause;        /* task id */
+    int64_t prev_turn;    /* the turn that holds this task's event before this one; 0: none */
+};
+
+/* A task's fence as text: INCARNATION-TASK-GRANT (text/key.h formats it). */
+
+const char *state_word(enum task_state state);
+char state_letter(enum task_state state);
+enum task_state state_of_letter(char letter); /* STATE_NONE: none */
+bool state_ended(enum task_state state);
+const char *outcome_name(enum outcome outcome); /* "" for none */
+enum outcome outcome_find(struct str name);
+const char *edge_kind_name(enum edge_kind kind);
+const char *event_kind_name(enum event_kind kind);
+const char *class_kind_name(enum class_kind kind);
+enum class_kind class_kind_find(struct str name);
+const char *executor_state_name(enum executor_state state);
+
+#endif

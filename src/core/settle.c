@@ -1,0 +1,347 @@
+#include "core/settle.h"
+
+static const struct because by_engine = { .actor = { "engine", 6 } };
+
+static void todo_add(struct slice *slice, struct node *node)
+{
+    if (node->in_todo) return;
+    node->in_todo = true;
+    *ARENA_PUSH(slice->arena, slice->todo, slice->n_todo, slice->cap_todo) = node;
+}
+
+void task_consider(struct slice *slice, struct node *node)
+{
+    todo_add(slice, node);
+}
+
+void slot_changed(struct slice *slice, int64_t slot)
+{
+    *ARENA_PUSH(slice->arena, slice->slots_todo, slice->n_slots_todo, slice->cap_slots_todo) = slot;
+}
+
+/* --- holds ------------------------------------------------------------------------------------------------------------------ */
+
+static bool held(const struct node *node, enum hold_kind kind)
+{
+    return (node->row.holds & (1u << kind)) != 0;
+}
+
+/* Takes all of a task's holds of the kinds in `mask` away; slots it had, or waited for, are looked at again. */
+static void holds_drop(struct slice *slice, struct node *node, unsigned mask)
+{
+    if (!(node->row.holds & mask)) return;
+    size_t n;
+    struct hold *holds = slice_holds_of_task(slice, node->row.id, &n);
+    for (size_t i = 0; i < n; i++) {
+        if (!(mask & (1u << holds[i].kind))) continue;
+        slice_hold_remove(slice, &holds[i]);
+        if (holds[i].kind == HOLD_slot) slice_slot(slice, holds[i].key)->waiting--;
+        if (holds[i].kind == HOLD_held) slice_slot(slice, holds[i].key)->used--;
+        if (holds[i].kind == HOLD_slot || holds[i].kind == HOLD_held) slot_changed(slice, holds[i].key);
+    }
+    node->row.holds &= ~mask;
+    node->dirty = true;
+}
+
+static void hold_put(struct slice *slice, struct node *node, enum hold_kind kind, int64_t key, int64_t rank)
+{
+    slice_hold_add(slice, &(struct hold){ .kind = kind, .key = key, .rank = rank, .task = node->row.id, .since = slice->now });
+    node->row.holds |= 1u << kind;
+    node->dirty = true;
+}
+
+enum {
+    BIT_TIME = 1u << HOLD_time,
+    BIT_PAUSE = 1u << HOLD_pause,
+    BIT_SLOT = 1u << HOLD_slot,
+    BIT_HELD = 1u << HOLD_held,
+};
+
+const struct lane *lane_closed(struct slice *slice, int64_t lane)
+{
+    const struct lane *all = slice_lane(slice, 0), *own = slice_lane(slice, lane);
+    return all->paused_since ? all : own->paused_since ? own : NULL;
+}
+
+/* Time and pause are what the calendar and people say: looked at anew each time. True: nothing of that kind is in the way. */
+static bool gates_open(struct slice *slice, struct node *node)
+{
+    holds_drop(slice, node, BIT_TIME | BIT_PAUSE);
+    bool open = true;
+    if (node->row.not_before > slice->now) {
+        hold_put(slice, node, HOLD_time, node->row.not_before, 0);
+        open = false;
+    }
+    const struct lane *closed = lane_closed(slice, node->row.lane);
+    if (closed) {
+        hold_put(slice, node, HOLD_pause, closed->id, 0);
+        open = false;
+    }
+    return open;
+}
+
+/* --- slots: semaphores and concurrency keys ------------------------------------------------------------------------------------ */
+
+/* Larger priorities first, then first come first served; the same order in every queue, so that two tasks never wait for each other. */
+static int64_t slot_rank(struct slice *slice, const struct node *node)
+{
+    return ((1000 - node->row.prio) << 48) | (++slice->arrivals & 0xffffffffffff);
+}
+
+static void slots_take(struct slice *slice, struct node *node, const struct spec *spec)
+{
+    for (size_t i = 0; i < spec->n_slots; i++) {
+        slice_slot(slice, spec->slots[i])->used++;
+        hold_put(slice, node, HOLD_held, spec->slots[i], 0);
+    }
+}
+
+/* All or none, and never past somebody who was there first. */
+static bool slots_get(struct slice *slice, struct node *node)
+{
+    const struct spec *spec = slice_spec(slice, node);
+    if (spec->n_slots == 0 || held(node, HOLD_held)) return true;
+    if (held(node, HOLD_slot)) return false; /* its turn comes through slot_admit */
+    bool room = true;
+    for (size_t i = 0; i < spec->n_slots; i++) {
+        const struct slot *slot = slice_slot(slice, spec->slots[i]);
+        room &= slot->used < slot->limit && slot->waiting == 0;
+    }
+    if (room) {
+        slots_take(slice, node, spec);
+        return true;
+    }
+    int64_t rank = slot_rank(slice, node);
+    for (size_t i = 0; i < spec->n_slots; i++) {
+        slice_slot(slice, spec->slots[i])->waiting++;
+        hold_put(slice, node, HOLD_slot, spec->slots[i], rank);
+    }
+    return false;
+}
+
+/* May the first waiter of a slot go? Only when every slot it wants has room for it behind those who were there first. */
+static bool slots_room(struct slice *slice, const struct node *node, const struct spec *spec)
+{
+    for (size_t i = 0; i < spec->n_slots; i++) {
+        const struct slot *slot = slice_slot(slice, spec->slots[i]);
+        int64_t room = slot->limit - slot->used;
+        if (room <= 0) return false;
+        size_t n;
+        struct hold *first = slice_holds_of(slice, HOLD_slot, slot->id, (size_t)room, &n);
+        bool among = false;
+        for (size_t k = 0; k < n && k < (size_t)room; k++) among |= first[k].task == node->row.id;
+        if (!among) return false;
+    }
+    return true;
+}
+
+static void slot_admit(struct slice *slice, int64_t id)
+{
+    for (;;) {
+        const struct slot *slot = slice_slot(slice, id);
+        size_t n;
+        if (slot->waiting == 0 || slot->used >= slot->limit || slice->failed) return;
+        struct hold *first = slice_holds_of(slice, HOLD_slot, id, 1, &n);
+        if (n == 0) return;
+        struct node *node = slice_find(slice, first[0].task);
+        if (!node) return;
+        const struct spec *spec = slice_spec(slice, node);
+        if (!slots_room(slice, node, spec)) return;
+        holds_drop(slice, node, BIT_SLOT);
+        slots_take(slice, node, spec);
+        task_consider(slice, node);
+    }
+}
+
+/* --- cancels ------------------------------------------------------------------------------------------------------------------- */
+
+/* An abandoned task hands what it was to cancel over to the one that cancels it. */
+static void cancels_inherit(struct slice *slice, struct node *heir, struct node *abandoned)
+{
+    size_t n;
+    struct edge *ins = slice_ins(slice, abandoned, &n);
+    for (size_t i = 0; i < n; i++) {
+        if (ins[i].kind != EDGE_CANCELS || ins[i].pred == heir->row.id) continue;
+        struct node *other = slice_find(slice, ins[i].pred);
+        if (other && !state_ended(other->row.state)) slice_edge_add(slice, heir, other, EDGE_CANCELS);
+    }
+}
+
+/* The task has become ready: what it cancels is put to an end. True: all of it is dead. The list may grow while it is walked. */
+static bool cancels_fire(struct slice *slice, struct node *node)
+{
+    size_t n;
+    slice_ins(slice, node, &n);
+    for (size_t i = 0; i < node->n_ins; i++) {
+        struct edge edge = node->ins[i];
+        if (edge.kind != EDGE_CANCELS || (edge.flags & EDGE_FIRED)) continue;
+        struct node *other = slice_find(slice, edge.pred);
+        if (!other || state_ended(other->row.state)) continue;
+        cancels_inherit(slice, node, other);
+        task_stop(slice, other, STATE_A, &(struct because){ .actor = by_engine.actor, .reason = STR("superseded"), .cause = node->row.id });
+        if (state_ended(other->row.state)) continue;
+        slice_edge_fire(slice, node, other);
+        node->row.waits++;
+        node->dirty = true;
+    }
+    return node->row.waits == 0;
+}
+
+/* --- one task ------------------------------------------------------------------------------------------------------------------ */
+
+static void consider(struct slice *slice, struct node *node)
+{
+    if (node->row.state == STATE_Q) slice_move(slice, node, STATE_S, &by_engine);
+    if (node->row.state != STATE_S || node->row.waits > 0) return;
+    if (!gates_open(slice, node)) {
+        holds_drop(slice, node, BIT_SLOT | BIT_HELD); /* who may not start keeps nobody else waiting */
+        return;
+    }
+    if (!cancels_fire(slice, node) || !slots_get(slice, node) || slice->failed) return;
+    if (node->row.class_id) slice_move(slice, node, STATE_P, &by_engine);
+    else task_end(slice, node, STATE_D, OUTCOME_done, &by_engine); /* nothing to run */
+}
+
+void task_end(struct slice *slice, struct node *node, enum task_state to, enum outcome outcome, const struct because *because)
+{
+    holds_drop(slice, node, BIT_TIME | BIT_PAUSE | BIT_SLOT | BIT_HELD);
+    slice_move(slice, node, to, because);
+    node->row.outcome = outcome;
+    node->row.ending = STATE_NONE;
+    node->row.reason = because->reason;
+    node->row.cause = because->cause;
+    if (node->row.out > 0) todo_add(slice, node);
+}
+
+void task_stop(struct slice *slice, struct node *node, enum task_state to, const struct because *because)
+{
+    if (state_ended(node->row.state)) return;
+    if (node->row.state != STATE_X) {
+        task_end(slice, node, to, OUTCOME_cancelled, because);
+        return;
+    }
+    if (node->row.ending) return;
+    node->row.ending = to;
+    node->row.reason = because->reason;
+    node->row.cause = because->cause;
+    slice_node_event(slice, node, EVENT_ending, STATE_X, to, because);
+    *ARENA_PUSH(slice->arena, slice->endings, slice->n_endings, slice->cap_endings) = node;
+}
+
+void task_wait(struct slice *slice, struct node *node, int64_t until, const struct because *because)
+{
+    holds_drop(slice, node, BIT_HELD);
+    node->row.not_before = until;
+    slice_move(slice, node, STATE_S, because);
+    task_consider(slice, node);
+}
+
+void task_park(struct slice *slice, struct node *node)
+{
+    holds_drop(slice, node, BIT_HELD);
+    slice_move(slice, node, STATE_S, &(struct because){ .actor = by_engine.actor, .reason = STR("paused") });
+    task_consider(slice, node);
+}
+
+/* How many of a task's edges stand in its way, from the edges themselves. */
+static int64_t waits_count(struct slice *slice, struct node *node)
+{
+    int64_t waits = 0;
+    size_t n;
+    struct edge *ins = slice_ins(slice, node, &n);
+    for (size_t i = 0; i < n; i++) {
+        const struct node *pred = slice_find(slice, ins[i].pred);
+        if (!pred) continue; /* pruned: it has ended */
+        bool ended = state_ended(pred->row.state);
+        if (ins[i].kind == EDGE_AFTER || (ins[i].kind == EDGE_CANCELS && (ins[i].flags & EDGE_FIRED))) waits += !ended;
+        if (ins[i].kind == EDGE_DEPENDS) waits += pred->row.state != STATE_D;
+    }
+    return waits;
+}
+
+/* Only `depends` passes an end on, so only there can a retry take it back. */
+static void restage_dependents(struct slice *slice, struct node *node, const struct because *because, struct node ***stack, size_t *n_stack, size_t *cap)
+{
+    size_t n;
+    struct edge *outs = slice_outs(slice, node, &n);
+    for (size_t i = 0; i < n; i++) {
+        if (outs[i].kind == EDGE_CANCELS) continue;
+        struct node *waiter = slice_find(slice, outs[i].waiter);
+        if (!waiter) continue;
+        if (outs[i].kind == EDGE_DEPENDS && (waiter->row.state == STATE_F || waiter->row.state == STATE_A) && waiter->row.cause == node->row.id &&
+            waiter->row.outcome == OUTCOME_none) {
+            slice_move(slice, waiter, STATE_S, because);
+            *ARENA_PUSH(slice->arena, *stack, *n_stack, *cap) = waiter;
+        }
+        if (waiter->row.state == STATE_S) {
+            waiter->row.waits = waits_count(slice, waiter);
+            waiter->dirty = true;
+        }
+    }
+}
+
+void task_restage(struct slice *slice, struct node *node, const struct because *because)
+{
+    struct node **stack = NULL;
+    size_t n_stack = 0, cap = 0;
+    node->row.attempts = 0;
+    node->row.not_before = 0;
+    slice_move(slice, node, STATE_S, because);
+    node->row.waits = waits_count(slice, node);
+    *ARENA_PUSH(slice->arena, stack, n_stack, cap) = node;
+    for (size_t i = 0; i < n_stack; i++) restage_dependents(slice, stack[i], because, &stack, &n_stack, &cap);
+    for (size_t i = 0; i < n_stack; i++) {
+        stack[i]->row.waits = waits_count(slice, stack[i]);
+        task_consider(slice, stack[i]);
+    }
+}
+
+/* --- the consequences ----------------------------------------------------------------------------------------------------------- */
+
+static void edge_satisfied(struct slice *slice, struct node *waiter)
+{
+    if (waiter->row.waits > 0) waiter->row.waits--;
+    waiter->dirty = true;
+    if (waiter->row.waits == 0) task_consider(slice, waiter);
+}
+
+/* A dependency that ended otherwise than well takes its dependents with it: F and T make them F, A makes them A. */
+static void pass_on(struct slice *slice, struct node *waiter, const struct node *node)
+{
+    enum task_state to = node->row.state == STATE_A ? STATE_A : STATE_F;
+    struct str reason = node->row.state == STATE_F   ? STR("a dependency failed")
+                        : node->row.state == STATE_T ? STR("a dependency was terminated")
+                                                     : STR("a dependency was abandoned");
+    if (waiter->row.state != STATE_S && waiter->row.state != STATE_Q) return;
+    task_end(slice, waiter, to, OUTCOME_none, &(struct because){ .actor = by_engine.actor, .reason = reason, .cause = node->row.id });
+}
+
+static void propagate(struct slice *slice, struct node *node)
+{
+    size_t n;
+    struct edge *outs = slice_outs(slice, node, &n);
+    for (size_t i = 0; i < n; i++) {
+        struct node *waiter = slice_find(slice, outs[i].waiter);
+        if (!waiter || state_ended(waiter->row.state)) continue;
+        if (outs[i].kind == EDGE_AFTER || (outs[i].kind == EDGE_CANCELS && (outs[i].flags & EDGE_FIRED))) edge_satisfied(slice, waiter);
+        if (outs[i].kind != EDGE_DEPENDS) continue;
+        if (node->row.state == STATE_D) edge_satisfied(slice, waiter);
+        else pass_on(slice, waiter, node);
+    }
+}
+
+void slice_settle(struct slice *slice)
+{
+    size_t i = 0, s = 0;
+    while ((i < slice->n_todo || s < slice->n_slots_todo) && !slice->failed) {
+        if (i < slice->n_todo) {
+            struct node *node = slice->todo[i++];
+            node->in_todo = false;
+            if (state_ended(node->row.state)) propagate(slice, node);
+            else consider(slice, node);
+        } else {
+            slot_admit(slice, slice->slots_todo[s++]);
+        }
+    }
+    slice->n_todo = slice->n_slots_todo = 0;
+}

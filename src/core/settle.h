@@ -1,0 +1,36 @@
+/* settle: what follows from an end, a new edge or a lifted hold, until nothing more follows; pure.
+ *
+ * The engine changes something (creates, finishes, cancels, pauses), then calls slice_settle, which carries the consequences through edges,
+ * cancels and slots. Work is proportional to what moves, never to what waits. */
+#ifndef WEIR_CORE_SETTLE_H
+#define WEIR_CORE_SETTLE_H
+
+#include "core/slice.h"
+
+/* task_consider: the task may be able to go on: it is looked at by slice_settle. */
+void task_consider(struct slice *slice, struct node *node);
+
+/* task_end: the task has ended (state D, F, T or A): holds and slots are given back, successors are settled by slice_settle. */
+void task_end(struct slice *slice, struct node *node, enum task_state to, enum outcome outcome, const struct because *because);
+
+/* task_stop: puts an end to a task that isn't wanted any more (to T or A): at once, or, when it executes, by telling its executor (it is then
+ * `ending`). Nothing for one that has ended or is ending. */
+void task_stop(struct slice *slice, struct node *node, enum task_state to, const struct because *because);
+
+/* task_wait: an executing (or pending) task goes back to S until `until`. */
+void task_wait(struct slice *slice, struct node *node, int64_t until, const struct because *because);
+
+/* task_restage: an ended task goes back to S (a retry); so do its dependents that ended because of it, transitively; all counters are taken anew
+ * from the edges. */
+void task_restage(struct slice *slice, struct node *node, const struct because *because);
+
+/* task_park: a pending task of a paused lane goes back to S until the lane is resumed. */
+void task_park(struct slice *slice, struct node *node);
+
+/* lane_closed: the lane whose pause keeps this lane's tasks from starting (itself, or `all`), or NULL. */
+const struct lane *lane_closed(struct slice *slice, int64_t lane);
+
+void slot_changed(struct slice *slice, int64_t slot); /* there may be room: its waiters are looked at by slice_settle */
+void slice_settle(struct slice *slice);
+
+#endif

@@ -1,0 +1,318 @@
+#include "core/slice.h"
+
+#include <string.h>
+
+#include "core/task_state.h"
+
+/* One virtual second of fair queueing: what a start adds to its lane's time at weight 1. */
+enum { VT_STEP = 1 << 10 };
+
+void slice_init(struct slice *slice, struct arena *arena, const struct rows *rows, int64_t now, int64_t turn, struct err *err)
+{
+    struct map nodes = slice->nodes, lanes = slice->lanes, slots = slice->slots;
+    *slice = (struct slice){ .arena = arena, .rows = rows, .now = now, .turn = turn, .err = err, .nodes = nodes, .lanes = lanes, .slots = slots };
+    map_clear(&slice->nodes);
+    map_clear(&slice->lanes);
+    map_clear(&slice->slots);
+}
+
+void slice_release(struct slice *slice)
+{
+    map_release(&slice->nodes);
+    map_release(&slice->lanes);
+    map_release(&slice->slots);
+}
+
+struct node *slice_find(struct slice *slice, int64_t id)
+{
+    struct node *node = map_find(&slice->nodes, (uint64_t)id);
+    if (node) return node;
+    struct task row;
+    bool found = false;
+    if (slice->failed) return NULL;
+    if (!slice->rows->task(slice->rows->owner, slice->arena, id, &row, &found, slice->err)) {
+        slice->failed = true;
+        return NULL;
+    }
+    if (!found) return NULL;
+    node = ARENA_NEW(slice->arena, struct node);
+    node->row = row;
+    node->was = row.state;
+    node->was_class = row.class_id;
+    node->was_prio = row.prio;
+    node->was_vt = row.vt;
+    map_put(&slice->nodes, (uint64_t)id, node);
+    return node;
+}
+
+struct lane *slice_lane(struct slice *slice, int64_t id)
+{
+    struct lane *lane = map_find(&slice->lanes, (uint64_t)id + 1);
+    if (lane) return lane;
+    lane = ARENA_NEW(slice->arena, struct lane);
+    *lane = *slice->rows->lane(slice->rows->owner, id);
+    map_put(&slice->lanes, (uint64_t)id + 1, lane);
+    return lane;
+}
+
+struct slot *slice_slot(struct slice *slice, int64_t id)
+{
+    struct slot *slot = map_find(&slice->slots, (uint64_t)id);
+    if (slot) return slot;
+    slot = ARENA_NEW(slice->arena, struct slot);
+    *slot = *slice->rows->slot(slice->rows->owner, id);
+    map_put(&slice->slots, (uint64_t)id, slot);
+    return slot;
+}
+
+const struct spec *slice_spec(struct slice *slice, const struct node *node)
+{
+    static const struct spec none = { .attempts_max = 1 };
+    const struct spec *spec = slice->rows->spec(slice->rows->owner, node->row.spec, slice->err);
+    if (!spec) slice->failed = true;
+    return spec ? spec : &none;
+}
+
+void slice_touch(struct slice *slice, struct node *node)
+{
+    (void)slice;
+    node->dirty = true;
+}
+
+void slice_event(struct slice *slice, const struct event *event)
+{
+    struct event *e = ARENA_PUSH(slice->arena, slice->events, slice->n_events, slice->cap_events);
+    *e = *event;
+}
+
+void slice_node_event(struct slice *slice, struct node *node, enum event_kind kind, enum task_state from, enum task_state to,
+                      const struct because *because)
+{
+    slice_event(slice, &(struct event){ .kind = kind,
+                                        .task = node->row.id,
+                                        .lane = node->row.lane,
+                                        .from = from,
+                                        .to = to,
+                                        .attempt = node->row.attempts,
+                                        .grant = node->row.grant,
+                                        .actor = because->actor,
+                                        .reason = because->reason,
+                                        .cause = because->cause,
+                                        .prev_turn = node->row.last_turn == slice->turn ? 0 : node->row.last_turn });
+    node->row.last_turn = slice->turn;
+    node->dirty = true;
+}
+
+struct node *slice_create(struct slice *slice, const struct task *row, const struct because *because)
+{
+    struct node *node = ARENA_NEW(slice->arena, struct node);
+    node->row = *row;
+    node->row.state = STATE_Q;
+    node->was = STATE_NONE;
+    node->outs_loaded = node->ins_loaded = true;
+    map_put(&slice->nodes, (uint64_t)row->id, node);
+    slice_lane(slice, row->lane)->counts[STATE_Q]++;
+    slice_node_event(slice, node, EVENT_created, STATE_NONE, STATE_Q, because);
+    return node;
+}
+
+/* Start-time fair queueing: within a priority, lanes take turns whatever their length. */
+static void virtual_start(struct slice *slice, struct task *row)
+{
+    struct lane *lane = slice_lane(slice, row->lane);
+    int64_t from = lane->last_vt > slice->v_now ? lane->last_vt : slice->v_now;
+    row->vt = lane->last_vt = from + VT_STEP;
+}
+
+void slice_move(struct slice *slice, struct node *node, enum task_state to, const struct because *because)
+{
+    struct task *row = &node->row;
+    enum task_state from = row->state;
+    ASSERT(move_legal(from, to));
+    struct lane *lane = slice_lane(slice, row->lane);
+    lane->counts[from]--;
+    lane->counts[to]++;
+    row->state = to;
+    if (to == STATE_P) {
+        if (from == STATE_S) row->ready = slice->now;
+        if (from != STATE_X) virtual_start(slice, row); /* what was lost goes back to its old place */
+        if (!node->in_fresh) {
+            node->in_fresh = true;
+            *ARENA_PUSH(slice->arena, slice->fresh, slice->n_fresh, slice->cap_fresh) = node;
+        }
+    }
+    if (to == STATE_X) row->started = slice->now;
+    if (state_ended(to)) row->finished = slice->now;
+    if (state_ended(from)) {
+        row->finished = 0;
+        row->outcome = OUTCOME_none;
+        row->reason = (struct str){ 0 };
+        row->cause = 0;
+    }
+    slice_node_event(slice, node, EVENT_move, from, to, because);
+}
+
+/* Flags of stored edges that this turn has changed already. */
+static void edges_patch(struct slice *slice, struct edge *edges, size_t n)
+{
+    for (size_t c = 0; c < slice->n_edges_changed; c++) {
+        const struct edge *changed = &slice->edges_changed[c];
+        for (size_t i = 0; i < n; i++)
+            if (edges[i].waiter == changed->waiter && edges[i].pred == changed->pred && edges[i].kind == changed->kind) edges[i].flags = changed->flags;
+    }
+}
+
+static void edges_load(struct slice *slice, struct node *node, bool by_pred)
+{
+    bool *loaded = by_pred ? &node->outs_loaded : &node->ins_loaded;
+    int64_t count = by_pred ? node->row.out - (int64_t)node->n_outs_new : node->row.ins;
+    if (*loaded) return;
+    *loaded = true;
+    struct edge *edges = NULL;
+    size_t n = 0;
+    if (count > 0 && !slice->failed && !slice->rows->edges(slice->rows->owner, slice->arena, node->row.id, by_pred, &edges, &n, slice->err)) {
+        slice->failed = true;
+        n = 0;
+    }
+    edges_patch(slice, edges, n);
+    if (!by_pred) {
+        node->ins = edges;
+        node->n_ins = node->cap_ins = n;
+        return;
+    }
+    node->outs = edges;
+    node->n_outs = node->cap_outs = n;
+    for (size_t i = 0; i < node->n_outs_new; i++) *ARENA_PUSH(slice->arena, node->outs, node->n_outs, node->cap_outs) = node->outs_new[i];
+}
+
+struct edge *slice_outs(struct slice *slice, struct node *node, size_t *out_n)
+{
+    edges_load(slice, node, true);
+    *out_n = node->n_outs;
+    return node->outs;
+}
+
+struct edge *slice_ins(struct slice *slice, struct node *node, size_t *out_n)
+{
+    edges_load(slice, node, false);
+    *out_n = node->n_ins;
+    return node->ins;
+}
+
+void slice_edge_add(struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind)
+{
+    struct edge edge = { .waiter = waiter->row.id, .pred = pred->row.id, .kind = kind };
+    edges_load(slice, waiter, false);
+    for (size_t i = 0; i < waiter->n_ins; i++)
+        if (waiter->ins[i].pred == edge.pred && waiter->ins[i].kind == kind) return;
+    *ARENA_PUSH(slice->arena, waiter->ins, waiter->n_ins, waiter->cap_ins) = edge;
+    if (pred->outs_loaded) *ARENA_PUSH(slice->arena, pred->outs, pred->n_outs, pred->cap_outs) = edge;
+    else *ARENA_PUSH(slice->arena, pred->outs_new, pred->n_outs_new, pred->cap_outs_new) = edge;
+    *ARENA_PUSH(slice->arena, slice->edges_new, slice->n_edges_new, slice->cap_edges_new) = edge;
+    waiter->row.ins++;
+    pred->row.out++;
+    bool satisfied = kind == EDGE_CANCELS || (kind == EDGE_AFTER ? state_ended(pred->row.state) : pred->row.state == STATE_D);
+    if (!satisfied) waiter->row.waits++;
+    waiter->dirty = pred->dirty = true;
+}
+
+static bool edges_fire(struct edge *edges, size_t n, const struct edge *key)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (edges[i].waiter != key->waiter || edges[i].pred != key->pred || edges[i].kind != EDGE_CANCELS) continue;
+        edges[i].flags |= EDGE_FIRED;
+        return true;
+    }
+    return false;
+}
+
+void slice_edge_fire(struct slice *slice, struct node *waiter, struct node *pred)
+{
+    struct edge key = { .waiter = waiter->row.id, .pred = pred->row.id, .kind = EDGE_CANCELS, .flags = EDGE_FIRED };
+    edges_fire(waiter->ins, waiter->n_ins, &key);
+    edges_fire(pred->outs, pred->n_outs, &key);
+    edges_fire(pred->outs_new, pred->n_outs_new, &key);
+    if (!edges_fire(slice->edges_new, slice->n_edges_new, &key))
+        *ARENA_PUSH(slice->arena, slice->edges_changed, slice->n_edges_changed, slice->cap_edges_changed) = key;
+}
+
+static bool hold_same(const struct hold *a, const struct hold *b)
+{
+    return a->kind == b->kind && a->key == b->key && a->rank == b->rank && a->task == b->task;
+}
+
+static size_t hold_index(const struct hold *holds, size_t n, const struct hold *hold)
+{
+    for (size_t i = 0; i < n; i++)
+        if (hold_same(&holds[i], hold)) return i;
+    return n;
+}
+
+void slice_hold_add(struct slice *slice, const struct hold *hold)
+{
+    size_t i = hold_index(slice->holds_remove, slice->n_holds_remove, hold);
+    if (i < slice->n_holds_remove) { /* taken away and put back within the turn: as if nothing had been */
+        slice->holds_remove[i] = slice->holds_remove[--slice->n_holds_remove];
+        return;
+    }
+    *ARENA_PUSH(slice->arena, slice->holds_add, slice->n_holds_add, slice->cap_holds_add) = *hold;
+}
+
+void slice_hold_remove(struct slice *slice, const struct hold *hold)
+{
+    size_t i = hold_index(slice->holds_add, slice->n_holds_add, hold);
+    if (i < slice->n_holds_add) {
+        slice->holds_add[i] = slice->holds_add[--slice->n_holds_add];
+        return;
+    }
+    *ARENA_PUSH(slice->arena, slice->holds_remove, slice->n_holds_remove, slice->cap_holds_remove) = *hold;
+}
+
+static int hold_order(const struct hold *a, const struct hold *b)
+{
+    if (a->rank != b->rank) return a->rank < b->rank ? -1 : 1;
+    return a->task < b->task ? -1 : a->task > b->task;
+}
+
+/* Stored rows less this turn's removals, plus this turn's additions that fit; by (rank, task) when ordered. */
+static struct hold *holds_merge(struct slice *slice, struct hold *stored, size_t n_stored, enum hold_kind kind, int64_t key, int64_t task, size_t *out_n)
+{
+    struct hold *out = NULL;
+    size_t n = 0, cap = 0;
+    for (size_t i = 0; i < n_stored; i++)
+        if (hold_index(slice->holds_remove, slice->n_holds_remove, &stored[i]) == slice->n_holds_remove)
+            *ARENA_PUSH(slice->arena, out, n, cap) = stored[i];
+    for (size_t i = 0; i < slice->n_holds_add; i++) {
+        const struct hold *h = &slice->holds_add[i];
+        if (task ? h->task == task : h->kind == kind && h->key == key) *ARENA_PUSH(slice->arena, out, n, cap) = *h;
+    }
+    for (size_t i = 1; i < n; i++) { /* nearly sorted: stored rows come in order */
+        struct hold h = out[i];
+        size_t j = i;
+        for (; j > 0 && hold_order(&h, &out[j - 1]) < 0; j--) out[j] = out[j - 1];
+        out[j] = h;
+    }
+    *out_n = n;
+    return out;
+}
+
+struct hold *slice_holds_of_task(struct slice *slice, int64_t task, size_t *out_n)
+{
+    struct hold *stored = NULL;
+    size_t n = 0;
+    struct node *node = slice_find(slice, task);
+    if (node && node->was != STATE_NONE && !slice->failed &&
+        !slice->rows->holds_of_task(slice->rows->owner, slice->arena, task, &stored, &n, slice->err))
+        slice->failed = true;
+    return holds_merge(slice, stored, slice->failed ? 0 : n, HOLD_none, 0, task, out_n);
+}
+
+struct hold *slice_holds_of(struct slice *slice, enum hold_kind kind, int64_t key, size_t n, size_t *out_n)
+{
+    struct hold *stored = NULL;
+    size_t n_stored = 0;
+    if (!slice->failed &&
+        !slice->rows->holds_of(slice->rows->owner, slice->arena, kind, key, n + slice->n_holds_remove, &stored, &n_stored, slice->err))
+        slice->failed = true;
+    return holds_merge(slice, stored, slice->failed ? 0 : n_stored, kind, key, 0, out_n);
+}

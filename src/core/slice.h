@@ -1,0 +1,100 @@
+/* slice: the rows that one turn touches, and what the turn does to them; pure.
+ *
+ * Rows come in through `rows` (the store in the server, a model in the simulator) and are kept here once loaded, so that a turn sees its own
+ * changes. Nothing is written: the changes are handed over at the end of the turn (slice_changes). A load that fails sets `failed`;
+ * from then on what is decided is thrown away by the caller, so nobody need check in between.
+ *
+ * Every change of a task's state goes through slice_move, which checks the table, counts, and appends the event. */
+#ifndef WEIR_CORE_SLICE_H
+#define WEIR_CORE_SLICE_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/map.h"
+#include "core/model.h"
+
+/* Where rows come from. A function returns false when reading failed (it has set err). */
+struct rows {
+    void *owner;
+    bool (*task)(void *owner, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err);
+    bool (*edges)(void *owner, struct arena *arena, int64_t id, bool by_pred, struct edge **out, size_t *out_n, struct err *err);
+    const struct spec *(*spec)(void *owner, int64_t id, struct err *err);
+    bool (*holds_of)(void *owner, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n, struct err *err);
+    bool (*holds_of_task)(void *owner, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err);
+    const struct lane *(*lane)(void *owner, int64_t id); /* must exist */
+    const struct slot *(*slot)(void *owner, int64_t id); /* must exist */
+};
+
+struct because {
+    struct str actor;
+    struct str reason;
+    int64_t cause; /* task id; 0: none */
+};
+
+struct node {
+    struct task row;
+    enum task_state was;                 /* state in the store; STATE_NONE: new */
+    int64_t was_class, was_prio, was_vt; /* where its ready row stands */
+    bool dirty, in_todo, in_fresh;
+    struct edge *outs, *ins; /* edges that name it as predecessor / in which it waits */
+    size_t n_outs, cap_outs, n_ins, cap_ins;
+    struct edge *outs_new;   /* this turn's, while the stored ones aren't loaded: a task may have a million successors */
+    size_t n_outs_new, cap_outs_new;
+    bool outs_loaded, ins_loaded;
+};
+
+struct slice {
+    struct arena *arena;
+    const struct rows *rows;
+    int64_t now, turn;
+    int64_t v_now;    /* virtual time, of the head */
+    int64_t arrivals; /* grows with each new waiter for a slot; ranks them */
+
+    struct map nodes, lanes, slots; /* node, lane copy, slot copy by id (slot and lane ids + 1: 0 is a lane) */
+    struct node **fresh;            /* nodes that became P in this turn */
+    size_t n_fresh, cap_fresh;
+    struct node **endings;          /* executing nodes that are now to end */
+    size_t n_endings, cap_endings;
+
+    struct node **todo; /* work of slice_settle: ended nodes to propagate, waiting ones to consider */
+    size_t n_todo, cap_todo;
+    int64_t *slots_todo;
+    size_t n_slots_todo, cap_slots_todo;
+
+    struct edge *edges_new, *edges_changed;
+    size_t n_edges_new, cap_edges_new, n_edges_changed, cap_edges_changed;
+    struct hold *holds_add, *holds_remove;
+    size_t n_holds_add, cap_holds_add, n_holds_remove, cap_holds_remove;
+    struct event *events;
+    size_t n_events, cap_events;
+
+    struct err *err;
+    bool failed;
+};
+
+void slice_init(struct slice *slice, struct arena *arena, const struct rows *rows, int64_t now, int64_t turn, struct err *err);
+void slice_release(struct slice *slice);
+
+struct node *slice_find(struct slice *slice, int64_t id);  /* NULL: no such task */
+struct node *slice_create(struct slice *slice, const struct task *row, const struct because *because); /* a new task, in Q */
+struct lane *slice_lane(struct slice *slice, int64_t id);  /* this turn's copy, for change */
+struct slot *slice_slot(struct slice *slice, int64_t id);
+const struct spec *slice_spec(struct slice *slice, const struct node *node);
+void slice_touch(struct slice *slice, struct node *node);  /* its row has changed */
+void slice_event(struct slice *slice, const struct event *event);
+void slice_node_event(struct slice *slice, struct node *node, enum event_kind kind, enum task_state from, enum task_state to, const struct because *because);
+void slice_move(struct slice *slice, struct node *node, enum task_state to, const struct because *because);
+
+/* Edges, with this turn's own. slice_edge_add counts it on both ends; the waiter's `waits` grows when it isn't satisfied yet. */
+struct edge *slice_outs(struct slice *slice, struct node *node, size_t *out_n);
+struct edge *slice_ins(struct slice *slice, struct node *node, size_t *out_n);
+void slice_edge_add(struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind);
+void slice_edge_fire(struct slice *slice, struct node *waiter, struct node *pred); /* flags its cancels edge as fired */
+
+void slice_hold_add(struct slice *slice, const struct hold *hold);
+void slice_hold_remove(struct slice *slice, const struct hold *hold);
+struct hold *slice_holds_of_task(struct slice *slice, int64_t task, size_t *out_n);
+/* The first holds of (kind, key) by (rank, task), at least n of them if there are that many. */
+struct hold *slice_holds_of(struct slice *slice, enum hold_kind kind, int64_t key, size_t n, size_t *out_n);
+
+#endif

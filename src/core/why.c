@@ -1,0 +1,158 @@
+#include "core/why.h"
+
+#include "base/when.h"
+
+bool class_fits(const struct task_class *class_, const struct executor *executor)
+{
+    if (!(executor->kinds & (1u << class_->kind))) return false;
+    if (class_->zone.len && !str_eq(class_->zone, executor->zone)) return false;
+    for (size_t i = 0; i < class_->n_labels; i++) {
+        bool has = false;
+        for (size_t k = 0; k < executor->n_labels && !has; k++)
+            has = str_eq(class_->labels[i].name, executor->labels[k].name) && str_eq(class_->labels[i].value, executor->labels[k].value);
+        if (!has) return false;
+    }
+    return true;
+}
+
+struct explain {
+    const struct why_facts *facts;
+    struct arena *arena;
+    struct why *out;
+    size_t cap;
+    bool never;
+};
+
+static struct why_condition *condition(struct explain *x, const char *kind, int64_t since)
+{
+    struct why_condition *c = ARENA_PUSH(x->arena, x->out->conditions, x->out->n_conditions, x->cap);
+    c->kind = kind;
+    c->since = since;
+    return c;
+}
+
+static void explain_edges(struct explain *x)
+{
+    const struct task *task = &x->facts->task;
+    for (size_t i = 0; i < x->facts->n_preds; i++) {
+        const struct why_pred *pred = &x->facts->preds[i];
+        bool ended = state_ended(pred->state);
+        bool unmet = pred->kind == EDGE_DEPENDS ? pred->state != STATE_D : pred->kind == EDGE_AFTER ? !ended : pred->fired && !ended;
+        if (!unmet) continue;
+        struct why_condition *c = condition(x, pred->kind == EDGE_DEPENDS ? "dependency" : "precursor", task->created);
+        c->holder = pred->key;
+        if (pred->kind == EDGE_CANCELS) {
+            c->detail = str_fmt(x->arena, "it supersedes %.*s, which is being put to an end", STR_ARG(pred->key));
+            c->remedy = STR("its executor ends it; after a lost executor the lease has to run out");
+        } else if (ended) {
+            c->detail = str_fmt(x->arena, "%.*s, which it depends on, is %s", STR_ARG(pred->key), state_word(pred->state));
+            c->remedy = str_fmt(x->arena, "weir retry %.*s", STR_ARG(pred->key));
+            x->never = true;
+        } else {
+            c->detail = str_fmt(x->arena, "%.*s has to %s; it is %s", STR_ARG(pred->key), pred->kind == EDGE_DEPENDS ? "succeed" : "leave the queue",
+                                state_word(pred->state));
+            c->remedy = str_fmt(x->arena, "weir why %.*s", STR_ARG(pred->key));
+        }
+    }
+}
+
+static void explain_gates(struct explain *x)
+{
+    const struct why_facts *f = x->facts;
+    if (f->task.not_before > f->now) {
+        struct why_condition *c = condition(x, "not_before", f->task.attempts > 0 ? f->task.started : f->task.created);
+        c->until = f->task.not_before;
+        c->detail = str_fmt(x->arena, f->task.attempts > 0 ? "it waits before its next attempt, until %s" : "it isn't to start before %s",
+                            when_format(f->task.not_before).z);
+        c->remedy = str_fmt(x->arena, "it goes on by itself in %s", duration_human(f->task.not_before - f->now).z);
+    }
+    const struct lane *lanes[] = { f->all, f->lane };
+    for (size_t i = 0; i < 2; i++) {
+        const struct lane *lane = lanes[i];
+        if (!lane || !lane->paused_since) continue;
+        struct why_condition *c = condition(x, "pause", lane->paused_since);
+        c->holder = lane->paused_by;
+        c->detail = str_fmt(x->arena, "%.*s is paused: %.*s", STR_ARG(lane->name), STR_ARG(lane->paused_reason));
+        c->remedy = str_fmt(x->arena, "weir resume %.*s", STR_ARG(lane->name));
+    }
+}
+
+static void explain_slots(struct explain *x)
+{
+    for (size_t i = 0; i < x->facts->n_slots; i++) {
+        const struct why_slot *w = &x->facts->slots[i];
+        struct str name = w->slot.name, prefix = STR("concurrency/");
+        bool concurrency = str_starts(name, prefix);
+        if (concurrency) name = str_sub(name, prefix.len, name.len);
+        struct why_condition *c = condition(x, concurrency ? "concurrency" : "semaphore", w->since);
+        c->detail = str_fmt(x->arena, "%s %.*s is taken (%lld of %lld); %lld wait before it", concurrency ? "concurrency key" : "semaphore", STR_ARG(name),
+                            (long long)w->slot.used, (long long)w->slot.limit, (long long)w->ahead);
+        if (w->n_holders) c->holder = w->holders[0];
+        for (size_t k = 1; k < w->n_holders; k++) c->holder = str_fmt(x->arena, "%.*s, %.*s", STR_ARG(c->holder), STR_ARG(w->holders[k]));
+        c->remedy = w->n_holders ? STR("it is freed when a holder ends") : STR("it is freed in the order of arrival");
+    }
+}
+
+static struct str class_wish(struct arena *arena, const struct task_class *class_)
+{
+    struct str text = str_fmt(arena, "kind %s", class_kind_name(class_->kind));
+    if (class_->zone.len) text = str_fmt(arena, "%.*s, zone %.*s", STR_ARG(text), STR_ARG(class_->zone));
+    for (size_t i = 0; i < class_->n_labels; i++)
+        text = str_fmt(arena, "%.*s, label %.*s=%.*s", STR_ARG(text), STR_ARG(class_->labels[i].name), STR_ARG(class_->labels[i].value));
+    return text;
+}
+
+/* Executors are looked at for every task that is still to start: one that nobody can run is told so while it waits for other things. */
+static void explain_executors(struct explain *x)
+{
+    const struct why_facts *f = x->facts;
+    if (!f->class_) return;
+    size_t fit = 0, live = 0, open = 0;
+    for (size_t i = 0; i < f->n_executors; i++) {
+        if (!class_fits(f->class_, f->executors[i])) continue;
+        fit++;
+        live += f->live[i];
+        open += f->live[i] && f->executors[i]->state == EXECUTOR_ACTIVE;
+    }
+    int64_t since = f->task.ready ? f->task.ready : f->task.created;
+    struct str wish = class_wish(x->arena, f->class_);
+    if (fit == 0) {
+        struct why_condition *c = condition(x, "executor", since);
+        c->detail = str_fmt(x->arena, "no executor fits (%.*s)", STR_ARG(wish));
+        c->remedy = STR("start one: weir executor --server URL --label NAME=VALUE --zone ZONE");
+        x->never = true;
+    } else if (live == 0) {
+        struct why_condition *c = condition(x, "executor", since);
+        c->detail = str_fmt(x->arena, "no executor that fits (%.*s) is alive; %zu known", STR_ARG(wish), fit);
+        c->remedy = STR("start it again; weir nodes shows them");
+    } else if (open == 0) {
+        struct why_condition *c = condition(x, "executor", since);
+        c->detail = str_fmt(x->arena, "every executor that fits (%.*s) is paused or draining", STR_ARG(wish));
+        c->remedy = STR("weir executor resume NAME");
+    } else if (f->task.state == STATE_P) {
+        struct why_condition *c = condition(x, "executor", since);
+        c->detail = f->ready_ahead > 0 ? str_fmt(x->arena, "it waits for a free slot of %zu executor%s; %lld pending before it", open, open == 1 ? "" : "s",
+                                                 (long long)f->ready_ahead)
+                                       : str_fmt(x->arena, "it waits for a free slot of %zu executor%s", open, open == 1 ? "" : "s");
+        c->remedy = STR("more slots or executors; weir promote puts it first");
+    }
+}
+
+void why_explain(const struct why_facts *facts, struct arena *arena, struct why *out)
+{
+    *out = (struct why){ 0 };
+    struct explain x = { .facts = facts, .arena = arena, .out = out };
+    if (state_ended(facts->task.state)) {
+        out->verdict = WHY_ENDED;
+        return;
+    }
+    if (facts->task.state == STATE_X) {
+        out->verdict = WHY_RUNNING;
+        return;
+    }
+    explain_edges(&x);
+    explain_gates(&x);
+    explain_slots(&x);
+    explain_executors(&x);
+    out->verdict = x.never ? WHY_NEVER : WHY_WAITING;
+}

@@ -1,0 +1,36 @@
+/* why: every reason why a task doesn't run, from rows that were read; pure. */
+#ifndef WEIR_CORE_WHY_H
+#define WEIR_CORE_WHY_H
+
+#include "base/arena.h"
+#include "core/model.h"
+
+enum why_verdict { WHY_RUNNING = 1, WHY_ENDED, WHY_WAITING, WHY_NEVER };
+
+struct why_condition {
+    const char *kind;  /* dependency precursor gap lock semaphore freeze window rollback not_before blocked_by concurrency collapse approval pause executor quota */
+    struct str detail, holder, remedy; /* holder, remedy: empty: none */
+    int64_t since, until;              /* 0: not known */
+};
+
+struct why_pred { int64_t id; struct str key; enum task_state state; enum edge_kind kind; bool fired; };
+struct why_slot { struct slot slot; int64_t since; int64_t ahead; struct str *holders; size_t n_holders; /* keys of tasks that have it */ };
+struct why_facts {
+    struct task task;
+    struct str lane_name;
+    struct why_pred *preds; size_t n_preds; /* all edges in which the task is the waiter */
+    const struct lane *lane, *all;          /* for pause */
+    struct hold *holds; size_t n_holds;
+    struct why_slot *slots; size_t n_slots; /* the slots it waits for */
+    const struct task_class *class_;        /* NULL: nothing to run */
+    const struct executor **executors; const bool *live; size_t n_executors;
+    int64_t ready_ahead; /* pending tasks before it in its class, -1: not counted */
+    int64_t now;
+};
+struct why { enum why_verdict verdict; struct why_condition *conditions; size_t n_conditions; };
+void why_explain(const struct why_facts *facts, struct arena *arena, struct why *out);
+
+/* class_fits: may an executor with these labels, zone and kinds run tasks of this class? */
+bool class_fits(const struct task_class *class_, const struct executor *executor);
+
+#endif

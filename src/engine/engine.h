@@ -1,0 +1,196 @@
+/* engine: the turn. Commands from everywhere come in through engine_submit, are applied in arrival order in one transaction, and are answered
+ * after its one commit; what became ready is granted to waiting polls in the same turn.
+ *
+ * engine_turn is the whole engine as a function of (store, commands, times): no thread, no clock, no socket; the simulator calls it.
+ * engine_start puts a thread around it: commands are taken from a queue, `done` is called on the loop's thread.
+ * A refused command has err.code set and has changed nothing. When the store says 'unknown', all commands of the turn are answered
+ * outcome_unknown and the process ends. Parked polls are answered when there is work, a cancel, or their time is over. */
+#ifndef WEIR_ENGINE_ENGINE_H
+#define WEIR_ENGINE_ENGINE_H
+
+#include "base/list.h"
+#include "core/model.h"
+#include "io/loop.h"
+#include "store/logs.h"
+#include "store/store.h"
+#include "text/key.h" /* struct fence */
+
+enum command_kind {
+    CMD_ENQUEUE = 1,
+    CMD_CANCEL,
+    CMD_RETRY,
+    CMD_PROMOTE,
+    CMD_REGISTER,
+    CMD_POLL,
+    CMD_FINISH,
+    CMD_LANE_PAUSE, /* also resume */
+    CMD_EXECUTOR_STATE,
+    CMD_TOKEN_CREATE,
+    CMD_TOKEN_REVOKE,
+    CMD_KIND_COUNT
+};
+
+struct actor {
+    struct str name;   /* "token:ci", "uid:0", "executor:node-a" */
+    struct str tenant; /* "default" */
+};
+
+/* One posted task, checked for form; names of the same call are resolved to indexes already. */
+struct task_ref {
+    enum edge_kind kind;
+    int64_t id;     /* an existing task, or 0: */
+    size_t index;   /* position in the same call */
+    struct str path; /* JSON pointer, for the error */
+};
+struct task_def {
+    struct str queue, name;
+    enum class_kind kind; /* KIND_NONE: nothing to run, done as soon as it is ready */
+    struct str body;      /* JSON object text of what the executor needs: {"command":[...],...} */
+    struct str zone, unique, concurrency;
+    struct label *labels; size_t n_labels;       /* ascending by name */
+    struct str *semaphores; size_t n_semaphores;
+    struct task_ref *refs; size_t n_refs;
+    int64_t prio, not_before;
+    int64_t attempts_max, backoff_ms; /* defaults 3, 5000 */
+    unsigned retry_on;                /* default RETRY_LOST | RETRY_TEMPORARY | RETRY_KILLED */
+    struct str path;                  /* "" or "/tasks/3" */
+};
+
+struct finish_item {
+    struct fence fence;
+    int64_t exit, signal; /* -1: not given */
+    enum outcome outcome; /* OUTCOME_none: decided by exit and signal */
+    struct str outputs;   /* JSON object text, or empty */
+    int64_t cpu_ms, max_rss_bytes, log_bytes; /* -1: not given */
+    int64_t log_offset;
+    struct str log;        /* the last bytes, or empty */
+    uint8_t hash[16];      /* of the item's meaning: same fence and same hash is the same finish */
+    bool malformed;        /* the item could not be read: err of result is taken over */
+    /* answer */
+    enum err_code code;    /* ERR_none: 200 */
+    int64_t task;
+};
+
+struct renew_item { struct fence fence; };
+
+struct grant {
+    struct task task; /* as granted: name, attempts (this attempt's number), ... */
+    struct str lane_name;
+    enum lane_kind lane_kind;
+    struct fence fence;
+    struct str body;  /* spec body */
+    bool holds_slots;
+    struct need { struct str task_name; struct str outputs; } *needs; /* outputs (JSON object text) of what it depends on */
+    size_t n_needs;
+};
+struct cancel_order {
+    struct fence fence;
+    const char *signal; /* TERM HUP KILL */
+    bool stale;         /* reason: stale_fence */
+};
+
+struct enqueued { /* what was created, or found by its unique key */
+    struct task task;
+    struct str lane_name;
+    bool existing;
+};
+
+struct command {
+    enum command_kind kind;
+    struct actor actor;
+    struct arena *arena; /* lives until done returns; answers are put there */
+    void (*done)(struct command *command);
+    void *owner;
+
+    struct { /* on commands that create: empty key: none */
+        struct str key, route;
+        uint8_t body_hash[16];
+    } idempotency;
+
+    union {
+        struct { struct task_def *defs; size_t n_defs; } enqueue;
+        struct { int64_t task; struct str reason; bool force; } task; /* cancel, retry, promote */
+        struct { struct executor executor; } reg;
+        struct {
+            int64_t executor, free, wait_ms, seq; /* seq -1: none */
+            struct renew_item *renew; size_t n_renew;
+            struct finish_item *finishes; size_t n_finishes;
+            int64_t seen_seq; /* the highest event seq the executor has seen; 0: none */
+        } poll;
+        struct { struct finish_item *items; size_t n_items; } finish;
+        struct { struct str lane; struct str reason; bool pause; } pause; /* lane "all": everything */
+        struct { int64_t executor; enum executor_state state; struct str reason; } executor_state;
+        struct { struct token token; } token_create; /* hash, name, scopes, tenant, expires set */
+        struct { struct str name; } token_revoke;
+    } in;
+
+    /* the answer */
+    struct err err; /* code ERR_none: done */
+    int status;     /* 2xx that goes with it */
+    bool replay;    /* an idempotency key brought an earlier answer back */
+    union {
+        struct { struct enqueued *tasks; size_t n_tasks; } enqueue;
+        struct { int64_t id, lease_ms; } reg;
+        struct {
+            struct grant *grants; size_t n_grants;
+            struct cancel_order *cancels; size_t n_cancels;
+            enum executor_state state;
+            int64_t lease_ms, head_seq;
+        } poll;
+        struct { int64_t id; } token_create;
+    } out;
+
+    struct list_node node;    /* private: the engine's queues */
+    int64_t deadline;         /* private: parked polls */
+    struct arena *scratch;    /* private */
+};
+
+struct semaphore_conf { struct str name; int64_t limit; };
+
+struct engine_config {
+    struct store *store;
+    struct logs *logs; /* NULL in simulation */
+    int64_t lease_ms;  /* 15000 */
+    struct semaphore_conf *semaphores; size_t n_semaphores;
+    const char *data_dir; /* for the disk-space watch; NULL in simulation */
+    struct str server_name;
+};
+
+struct engine;
+struct engine *engine_new(const struct engine_config *config, int64_t wall_ms, int64_t boot_ms, struct err *err);
+void engine_free(struct engine *engine);
+
+/* engine_turn: applies n commands (may be 0: timers only). Answered commands are appended to *out_answered; parked polls stay inside and come
+ * out of a later turn. *out_next: boot ms at which the engine wants its next turn, INT64_MAX: only when commands come. false: the store failed, the
+ * process must end (every command was answered outcome_unknown). */
+bool engine_turn(struct engine *engine, struct command **commands, size_t n, int64_t wall_ms, int64_t boot_ms, struct list *out_answered, int64_t *out_next,
+                 struct err *err);
+int64_t engine_seq(const struct engine *engine); /* newest event's seq */
+
+/* The thread around it. on_commit is called on the loop's thread after turns that appended events. */
+bool engine_start(struct engine *engine, struct loop *loop, void (*on_commit)(int64_t seq, void *owner), void (*on_failure)(const struct err *err, void *owner), void *owner,
+                  struct err *err);
+void engine_submit(struct engine *engine, struct command *command); /* from the loop's thread */
+void engine_stop(struct engine *engine);                             /* ends the thread; parked polls are answered empty */
+
+/* What the engine knows from hearing, not from the store; thread-safe copies. */
+struct executor_live {
+    int64_t id;
+    bool live;            /* heard of within the lease */
+    int64_t heard_ago_ms; /* -1: never by this process */
+    int64_t running, free;
+};
+size_t engine_executors(struct engine *engine, struct arena *arena, struct executor_live **out);
+
+enum engine_health { ENGINE_OK, ENGINE_DISK_FULL, ENGINE_FAILED };
+enum engine_health engine_health(struct engine *engine);
+
+struct engine_counters { /* since start; atomics read relaxed */
+    uint64_t turns, commands, commits, events, granted, finished, lost, turn_us, commit_us;
+};
+void engine_counters(struct engine *engine, struct engine_counters *out);
+
+/* engine_tokens_version: changes whenever tokens change, so that the api knows its copy is stale. */
+uint64_t engine_tokens_version(struct engine *engine);
+
+#endif
