@@ -1,0 +1,236 @@
+/* logs_seal: what becomes of a log when no more bytes will come, and what a crash left of that.
+ *
+ * Owns the pack thread and the folder `live` as a to-do list: a plain file without write bits is to be packed, a .tmp file is a packing
+ * that was cut short and is made anew. The steps are write, sync, rename, sync the folder, remove the plain file; killed between any two,
+ * the next start finds either the plain file alone, or both, and then the packed one is whole.
+ *
+ * Promises: never touches a packed file that is sound; the plain file goes last. A kill costs at most the work of one log.
+ *
+ * Fails by leaving the plain file where it is (disk full, no descriptor): it reads the same, and is tried again after the next success and
+ * at the next start. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "store/logs_file.h"
+
+static void name_half(char out[LOG_NAME_BYTES], struct log_key key)
+{
+    snprintf(out, LOG_NAME_BYTES, "%" PRId64 ".%" PRId64 ".tmp", key.task, key.grant);
+}
+
+static void name_shard(char out[LOG_NAME_BYTES], struct log_key key)
+{
+    snprintf(out, LOG_NAME_BYTES, "%" PRId64, key.task / LOG_SHARD_TASKS);
+}
+
+/* Takes a name of the folder `live` apart; *out_suffix is "log" or "tmp". */
+static bool name_parse(const char *name, struct log_key *out, struct str *out_suffix)
+{
+    struct str rest = str_of(name), task, grant;
+    return str_cut(&rest, '.', &task) && str_cut(&rest, '.', &grant) && str_to_i64(task, &out->task) && str_to_i64(grant, &out->grant) &&
+        out->task >= 0 && out->grant >= 0 && (*out_suffix = rest, str_eqz(rest, "log") || str_eqz(rest, "tmp"));
+}
+
+static void pack_add(struct logs *logs, struct log_key key)
+{
+    struct pack_job *job = mem_alloc(sizeof *job);
+    *job = (struct pack_job){ .key = key };
+    list_append(&logs->to_do, &job->node);
+    pthread_cond_signal(&logs->to_pack);
+}
+
+/* Calls each for every plain log; `sealed` says whether its end is known. Removes half-written packed files when asked to. */
+static void live_each(struct logs *logs, bool clean, void (*each)(void *owner, struct log_key key, bool sealed), void *owner)
+{
+    int fd = openat(logs->live_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!dir) {
+        if (fd >= 0) {
+            close(fd);
+        }
+        return; /* no descriptor left: packing waits for the next start */
+    }
+    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+        struct log_key key;
+        struct str suffix;
+        struct stat st;
+        if (!name_parse(entry->d_name, &key, &suffix)) {
+            continue;
+        }
+        if (str_eqz(suffix, "tmp")) {
+            if (clean) {
+                unlinkat(logs->live_fd, entry->d_name, 0);
+            }
+        } else if (fstatat(logs->live_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode)) {
+            each(owner, key, (st.st_mode & S_IWUSR) == 0);
+        }
+    }
+    closedir(dir);
+}
+
+/* Queues what an earlier life sealed but didn't pack, or packed but didn't remove. */
+static void pack_find_each(void *owner, struct log_key key, bool sealed)
+{
+    struct logs *logs = owner;
+    char name[LOG_NAME_BYTES];
+    log_name_packed(name, key);
+    if (sealed || faccessat(logs->root_fd, name, F_OK, 0) == 0) {
+        pthread_mutex_lock(&logs->lock);
+        pack_add(logs, key);
+        pthread_mutex_unlock(&logs->lock);
+    }
+}
+
+/* Is there a sound packed file of this very size already (a crash came before the plain one was removed)? */
+static bool pack_is_there(struct logs *logs, struct log_key key, int plain_fd)
+{
+    char name[LOG_NAME_BYTES];
+    log_name_packed(name, key);
+    struct stat st;
+    struct err err = { 0 };
+    struct seek_file seek;
+    int fd = openat(logs->root_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    bool there = fd >= 0 && fstat(plain_fd, &st) == 0 && seek_open(fd, &seek, &err) && seek.bytes == st.st_size;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return there;
+}
+
+static bool shard_sync(struct logs *logs, struct log_key key)
+{
+    char shard[LOG_NAME_BYTES];
+    name_shard(shard, key);
+    int fd = openat(logs->root_fd, shard, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool ok = fd >= 0 && fsync(fd) == 0;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return ok;
+}
+
+/* Writes, syncs, renames, syncs the folder. */
+static bool pack_write(struct logs *logs, struct log_key key, int plain_fd)
+{
+    char half[LOG_NAME_BYTES], shard[LOG_NAME_BYTES], packed[LOG_NAME_BYTES];
+    name_half(half, key);
+    name_shard(shard, key);
+    log_name_packed(packed, key);
+    if (mkdirat(logs->root_fd, shard, 0700) == 0 ? fsync(logs->root_fd) != 0 : errno != EEXIST) {
+        return false;
+    }
+    int fd = openat(logs->live_fd, half, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) {
+        return false;
+    }
+    struct err err = { 0 };
+    bool ok = seek_pack(plain_fd, fd, &logs->stop, &err);
+    close(fd);
+    ok = ok && renameat(logs->live_fd, half, logs->root_fd, packed) == 0;
+    if (!ok) {
+        unlinkat(logs->live_fd, half, 0);
+        return false;
+    }
+    return shard_sync(logs, key);
+}
+
+/* False: it couldn't be packed now. */
+static bool pack_one(struct logs *logs, struct log_key key)
+{
+    char plain[LOG_NAME_BYTES];
+    log_name_plain(plain, key);
+    int fd = openat(logs->live_fd, plain, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) {
+        return errno == ENOENT; /* sealed twice */
+    }
+    bool ok = pack_is_there(logs, key, fd) ? shard_sync(logs, key) : pack_write(logs, key, fd);
+    close(fd);
+    if (!ok) {
+        return false;
+    }
+    pthread_mutex_lock(&logs->lock);
+    struct log_file *file = log_file_find(logs, key);
+    bool waited_for = file && file->durable < file->size;
+    if (file) {
+        log_file_forget(logs, file);
+    }
+    unlinkat(logs->live_fd, plain, 0);
+    if (waited_for) {
+        log_synced_tell(logs);
+    }
+    pthread_mutex_unlock(&logs->lock);
+    return true;
+}
+
+void *log_pack_run(void *arg)
+{
+    struct logs *logs = arg;
+    live_each(logs, true, pack_find_each, logs);
+    pthread_mutex_lock(&logs->lock);
+    for (;;) {
+        logs->packing = false;
+        pthread_cond_broadcast(&logs->changed);
+        while (logs->to_do.n == 0 && !logs->stop) {
+            pthread_cond_wait(&logs->to_pack, &logs->lock);
+        }
+        if (logs->stop) {
+            break; /* what is left is found again at the next start */
+        }
+        struct pack_job *job = (struct pack_job *)(void *)list_take_first(&logs->to_do);
+        struct log_key key = job->key;
+        mem_free(job);
+        bool again = logs->pack_failed;
+        logs->packing = true;
+        pthread_mutex_unlock(&logs->lock);
+        bool ok = pack_one(logs, key);
+        if (ok && again) {
+            live_each(logs, false, pack_find_each, logs);
+        }
+        pthread_mutex_lock(&logs->lock);
+        logs->pack_failed = !ok || (logs->pack_failed && !again);
+    }
+    pthread_mutex_unlock(&logs->lock);
+    return NULL;
+}
+
+void logs_seal(struct logs *logs, int64_t task, int64_t grant)
+{
+    struct log_key key = { task, grant };
+    char name[LOG_NAME_BYTES];
+    log_name_plain(name, key);
+    pthread_mutex_lock(&logs->lock);
+    struct log_file *file = log_file_find(logs, key);
+    if (file) {
+        file->sealed = true;
+    }
+    /* ENOENT: nothing was stored, or it is packed already. */
+    if (task >= 0 && grant >= 0 && (fchmodat(logs->live_fd, name, 0400, 0) == 0 || errno != ENOENT)) {
+        pack_add(logs, key);
+    }
+    pthread_mutex_unlock(&logs->lock);
+}
+
+struct open_each {
+    void (*each)(void *owner, int64_t task, int64_t grant);
+    void *owner;
+};
+
+static void open_each_call(void *owner, struct log_key key, bool sealed)
+{
+    struct open_each *call = owner;
+    if (!sealed) {
+        call->each(call->owner, key.task, key.grant);
+    }
+}
+
+void logs_each_open(struct logs *logs, void (*each)(void *owner, int64_t task, int64_t grant), void *owner)
+{
+    struct open_each call = { each, owner };
+    live_each(logs, false, open_each_call, &call);
+}
+
