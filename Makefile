@@ -1,0 +1,39 @@
+# The two commands are `make run` and `make test`; both install what is missing first. Everything else is Meson's work.
+BUILD ?= build
+PREFIX ?= /usr/local
+DESTDIR ?=
+FUZZ_SECONDS ?= 60
+
+.DEFAULT_GOAL := all
+.PHONY: all run test bench fuzz lint install clean setup
+
+all:
+	@tools/build $(BUILD)
+
+setup:
+	@tools/setup
+
+run: setup
+	@tools/build $(BUILD)
+	@if [ -x tools/demo ]; then exec tools/demo $(BUILD)/weir; else exec $(BUILD)/weir serve; fi
+
+test: setup
+	@exec test/run
+
+bench: setup
+	@tools/build $(BUILD)
+	@exec bench/run $(BUILD)/weir
+
+fuzz: setup
+	@exec tools/fuzz $(FUZZ_SECONDS)
+
+lint:
+	@tools/setup lint
+	@exec tools/lint
+
+install:
+	@tools/build $(BUILD) -Dprefix='$(PREFIX)'
+	@meson install -C $(BUILD) --no-rebuild --destdir '$(DESTDIR)'
+
+clean:
+	rm -rf build build-asan build-clang build-fuzz
