@@ -1,0 +1,53 @@
+/* command: the table of all commands (its rows stand in main.c) and the way from argv to one of them. */
+#ifndef WEIR_CMD_COMMAND_H
+#define WEIR_CMD_COMMAND_H
+
+#include "cmd/options.h"
+
+struct command_row {
+    int (*run)(int argc, char **argv); /* argv[0] is the command's name; returns the exit code */
+    const struct command_spec *spec;
+    const char *group; /* heading in `weir help`; NULL: not listed */
+};
+
+/* command_main: finds the command, lets common options stand before it (`weir --server X list`), runs it. */
+int command_main(const struct command_row *commands, size_t n, int argc, char **argv);
+
+/* For `help` and the completions: the table that command_main was given. */
+const struct command_row *command_table(size_t *out_n);
+const struct command_row *command_find(const char *name); /* NULL: none */
+
+/* One function and one spec a command; the file is called like the command. */
+#define COMMAND_DECLARE(name) \
+    int cmd_##name(int argc, char **argv); \
+    extern const struct command_spec name##_spec
+COMMAND_DECLARE(backup);
+COMMAND_DECLARE(cancel);
+COMMAND_DECLARE(enqueue);
+COMMAND_DECLARE(events);
+COMMAND_DECLARE(executor);
+COMMAND_DECLARE(graph);
+COMMAND_DECLARE(help);
+COMMAND_DECLARE(history);
+COMMAND_DECLARE(list);
+COMMAND_DECLARE(log);
+COMMAND_DECLARE(nodes);
+COMMAND_DECLARE(pause);
+COMMAND_DECLARE(promote);
+COMMAND_DECLARE(restore);
+COMMAND_DECLARE(resume);
+COMMAND_DECLARE(retry);
+COMMAND_DECLARE(semaphores);
+COMMAND_DECLARE(serve);
+COMMAND_DECLARE(shim);
+COMMAND_DECLARE(show);
+COMMAND_DECLARE(stats);
+COMMAND_DECLARE(status);
+COMMAND_DECLARE(token);
+COMMAND_DECLARE(top);
+COMMAND_DECLARE(verify);
+COMMAND_DECLARE(version);
+COMMAND_DECLARE(wait);
+COMMAND_DECLARE(why);
+
+#endif

@@ -1,0 +1,159 @@
+/* events: what happened, as a list or as it happens.
+ *
+ * With -f every event is written as it comes, one line each (with --json: one JSON object a line, since a stream has no end); a lost server is
+ * asked again from the last event seen. */
+#include <poll.h>
+#include <string.h>
+
+#include "cmd/command.h"
+#include "cmd/event_text.h"
+#include "cmd/session.h"
+#include "cmd/task_text.h"
+#include "io/clock.h"
+
+enum { EVENTS_PATH_CAP = 8192, RECONNECT_MS = 60000, RECONNECT_STEP_MS = 250, EVENTS_IN_JSON_MAX = 1000000 };
+
+static const struct option_spec events_options[] = {
+    {"follow", 'f', NULL, "go on as things happen", 0, NULL},
+    {"since", 0, "SEQ", "only events after this number (default 0: from the beginning)", 0, NULL},
+    {"archive", 0, "A", "only this archive", OPTION_NON_EMPTY, NULL},
+    {"queue", 0, "Q", "only this queue", OPTION_NON_EMPTY, NULL},
+    {"limit", 0, "N", "at most N events", 0, NULL},
+    {0},
+};
+static const char *const events_examples[] = {"follow everything", "weir events -f", "what came after event 1200, for programs", "weir events --since 1200 --json", NULL};
+const struct command_spec events_spec = {
+    .name = "events",
+    .operands = "",
+    .summary = "what happened, in order",
+    .description = "Every change of state is one event with a number, a time, the one who did it and why. With --json: one array; with -f and --json: one JSON object a line.",
+    .options = events_options,
+    .flags = COMMAND_CLIENT,
+    .examples = events_examples,
+};
+
+struct events_run {
+    struct session *session;
+    struct json_lines lines;
+    struct client_response refusal;
+    json_t *all; /* --json without -f: one document at the end */
+    int64_t since, limit, n;
+    bool follow;
+};
+
+static bool events_line(const json_t *event, void *owner)
+{
+    struct events_run *run = owner;
+    struct session *s = run->session;
+    run->since = field_i64(event, "seq", run->since);
+    if (run->all)
+        json_array_append(run->all, (json_t *)(uintptr_t)event);
+    else if (s->json)
+        session_print(s, event);
+    else
+        event_print(s, event, stdout);
+    if (run->follow)
+        fflush(stdout);
+    run->n++;
+    return !ferror(stdout) && (run->limit == 0 || run->n < run->limit) && run->n < (run->all ? EVENTS_IN_JSON_MAX : INT64_MAX);
+}
+
+static bool events_piece(int status, struct str bytes, void *owner)
+{
+    struct events_run *run = owner;
+    if (status >= 200 && status <= 299)
+        return json_lines_add(&run->lines, bytes);
+    buf_add(&run->refusal.body, bytes.ptr, bytes.len);
+    return true;
+}
+
+static const char *events_path(struct events_run *run)
+{
+    static const char *const filters[] = {"archive", "queue"};
+    struct session *s = run->session;
+    struct buf path;
+    char number[32];
+    buf_init(&path, EVENTS_PATH_CAP);
+    buf_add_z(&path, "/v1/events");
+    snprintf(number, sizeof number, "%lld", (long long)run->since);
+    session_query(s, &path, "since", number);
+    /* Queues and archives share one namespace, and the route has one filter for both. */
+    for (size_t i = 0; i < sizeof filters / sizeof *filters; i++)
+        session_query(s, &path, "archive", option_get(&s->options, filters[i]));
+    if (run->limit > 0) {
+        snprintf(number, sizeof number, "%lld", (long long)(run->limit - run->n));
+        session_query(s, &path, "limit", number);
+    }
+    session_query(s, &path, "follow", run->follow ? "1" : NULL);
+    const char *z = str_dupz(&s->arena, buf_str(&path));
+    buf_release(&path);
+    return z;
+}
+
+/* events_ask: one request; true: it was answered, or refused (session.status says which). */
+static bool events_ask(struct events_run *run)
+{
+    struct session *s = run->session;
+    int http = 0;
+    s->err = (struct err){.arena = &s->arena};
+    json_lines_reset(&run->lines);
+    if (!client_stream(s->client, "GET", events_path(run), NULL, events_piece, run, &http, &s->err)) {
+        s->status = err_exit(s->err.code);
+        return false;
+    }
+    s->status = 0;
+    if (http < 200 || http > 299) {
+        run->refusal.status = http;
+        client_problem(&run->refusal, &s->err);
+        s->status = err_exit(s->err.code);
+    }
+    return true;
+}
+
+/* events_all: a follower goes on after the server was away; the first failure of all is final. */
+static void events_all(struct events_run *run)
+{
+    struct session *s = run->session;
+    int64_t give_up = 0;
+    bool answered = false;
+    for (;;) {
+        int64_t n_before = run->n;
+        bool ok = events_ask(run);
+        answered = answered || ok || run->n > 0;
+        bool enough = ferror(stdout) || (run->limit > 0 && run->n >= run->limit);
+        if (!run->follow || enough || (ok && s->status != 0) || !answered)
+            return;
+        int64_t now = clock_boot_ms();
+        if (ok || run->n > n_before || give_up == 0)
+            give_up = now + RECONNECT_MS;
+        if (now >= give_up)
+            return;
+        poll(NULL, 0, RECONNECT_STEP_MS);
+    }
+}
+
+int cmd_events(int argc, char **argv)
+{
+    struct session s;
+    int status = session_open(&s, &events_spec, argc, argv);
+    if (status != OPTIONS_RUN)
+        return status;
+    struct events_run run = {.session = &s, .follow = option_given(&s.options, "follow")};
+    if (!option_i64(&s.options, "since", 0, INT64_MAX, &run.since) || !option_i64(&s.options, "limit", 1, INT32_MAX, &run.limit))
+        return session_close(&s, EXIT_USAGE);
+    if (option_given(&s.options, "archive") && option_given(&s.options, "queue"))
+        return session_close(&s, usage_error(&events_spec, "--archive and --queue exclude each other"));
+    run.all = s.json && !run.follow ? json_array() : NULL;
+    json_lines_init(&run.lines, events_line, &run);
+    buf_init(&run.refusal.body, 1 << 20);
+    events_all(&run);
+    status = s.status;
+    if (status != 0)
+        session_fail(&s);
+    else if (run.all)
+        session_print(&s, run.all);
+    json_decref(run.all);
+    json_lines_release(&run.lines);
+    buf_release(&run.refusal.body);
+    return session_close(&s, status);
+}

@@ -1,0 +1,150 @@
+/* log: the bytes that a task wrote, as they were written; following them while it runs.
+ *
+ * On a terminal colours pass and every other control sequence is dropped; elsewhere the bytes are untouched. A follower that loses the
+ * server asks again from the byte it stands at, for RECONNECT_MS at most. */
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd/command.h"
+#include "cmd/session.h"
+#include "io/clock.h"
+
+enum { LOG_PIECE_CAP = 4 << 20, LOG_PATH_CAP = 4096, RECONNECT_MS = 30000, RECONNECT_STEP_MS = 250 };
+
+static const struct option_spec log_options[] = {
+    {"attempt", 0, "N", "the attempt (default: the last one)", 0, NULL},
+    {"follow", 'f', NULL, "go on as the task writes, until it has ended", 0, NULL},
+    {"tail", 0, "SIZE", "only the last SIZE bytes, such as 64KiB", 0, NULL},
+    {"offset", 0, "N", "from this byte on", 0, NULL},
+    {0},
+};
+static const char *const log_examples[] = {"watch a running task", "weir log -f default:42", NULL};
+const struct command_spec log_spec = {
+    .name = "log",
+    .operands = "KEY",
+    .operands_min = 1,
+    .operands_max = 1,
+    .summary = "what a task wrote",
+    .description = "Prints stdout and stderr of the task's process, byte for byte. On a terminal only text and colours get through.",
+    .options = log_options,
+    .flags = COMMAND_CLIENT | COMMAND_NO_JSON,
+    .examples = log_examples,
+};
+
+struct log_stream {
+    struct session *session;
+    struct term_filter filter;
+    struct client_response refusal; /* the body of an answer that isn't 2xx */
+    uint64_t taken;                 /* bytes of the log seen */
+    bool broken_pipe;
+};
+
+static bool log_write(struct log_stream *stream, struct str bytes)
+{
+    if (fwrite(bytes.ptr, 1, bytes.len, stdout) != bytes.len || fflush(stdout) != 0)
+        stream->broken_pipe = true;
+    return !stream->broken_pipe;
+}
+
+static bool log_piece(int status, struct str bytes, void *owner)
+{
+    struct log_stream *stream = owner;
+    if (status < 200 || status > 299) {
+        buf_add(&stream->refusal.body, bytes.ptr, bytes.len);
+        return true;
+    }
+    stream->taken += bytes.len;
+    if (!stream->session->term.tty)
+        return log_write(stream, bytes);
+    struct buf clean;
+    buf_init(&clean, LOG_PIECE_CAP);
+    term_filter_add(&stream->filter, bytes, &clean);
+    bool ok = log_write(stream, buf_str(&clean));
+    buf_release(&clean);
+    return ok;
+}
+
+static const char *log_path(struct session *s, uint64_t offset, bool tail)
+{
+    struct buf path;
+    char number[32];
+    uint64_t size = 0;
+    buf_init(&path, LOG_PATH_CAP);
+    buf_add_z(&path, session_task_path(s, s->options.operands[0], "/log"));
+    session_query(s, &path, "attempt", option_get(&s->options, "attempt"));
+    if (tail && option_size(&s->options, "tail", &size) && option_given(&s->options, "tail")) {
+        snprintf(number, sizeof number, "%llu", (unsigned long long)size);
+        session_query(s, &path, "tail", number);
+    } else if (offset > 0) {
+        snprintf(number, sizeof number, "%llu", (unsigned long long)offset);
+        session_query(s, &path, "offset", number);
+    }
+    session_query(s, &path, "follow", option_given(&s->options, "follow") ? "1" : NULL);
+    const char *z = str_dupz(&s->arena, buf_str(&path));
+    buf_release(&path);
+    return z;
+}
+
+/* log_ask: one request; true: it was answered to its end. */
+static bool log_ask(struct session *s, struct log_stream *stream, uint64_t offset, bool tail)
+{
+    int http = 0;
+    s->err = (struct err){.arena = &s->arena};
+    if (!client_stream(s->client, "GET", log_path(s, offset, tail), NULL, log_piece, stream, &http, &s->err)) {
+        s->status = err_exit(s->err.code);
+        return false;
+    }
+    s->status = 0;
+    if (http < 200 || http > 299) {
+        stream->refusal.status = http;
+        client_problem(&stream->refusal, &s->err);
+        s->status = err_exit(s->err.code);
+    }
+    return true;
+}
+
+/* log_follow: asks, and asks again where it stood when the connection broke. With --tail the place in the log isn't known, so it ends then. */
+static void log_follow(struct session *s, struct log_stream *stream, uint64_t offset)
+{
+    bool tail = option_given(&s->options, "tail"), follow = option_given(&s->options, "follow");
+    int64_t give_up = 0;
+    uint64_t seen = 0;
+    while (!log_ask(s, stream, offset + stream->taken, tail)) {
+        int64_t now = clock_boot_ms();
+        if (!follow || stream->taken == 0 || tail || stream->broken_pipe)
+            break;
+        if (give_up == 0 || stream->taken > seen)
+            give_up = now + RECONNECT_MS;
+        seen = stream->taken;
+        if (now >= give_up)
+            break;
+        poll(NULL, 0, RECONNECT_STEP_MS);
+    }
+}
+
+int cmd_log(int argc, char **argv)
+{
+    struct session s;
+    int status = session_open(&s, &log_spec, argc, argv);
+    if (status != OPTIONS_RUN)
+        return status;
+    int64_t attempt = 1, offset = 0;
+    uint64_t size;
+    if (!option_i64(&s.options, "attempt", 1, INT32_MAX, &attempt) || !option_i64(&s.options, "offset", 0, INT64_MAX, &offset) ||
+        !option_size(&s.options, "tail", &size))
+        return session_close(&s, EXIT_USAGE);
+    if (option_given(&s.options, "tail") && option_given(&s.options, "offset"))
+        return session_close(&s, usage_error(&log_spec, "--tail and --offset exclude each other"));
+    struct log_stream stream = {.session = &s};
+    buf_init(&stream.refusal.body, 1 << 20);
+    log_follow(&s, &stream, (uint64_t)offset);
+    if (s.term.color && stream.taken > 0)
+        fputs("\033[0m", stdout); /* whatever colour the log left on */
+    status = s.status;
+    if (status != 0 && !stream.broken_pipe)
+        session_fail(&s);
+    buf_release(&stream.refusal.body);
+    return session_close(&s, status);
+}

@@ -1,0 +1,52 @@
+/* restore: a backup becomes the store of a data directory that has none. */
+#include <stdlib.h>
+
+#include "cmd/command.h"
+#include "cmd/session.h"
+#include "store/store.h"
+
+static const struct option_spec restore_options[] = {
+    {"data", 0, "DIR", "the data directory (default: $XDG_STATE_HOME/weir)", OPTION_NON_EMPTY, NULL},
+    {"quiet", 'q', NULL, "say nothing but errors", 0, NULL},
+    {0},
+};
+const struct command_spec restore_spec = {
+    .name = "restore",
+    .operands = "FILE",
+    .operands_min = 1,
+    .operands_max = 1,
+    .summary = "bring a backup back into an empty data directory",
+    .description = "No server may run there, and a directory that holds a store is refused: move it away first. The restored store takes a new incarnation, so that nothing granted before is believed.",
+    .options = restore_options,
+};
+
+static const char *data_default(struct arena *arena)
+{
+    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    if (state && *state)
+        return str_dupz(arena, str_fmt(arena, "%s/weir", state));
+    return home && *home ? str_dupz(arena, str_fmt(arena, "%s/.local/state/weir", home)) : NULL;
+}
+
+int cmd_restore(int argc, char **argv)
+{
+    struct session s = {0};
+    int status = options_parse(&s.options, &restore_spec, argc, argv, &s.arena);
+    if (status != OPTIONS_RUN) {
+        arena_release(&s.arena);
+        return status;
+    }
+    s.quiet = option_given(&s.options, "quiet");
+    s.err.arena = &s.arena;
+    const char *data = option_get(&s.options, "data");
+    if (!data)
+        data = data_default(&s.arena);
+    if (!data)
+        return session_close(&s, usage_error(&restore_spec, "neither XDG_STATE_HOME nor HOME is set: name the data directory with --data DIR"));
+    if (!store_restore(s.options.operands[0], data, &s.err)) {
+        s.status = err_exit(s.err.code);
+        return session_close(&s, session_fail(&s));
+    }
+    session_note(&s, "%s is restored; start it with: weir serve --data %s", data, data);
+    return session_close(&s, 0);
+}

@@ -1,0 +1,326 @@
+/* session: how a client command finds its server, asks it, and tells a person what went wrong.
+ *
+ * It owns the order of choice (option, environment, local socket, 127.0.0.1:8420) and the mapping of every failure to an exit code, which
+ * comes from base/err.def. It never retries: a command that was asked once is sent once. */
+#include "cmd/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "text/json_read.h"
+
+enum { TOKEN_BYTES_MAX = 4096, JSON_DEPTH_MAX = 128, PATH_CAP = 64 * 1024 };
+
+#define SERVER_FALLBACK "http://127.0.0.1:8420"
+
+/* What to do next, by error. Printed under the error itself. */
+static const struct { enum err_code code; const char *advice; } advices[] = {
+    {ERR_unreachable, "start a server with `weir serve`, or name one with --server URL (or unix:PATH) or WEIR_SERVER"},
+    {ERR_unauthorized, "get a token on the server's machine with `weir token create --name NAME --scope read`, then give it with --token-file F or WEIR_TOKEN"},
+    {ERR_forbidden, "the token lacks the scope for this; `weir token list` shows the scopes, `weir token create` makes another one"},
+    {ERR_disk_full, "make room on the server's disk; running tasks can still end"},
+    {ERR_order_passed, "to retry it all the same: weir retry KEY --force --reason TEXT"},
+    {ERR_outcome_unknown, "try again with the same --idempotency-key once the server is back"},
+    {ERR_already_ended, "`weir retry KEY` runs an ended task again"},
+};
+
+/* socket_answers: somebody listens on the socket; a file left behind by a killed server doesn't count. */
+static bool socket_answers(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    size_t len = strlen(path);
+    if (len >= sizeof address.sun_path)
+        return false;
+    memcpy(address.sun_path, path, len + 1);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return false;
+    bool answers = connect(fd, (const struct sockaddr *)&address, sizeof address) == 0;
+    close(fd);
+    return answers;
+}
+
+static const char *server_default(struct arena *arena)
+{
+    const char *state = getenv("XDG_STATE_HOME");
+    const char *home = getenv("HOME");
+    struct str path;
+    if (state && *state)
+        path = str_fmt(arena, "%s/weir/weir.sock", state);
+    else if (home && *home)
+        path = str_fmt(arena, "%s/.local/state/weir/weir.sock", home);
+    else
+        return SERVER_FALLBACK;
+    return socket_answers(str_dupz(arena, path)) ? str_dupz(arena, str_fmt(arena, "unix:%.*s", STR_ARG(path))) : SERVER_FALLBACK;
+}
+
+/* token_read: the first line of the file. */
+static const char *token_read(struct session *s, const char *file)
+{
+    char bytes[TOKEN_BYTES_MAX];
+    int fd = open(file, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        session_err(s, ERR_not_found, "the token file %s can't be opened: %s", file, strerror(errno));
+        return NULL;
+    }
+    ssize_t n = read(fd, bytes, sizeof bytes);
+    close(fd);
+    struct str rest = {bytes, n > 0 ? (size_t)n : 0}, line = {0};
+    str_cut(&rest, '\n', &line);
+    line = str_trim(line);
+    if (line.len == 0 || memchr(line.ptr, '\0', line.len)) {
+        session_err(s, ERR_invalid, "the token file %s holds no token in its first line", file);
+        return NULL;
+    }
+    return str_dupz(&s->arena, line);
+}
+
+static const char *env_or_null(const char *name)
+{
+    const char *value = getenv(name);
+    return value && *value ? value : NULL;
+}
+
+bool session_choose(struct session *s)
+{
+    const char *server = option_get(&s->options, "server");
+    if (!server)
+        server = env_or_null("WEIR_SERVER");
+    s->server = server ? server : server_default(&s->arena);
+    const char *file = option_get(&s->options, "token-file");
+    if (!file)
+        file = env_or_null("WEIR_TOKEN_FILE");
+    if (file) {
+        s->token = token_read(s, file);
+        return s->token != NULL;
+    }
+    s->token = env_or_null("WEIR_TOKEN");
+    return true;
+}
+
+int session_open(struct session *s, const struct command_spec *spec, int argc, char **argv)
+{
+    *s = (struct session){0};
+    int status = options_parse(&s->options, spec, argc, argv, &s->arena);
+    if (status != OPTIONS_RUN) {
+        arena_release(&s->arena);
+        return status;
+    }
+    s->json = option_given(&s->options, "json");
+    s->quiet = option_given(&s->options, "quiet");
+    term_init(&s->term, option_given(&s->options, "no-color"));
+    s->err.arena = &s->arena;
+    if (!session_choose(s))
+        return session_close(s, s->status);
+    struct client_config config = {.server = s->server, .token = s->token};
+    if (spec->flags & COMMAND_LIVE)
+        s->loop = loop_new();
+    s->client = client_open(&config, s->loop, &s->err);
+    if (!s->client) {
+        s->status = err_exit(s->err.code);
+        return session_close(s, session_fail(s));
+    }
+    return OPTIONS_RUN;
+}
+
+int session_close(struct session *s, int status)
+{
+    if (s->client)
+        client_close(s->client);
+    if (s->loop)
+        loop_free(s->loop);
+    s->client = NULL;
+    s->loop = NULL;
+    arena_release(&s->arena);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "weir: stdout can't be written: %s\n", strerror(errno));
+        return status ? status : 1;
+    }
+    return status;
+}
+
+static void fail_items(struct session *s)
+{
+    for (size_t i = 0; i < s->err.n_items; i++) {
+        const struct err_item *item = &s->err.items[i];
+        fputs("  ", stderr);
+        if (item->file.len)
+            fprintf(stderr, "%s:", term_safe(&s->arena, item->file));
+        if (item->path.len)
+            fprintf(stderr, "%s: ", term_safe(&s->arena, item->path));
+        if (item->line)
+            fprintf(stderr, "%u:%u: ", item->line, item->column);
+        fputs(term_safe(&s->arena, item->message), stderr);
+        if (item->suggestion.len)
+            fprintf(stderr, "; did you mean '%s'?", term_safe(&s->arena, item->suggestion));
+        fputc('\n', stderr);
+    }
+}
+
+int session_fail(struct session *s)
+{
+    fprintf(stderr, "weir %s: %s%s\n", s->options.spec->name, s->err.code == ERR_unreachable ? "no server answers at " : "",
+            term_safe_z(&s->arena, *s->err.text ? s->err.text : err_title(s->err.code)));
+    fail_items(s);
+    for (size_t i = 0; i < sizeof advices / sizeof *advices; i++)
+        if (advices[i].code == s->err.code)
+            fprintf(stderr, "  %s\n", advices[i].advice);
+    return s->status;
+}
+
+int session_err(struct session *s, enum err_code code, const char *fmt, ...)
+{
+    char text[sizeof s->err.text];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    s->err = (struct err){.arena = &s->arena};
+    err_set(&s->err, code, "%s", text);
+    s->status = err_exit(code);
+    return session_fail(s);
+}
+
+void session_note(struct session *s, const char *fmt, ...)
+{
+    if (s->quiet)
+        return;
+    va_list args;
+    va_start(args, fmt);
+    fflush(stdout);
+    vfprintf(stderr, fmt, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
+/* exit_of_status: for answers whose code we don't know (a newer server, a proxy). */
+static int exit_of_status(int http)
+{
+    static const struct { int http, exit; } exits[] = {
+        {400, 65}, {401, 77}, {403, 77}, {404, 66}, {408, 75}, {409, 1}, {413, 65}, {422, 65}, {429, 75}, {502, 69}, {503, 75}, {504, 75}, {507, 75},
+    };
+    for (size_t i = 0; i < sizeof exits / sizeof *exits; i++)
+        if (exits[i].http == http)
+            return exits[i].exit;
+    return 1;
+}
+
+/* session_refused: a status that isn't 2xx becomes session.err and session.status. */
+static void session_refused(struct session *s, const struct client_response *response)
+{
+    client_problem(response, &s->err);
+    if (s->err.code == ERR_none)
+        err_set(&s->err, ERR_internal, "the server answered %d", response->status);
+    bool known = err_http(s->err.code) == response->status;
+    s->status = known ? err_exit(s->err.code) : exit_of_status(response->status);
+}
+
+json_t *session_try(struct session *s, const struct session_request *request)
+{
+    struct client_response response = {0};
+    s->err = (struct err){.arena = &s->arena};
+    s->status = 0;
+    if (!client_call(s->client, request->method, request->path, request->body, request->body.ptr ? "application/json" : NULL, request->headers,
+                     request->timeout_ms, &response, &s->err)) {
+        s->status = err_exit(s->err.code);
+        return NULL;
+    }
+    json_t *document = NULL;
+    if (response.status < 200 || response.status > 299)
+        session_refused(s, &response);
+    else if (response.body.len == 0)
+        document = json_object();
+    else if (!(document = json_parse(buf_str(&response.body), JSON_DEPTH_MAX, &s->err)))
+        s->status = 1, err_context(&s->err, "the answer of %s can't be read", s->server);
+    client_response_release(&response);
+    return document;
+}
+
+json_t *session_call(struct session *s, const struct session_request *request)
+{
+    json_t *document = session_try(s, request);
+    if (!document)
+        session_fail(s);
+    return document;
+}
+
+json_t *session_get(struct session *s, const char *path)
+{
+    return session_call(s, &(struct session_request){.method = "GET", .path = path});
+}
+
+json_t *session_post(struct session *s, const char *path, json_t *body)
+{
+    struct str text = body ? json_text(&s->arena, body, false) : STR("{}");
+    json_decref(body);
+    return session_call(s, &(struct session_request){.method = "POST", .path = path, .body = text});
+}
+
+json_t *session_pages(struct session *s, const char *path, const char *name, int64_t limit, bool *out_more)
+{
+    json_t *all = json_array();
+    struct buf at;
+    buf_init(&at, PATH_CAP);
+    buf_add_z(&at, path);
+    *out_more = false;
+    for (;;) {
+        json_t *page = session_get(s, at.ptr);
+        if (!page) {
+            json_decref(all);
+            all = NULL;
+            break;
+        }
+        const json_t *items = json_object_get(page, name), *item;
+        size_t i;
+        json_array_foreach(items, i, item)
+            if (limit == 0 || (int64_t)json_array_size(all) < limit)
+                json_array_append(all, (json_t *)(uintptr_t)item);
+        const json_t *next = json_object_get(page, "next");
+        char cursor[256] = "";
+        if (json_is_string(next))
+            snprintf(cursor, sizeof cursor, "%s", json_string_value(next));
+        else if (json_is_integer(next) && json_integer_value(next) > 0)
+            snprintf(cursor, sizeof cursor, "%lld", (long long)json_integer_value(next));
+        bool enough = limit > 0 && (int64_t)json_array_size(all) >= limit;
+        bool empty = json_array_size(items) == 0;
+        json_decref(page);
+        if (!*cursor || enough || empty) {
+            *out_more = *cursor && enough;
+            break;
+        }
+        buf_reset(&at);
+        buf_add_z(&at, path);
+        session_query(s, &at, "cursor", cursor);
+    }
+    buf_release(&at);
+    return all;
+}
+
+void session_print(struct session *s, const json_t *document)
+{
+    size_t flags = JSON_COMPACT | JSON_ENCODE_ANY | (s->term.tty ? (size_t)JSON_ENSURE_ASCII : 0);
+    json_dumpf(document, stdout, flags);
+    fputc('\n', stdout);
+}
+
+const char *session_task_path(struct session *s, const char *key, const char *tail)
+{
+    struct str encoded = client_encode(&s->arena, str_of(key));
+    return str_dupz(&s->arena, str_fmt(&s->arena, "/v1/tasks/%.*s%s", STR_ARG(encoded), tail));
+}
+
+void session_query(struct session *s, struct buf *path, const char *name, const char *value)
+{
+    if (!value)
+        return;
+    buf_add_char(path, path->ptr && strchr(path->ptr, '?') ? '&' : '?');
+    buf_add_z(path, name);
+    buf_add_char(path, '=');
+    buf_add_str(path, client_encode(&s->arena, str_of(value)));
+}

@@ -1,0 +1,113 @@
+/* verify: is the history as it was written? Asks the server, or walks a data directory itself. */
+#include <string.h>
+
+#include "base/buf.h"
+#include "cmd/command.h"
+#include "cmd/session.h"
+#include "cmd/task_text.h"
+#include "store/store.h"
+
+static const struct option_spec verify_options[] = {
+    {"data", 0, "DIR", "check this data directory, without a server", OPTION_NON_EMPTY, NULL},
+    {"witness", 0, "SEQ:HASH", "with --data: the event SEQ must have been sealed with HASH, as an earlier verify printed it", OPTION_NON_EMPTY, NULL},
+    {0},
+};
+static const char *const verify_examples[] = {"check a copy of the data", "weir verify --data /backup/weir", NULL};
+const struct command_spec verify_spec = {
+    .name = "verify",
+    .operands = "",
+    .summary = "check that the history wasn't changed",
+    .description = "Follows the chain of hashes over all events and compares it with the tasks. Exit 0: all is as it was written; 1: a fault, named. Keep the printed head (SEQ:HASH) elsewhere: with --witness it also tells an older copy of the whole store.",
+    .options = verify_options,
+    .flags = COMMAND_CLIENT,
+    .examples = verify_examples,
+};
+
+static int report_print(struct session *s, const json_t *report)
+{
+    bool ok = json_is_true(json_object_get(report, "ok"));
+    const json_t *head = json_object_get(report, "head");
+    if (s->json) {
+        session_print(s, report);
+        return ok ? 0 : 1;
+    }
+    enum paint paint = ok ? PAINT_GREEN : PAINT_RED;
+    printf("%s%s%s  %lld turns, %lld events, head %lld:%s\n", paint_on(&s->term, paint), ok ? "ok" : "FAULT", paint_off(&s->term, paint),
+           (long long)field_i64(report, "turns", 0), (long long)field_i64(report, "events", 0), (long long)field_i64(head, "seq", 0),
+           term_safe_z(&s->arena, field_z(head, "hash")));
+    if (!ok)
+        fprintf(stderr, "weir verify: %s\n", term_safe_z(&s->arena, *field_z(report, "fault") ? field_z(report, "fault") : "the history was changed"));
+    return ok ? 0 : 1;
+}
+
+static void hash_hex(const uint8_t *hash, char *out)
+{
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < STORE_HASH_BYTES; i++) {
+        out[2 * i] = digits[hash[i] >> 4];
+        out[2 * i + 1] = digits[hash[i] & 15];
+    }
+    out[2 * STORE_HASH_BYTES] = '\0';
+}
+
+static int hex_value(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+static bool witness_parse(const char *text, int64_t *out_seq, uint8_t *out_hash)
+{
+    struct str rest = str_of(text), seq;
+    if (!str_cut(&rest, ':', &seq) || !str_to_i64(seq, out_seq) || *out_seq <= 0 || rest.len != (size_t)2 * STORE_HASH_BYTES)
+        return false;
+    for (size_t i = 0; i < STORE_HASH_BYTES; i++) {
+        int high = hex_value(rest.ptr[2 * i]), low = hex_value(rest.ptr[2 * i + 1]);
+        if (high < 0 || low < 0)
+            return false;
+        out_hash[i] = (uint8_t)(high << 4 | low);
+    }
+    return true;
+}
+
+static int verify_offline(struct session *s, const char *data)
+{
+    struct verify_report report = {0};
+    uint8_t witness_hash[STORE_HASH_BYTES] = {0};
+    int64_t witness_seq = 0;
+    char hex[2 * STORE_HASH_BYTES + 1];
+    const char *witness = option_get(&s->options, "witness");
+    if (witness && !witness_parse(witness, &witness_seq, witness_hash))
+        return usage_error(&verify_spec, "--witness: '%s' isn't SEQ:HASH with %d hexadecimal digits", witness, 2 * STORE_HASH_BYTES);
+    s->err = (struct err){.arena = &s->arena};
+    if (!store_verify(data, witness_seq, witness_hash, &report, &s->err)) {
+        s->status = err_exit(s->err.code);
+        return session_fail(s);
+    }
+    hash_hex(report.head_hash, hex);
+    json_t *document = json_pack("{s:b, s:I, s:I, s:{s:I, s:s}}", "ok", report.ok, "turns", (json_int_t)report.turns, "events", (json_int_t)report.events, "head", "seq",
+                                 (json_int_t)report.head_seq, "hash", hex);
+    if (!report.ok)
+        json_object_set_new(document, "fault", json_string(report.fault));
+    int status = report_print(s, document);
+    json_decref(document);
+    return status;
+}
+
+int cmd_verify(int argc, char **argv)
+{
+    struct session s;
+    int status = session_open(&s, &verify_spec, argc, argv);
+    if (status != OPTIONS_RUN)
+        return status;
+    const char *data = option_get(&s.options, "data");
+    if (data)
+        return session_close(&s, verify_offline(&s, data));
+    if (option_given(&s.options, "witness"))
+        return session_close(&s, usage_error(&verify_spec, "--witness works with --data DIR"));
+    json_t *report = session_get(&s, "/v1/verify");
+    if (!report)
+        return session_close(&s, s.status);
+    status = report_print(&s, report);
+    json_decref(report);
+    return session_close(&s, status);
+}
