@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/when.h"
+#include "text/utf8.h"
 
 /* What to do with a byte of a string: 0 copy, 'u' write \u00XX, MANY look at it as UTF-8, else write a backslash and this letter. */
 #define MANY 1
@@ -69,38 +70,6 @@ void json_array_begin(struct json *json)
 void json_array_end(struct json *json)
 {
     unnest(json, ']');
-}
-
-/* tail_in: is bytes[at] a continuation byte in low..high? */
-static bool tail_in(struct str s, size_t at, unsigned low, unsigned high)
-{
-    return at < s.len && (unsigned char)s.ptr[at] >= low && (unsigned char)s.ptr[at] <= high;
-}
-
-/* utf8_length: bytes of the well-formed character at `at`, or 0; then *out_skip says how many bytes one U+FFFD stands for (the longest
- * prefix of a character, as Unicode recommends, so that a cut character becomes one mark and not three). */
-static size_t utf8_length(struct str s, size_t at, size_t *out_skip)
-{
-    unsigned c = (unsigned char)s.ptr[at];
-    unsigned low = 0x80, high = 0xbf;
-    size_t n = c >= 0xc2 && c <= 0xdf ? 2 : c >= 0xe0 && c <= 0xef ? 3 : c >= 0xf0 && c <= 0xf4 ? 4 : 0;
-    if (c == 0xe0)
-        low = 0xa0; /* overlong */
-    else if (c == 0xed)
-        high = 0x9f; /* surrogates */
-    else if (c == 0xf0)
-        low = 0x90;
-    else if (c == 0xf4)
-        high = 0x8f; /* past U+10FFFF */
-    *out_skip = 1;
-    if (n == 0 || !tail_in(s, at + 1, low, high))
-        return 0;
-    for (size_t i = 2; i < n; i++) {
-        *out_skip = i;
-        if (!tail_in(s, at + i, 0x80, 0xbf))
-            return 0;
-    }
-    return n;
 }
 
 static void escape_byte(struct buf *out, unsigned char c, unsigned char how)

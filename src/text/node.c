@@ -1,0 +1,355 @@
+/* node: the questions that a schema asks of a document, and the sentences when the answer is wrong.
+ *
+ * Owns how text becomes a number, a truth value, a duration, a size or a list. It promises that every fault names its place, and that a
+ * key nobody asked for is a fault. Nothing here allocates but from the arena of the context. */
+#include "text/node.h"
+
+#include <string.h>
+
+#include "base/when.h"
+#include "text/json.h"
+#include "text/json_node.h"
+#include "text/yaml.h"
+
+const struct node *node_parse(const struct diag_file *file, struct arena *arena, struct diags *diags)
+{
+    return str_ends(file->name, STR(".json")) ? json_node_parse(file, arena, diags) : yaml_parse(file, arena, diags);
+}
+
+static bool is_one_of(struct str s, const struct str *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (str_eq(s, words[i]))
+            return true;
+    return false;
+}
+
+static const struct str null_words[] = { { "", 0 }, { "~", 1 }, { "null", 4 }, { "Null", 4 }, { "NULL", 4 } };
+static const struct str true_words[] = { { "true", 4 }, { "True", 4 }, { "TRUE", 4 } };
+static const struct str false_words[] = { { "false", 5 }, { "False", 5 }, { "FALSE", 5 } };
+#define IS_ONE_OF(s, words) is_one_of((s), (words), sizeof(words) / sizeof(words)[0])
+
+bool node_is_null(const struct node *node)
+{
+    return node->kind == NODE_SCALAR && node->plain && IS_ONE_OF(node->text, null_words);
+}
+
+const struct node *node_find(const struct node *mapping, struct str key)
+{
+    for (size_t i = 0; mapping->kind == NODE_MAPPING && i < mapping->n; i++)
+        if (str_eq(mapping->pairs[i].key->text, key))
+            return mapping->pairs[i].value;
+    return NULL;
+}
+
+const char *node_words(const struct node *node)
+{
+    static const char *const words[NODE_KIND_COUNT] = { [NODE_NONE] = "nothing", [NODE_SCALAR] = "a single value", [NODE_SEQUENCE] = "a list",
+                                                        [NODE_MAPPING] = "a mapping" };
+    return node_is_null(node) ? "nothing" : words[node->kind];
+}
+
+/* is_json_number: -?int frac? exp? and nothing else. */
+static bool is_json_number(struct str s)
+{
+    size_t at = s.len > 0 && s.ptr[0] == '-' ? 1 : 0, from = at;
+    while (at < s.len && s.ptr[at] >= '0' && s.ptr[at] <= '9')
+        at++;
+    if (at == from || (s.ptr[from] == '0' && at > from + 1))
+        return false;
+    if (at < s.len && s.ptr[at] == '.') {
+        from = ++at;
+        while (at < s.len && s.ptr[at] >= '0' && s.ptr[at] <= '9')
+            at++;
+        if (at == from)
+            return false;
+    }
+    if (at < s.len && (s.ptr[at] == 'e' || s.ptr[at] == 'E')) {
+        at++;
+        at += at < s.len && (s.ptr[at] == '+' || s.ptr[at] == '-');
+        from = at;
+        while (at < s.len && s.ptr[at] >= '0' && s.ptr[at] <= '9')
+            at++;
+        if (at == from)
+            return false;
+    }
+    return at == s.len;
+}
+
+static void scalar_json(struct json *json, const struct node *node)
+{
+    if (node_is_null(node))
+        json_nil(json);
+    else if (node->plain && IS_ONE_OF(node->text, true_words))
+        json_bool(json, true);
+    else if (node->plain && IS_ONE_OF(node->text, false_words))
+        json_bool(json, false);
+    else if (node->plain && is_json_number(node->text))
+        json_raw(json, node->text);
+    else
+        json_str(json, node->text);
+}
+
+static void value_json(struct json *json, const struct node *node)
+{
+    switch (node->kind) {
+    case NODE_NONE:
+    case NODE_KIND_COUNT:
+        break;
+    case NODE_SCALAR:
+        scalar_json(json, node);
+        break;
+    case NODE_SEQUENCE:
+        json_array_begin(json);
+        for (size_t i = 0; i < node->n; i++)
+            value_json(json, node->items[i]);
+        json_array_end(json);
+        break;
+    case NODE_MAPPING:
+        json_object_begin(json);
+        for (size_t i = 0; i < node->n; i++) {
+            json_key_str(json, node->pairs[i].key->text);
+            value_json(json, node->pairs[i].value);
+        }
+        json_object_end(json);
+        break;
+    }
+}
+
+void node_json(struct buf *out, const struct node *node)
+{
+    struct json json = json_to(out);
+    value_json(&json, node);
+}
+
+struct diag_place node_place(const struct node_context *context, const struct node *node)
+{
+    return (struct diag_place){ context->file, node->line, node->column };
+}
+
+bool node_fault(const struct node_context *context, const struct node *node, const char *fmt, ...)
+{
+    struct buf text;
+    buf_init(&text, 2000);
+    va_list args;
+    va_start(args, fmt);
+    buf_vaddf(&text, fmt, args);
+    va_end(args);
+    diag_error(context->diags, node_place(context, node), "%.*s", STR_ARG(buf_str(&text)));
+    buf_release(&text);
+    return false;
+}
+
+/* wanted: "'lease' must be a duration, not ...", with what stands there. */
+static bool wanted(const struct node_context *context, const struct node *node, const char *what, const char *form)
+{
+    if (node->kind == NODE_SCALAR && !node_is_null(node)) {
+        struct str shown = diag_shown(node->text);
+        return node_fault(context, node, "'%s' must be %s, not %s'%.*s'", what, form, node->plain ? "" : "the text ", STR_ARG(shown));
+    }
+    return node_fault(context, node, "'%s' must be %s, not %s", what, form, node_words(node));
+}
+
+bool node_str(const struct node_context *context, const struct node *node, const char *what, struct str *out)
+{
+    if (node->kind != NODE_SCALAR || node_is_null(node))
+        return wanted(context, node, what, "a string");
+    *out = node->text;
+    return true;
+}
+
+bool node_i64(const struct node_context *context, const struct node *node, const char *what, int64_t min, int64_t max, int64_t *out)
+{
+    int64_t n;
+    struct str text = node->text;
+    bool zeros = text.len > 1 && (text.ptr[0] == '0' || (text.ptr[0] == '-' && text.ptr[1] == '0')); /* octal to some, decimal to others */
+    if (node->kind != NODE_SCALAR || !node->plain || zeros || !str_to_i64(text, &n))
+        return wanted(context, node, what, "a whole number");
+    if (n < min || n > max)
+        return node_fault(context, node, "'%s' must be from %lld to %lld, not %lld", what, (long long)min, (long long)max, (long long)n);
+    *out = n;
+    return true;
+}
+
+bool node_bool(const struct node_context *context, const struct node *node, const char *what, bool *out)
+{
+    static const struct str yes_words[] = { { "yes", 3 }, { "on", 2 }, { "y", 1 }, { "1", 1 }, { "Yes", 3 }, { "On", 2 } };
+    static const struct str no_words[] = { { "no", 2 }, { "off", 3 }, { "n", 1 }, { "0", 1 }, { "No", 2 }, { "Off", 3 } };
+    bool plain = node->kind == NODE_SCALAR && node->plain;
+    if (plain && (IS_ONE_OF(node->text, true_words) || IS_ONE_OF(node->text, false_words))) {
+        *out = IS_ONE_OF(node->text, true_words);
+        return true;
+    }
+    wanted(context, node, what, "true or false");
+    if (node->kind == NODE_SCALAR && !node->plain && (str_eq(node->text, true_words[0]) || str_eq(node->text, false_words[0])))
+        diag_suggest(context->diags, "write it without quotes");
+    else if (plain && IS_ONE_OF(node->text, yes_words))
+        diag_suggest(context->diags, "did you mean 'true'?");
+    else if (plain && IS_ONE_OF(node->text, no_words))
+        diag_suggest(context->diags, "did you mean 'false'?");
+    return false;
+}
+
+static bool is_number(struct str s)
+{
+    for (size_t i = 0; i < s.len; i++)
+        if (s.ptr[i] < '0' || s.ptr[i] > '9')
+            return false;
+    return s.len > 0 && s.len < 19;
+}
+
+bool node_duration(const struct node_context *context, const struct node *node, const char *what, int64_t *out_ms)
+{
+    if (node->kind == NODE_SCALAR && duration_parse(node->text, out_ms))
+        return true;
+    wanted(context, node, what, "a duration with a unit, such as 90s, 15m, 2h or 7d");
+    if (node->kind == NODE_SCALAR && is_number(node->text))
+        diag_suggest(context->diags, "did you mean '%.*ss'?", STR_ARG(node->text));
+    return false;
+}
+
+bool node_size(const struct node_context *context, const struct node *node, const char *what, uint64_t *out_bytes)
+{
+    if (node->kind == NODE_SCALAR && size_parse(node->text, out_bytes))
+        return true;
+    wanted(context, node, what, "a size with a unit, such as 64KiB, 10MiB or 1GiB");
+    if (node->kind == NODE_SCALAR && is_number(node->text))
+        diag_suggest(context->diags, "did you mean '%.*sB'?", STR_ARG(node->text));
+    return false;
+}
+
+bool node_choice(const struct node_context *context, const struct node *node, const char *what, const struct str *words, size_t n, size_t *out)
+{
+    struct str text;
+    if (!node_str(context, node, what, &text))
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        if (str_eq(text, words[i])) {
+            *out = i;
+            return true;
+        }
+    }
+    struct buf list;
+    buf_init(&list, 500);
+    for (size_t i = 0; i < n; i++)
+        buf_addf(&list, "%s%.*s", i == 0 ? "" : i + 1 == n ? " or " : ", ", STR_ARG(words[i]));
+    wanted(context, node, what, list.ptr != NULL ? list.ptr : "");
+    diag_suggest_closest(context->diags, text, words, n);
+    buf_release(&list);
+    return false;
+}
+
+bool node_strs(const struct node_context *context, const struct node *node, const char *what, struct str **out, size_t *out_n)
+{
+    if (node->kind == NODE_MAPPING || node_is_null(node))
+        return wanted(context, node, what, "a list of strings");
+    size_t n = node->kind == NODE_SEQUENCE ? node->n : 1;
+    struct str *items = ARENA_ARRAY(context->arena, struct str, n);
+    bool ok = true;
+    for (size_t i = 0; i < n; i++)
+        ok = node_str(context, node->kind == NODE_SEQUENCE ? node->items[i] : node, what, &items[i]) && ok;
+    if (!ok)
+        return false;
+    *out = items;
+    *out_n = n;
+    return true;
+}
+
+bool node_read_begin(struct node_reader *out, const struct node_context *context, const struct node *node, const char *what)
+{
+    if (node->kind != NODE_MAPPING)
+        return wanted(context, node, what, "a mapping");
+    out->context = *context;
+    out->mapping = node;
+    out->known = ARENA_ARRAY(context->arena, bool, node->n);
+    out->n_asked = 0;
+    return true;
+}
+
+void node_read_end(struct node_reader *reader)
+{
+    for (size_t i = 0; i < reader->mapping->n; i++) {
+        const struct node *key = reader->mapping->pairs[i].key;
+        if (reader->known[i])
+            continue;
+        struct str shown = diag_shown(key->text);
+        node_fault(&reader->context, key, "unknown key '%.*s'", STR_ARG(shown));
+        diag_suggest_closest(reader->context.diags, key->text, reader->asked, reader->n_asked);
+    }
+}
+
+const struct node *node_read_any(struct node_reader *reader, const char *key)
+{
+    struct str name = str_of(key);
+    if (reader->n_asked < sizeof reader->asked / sizeof reader->asked[0])
+        reader->asked[reader->n_asked++] = name;
+    for (size_t i = 0; i < reader->mapping->n; i++) {
+        if (!str_eq(reader->mapping->pairs[i].key->text, name))
+            continue;
+        reader->known[i] = true;
+        const struct node *value = reader->mapping->pairs[i].value;
+        return node_is_null(value) ? NULL : value;
+    }
+    return NULL;
+}
+
+bool node_read_str(struct node_reader *reader, const char *key, struct str *out)
+{
+    const struct node *node = node_read_any(reader, key);
+    return node != NULL && node_str(&reader->context, node, key, out);
+}
+
+bool node_read_i64(struct node_reader *reader, const char *key, int64_t min, int64_t max, int64_t *out)
+{
+    const struct node *node = node_read_any(reader, key);
+    return node != NULL && node_i64(&reader->context, node, key, min, max, out);
+}
+
+bool node_read_bool(struct node_reader *reader, const char *key, bool *out)
+{
+    const struct node *node = node_read_any(reader, key);
+    return node != NULL && node_bool(&reader->context, node, key, out);
+}
+
+bool node_read_duration(struct node_reader *reader, const char *key, int64_t *out_ms)
+{
+    const struct node *node = node_read_any(reader, key);
+    return node != NULL && node_duration(&reader->context, node, key, out_ms);
+}
+
+bool node_read_size(struct node_reader *reader, const char *key, uint64_t *out_bytes)
+{
+    const struct node *node = node_read_any(reader, key);
+    return node != NULL && node_size(&reader->context, node, key, out_bytes);
+}
+
+bool node_read_choice(struct node_reader *reader, const char *key, const struct str *words, size_t n, size_t *out)
+{
+    const struct node *node = node_read_any(reader, key);
+    return node != NULL && node_choice(&reader->context, node, key, words, n, out);
+}
+
+bool node_read_strs(struct node_reader *reader, const char *key, struct str **out, size_t *out_n)
+{
+    const struct node *node = node_read_any(reader, key);
+    return node != NULL && node_strs(&reader->context, node, key, out, out_n);
+}
+
+static const struct node *read_kind(struct node_reader *reader, const char *key, enum node_kind kind, const char *form)
+{
+    const struct node *node = node_read_any(reader, key);
+    if (node == NULL || node->kind == kind)
+        return node;
+    wanted(&reader->context, node, key, form);
+    return NULL;
+}
+
+const struct node *node_read_sequence(struct node_reader *reader, const char *key)
+{
+    return read_kind(reader, key, NODE_SEQUENCE, "a list");
+}
+
+const struct node *node_read_mapping(struct node_reader *reader, const char *key)
+{
+    return read_kind(reader, key, NODE_MAPPING, "a mapping");
+}

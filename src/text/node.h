@@ -1,0 +1,90 @@
+/* node: a document (YAML or strict JSON) as a tree with the place of every part, and the questions that a schema asks of it.
+ *
+ * Scalars have no type of their own: they keep their text and whether it was plain (unquoted); the getter that is called decides what it
+ * must be, so `no`, `017` and `1:30` hold no surprise. A plain `null`, `~` or nothing counts as absent. Everything lives in the arena of the
+ * parse. An alias is the same node a second time: trees are shared, never copied. */
+#ifndef WEIR_TEXT_NODE_H
+#define WEIR_TEXT_NODE_H
+
+#include "text/diag.h"
+
+#define NODE_FILE_BYTES_MAX ((size_t)1 << 20)
+#define NODE_DEPTH_MAX 64
+#define NODE_COUNT_MAX 100000
+#define NODE_ALIASES_MAX 64
+#define NODE_EXPANSION_MAX 10 /* nodes with every alias written out, at most this many times the nodes written */
+
+enum node_kind { NODE_NONE, NODE_SCALAR, NODE_SEQUENCE, NODE_MAPPING, NODE_KIND_COUNT };
+
+struct node {
+    enum node_kind kind;
+    bool plain; /* a scalar without quotes */
+    unsigned line, column;
+    struct str text;             /* scalar */
+    const struct node **items;   /* sequence */
+    const struct node_pair *pairs; /* mapping, in the order written */
+    size_t n;                    /* items or pairs */
+    size_t weight;               /* nodes in it, itself included, aliases written out */
+    unsigned height;             /* levels in it, likewise */
+};
+
+struct node_pair {
+    const struct node *key; /* a scalar */
+    const struct node *value;
+};
+
+/* node_parse: a whole file: strict JSON when its name ends in .json, else YAML. NULL when there is any error; all of them are in diags. A YAML
+ * file without content gives a null node. */
+const struct node *node_parse(const struct diag_file *file, struct arena *arena, struct diags *diags);
+
+bool node_is_null(const struct node *node);
+const struct node *node_find(const struct node *mapping, struct str key); /* NULL: no such key, or not a mapping */
+const char *node_words(const struct node *node);                         /* "a list", "a mapping", "'text'", for sentences */
+
+/* node_json: the node as compact JSON on one line; numbers, booleans and null when plain and of that form, else strings. */
+void node_json(struct buf *out, const struct node *node);
+
+/* What is being read: the file and where faults go. */
+struct node_context {
+    const struct diag_file *file;
+    struct arena *arena;
+    struct diags *diags;
+};
+struct diag_place node_place(const struct node_context *context, const struct node *node);
+/* node_fault: an error at the node; returns false. */
+bool node_fault(const struct node_context *context, const struct node *node, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* A scalar as a value; false and a fault at the node when it isn't one. `what` names it in the sentence. */
+bool node_str(const struct node_context *context, const struct node *node, const char *what, struct str *out); /* any scalar but null */
+bool node_i64(const struct node_context *context, const struct node *node, const char *what, int64_t min, int64_t max, int64_t *out);
+bool node_bool(const struct node_context *context, const struct node *node, const char *what, bool *out);
+bool node_duration(const struct node_context *context, const struct node *node, const char *what, int64_t *out_ms);
+bool node_size(const struct node_context *context, const struct node *node, const char *what, uint64_t *out_bytes);
+/* one of the words given; *out is its index */
+bool node_choice(const struct node_context *context, const struct node *node, const char *what, const struct str *words, size_t n, size_t *out);
+/* a list of strings; a single scalar is a list of one */
+bool node_strs(const struct node_context *context, const struct node *node, const char *what, struct str **out, size_t *out_n);
+
+/* A reader stands on one mapping; each getter marks its key as known and returns true when the key is there and good; node_read_end makes
+ * a fault, with a suggestion, of each key that nobody asked for. */
+struct node_reader {
+    struct node_context context;
+    const struct node *mapping;
+    bool *known; /* by pair */
+    struct str asked[96];
+    size_t n_asked;
+};
+bool node_read_begin(struct node_reader *out, const struct node_context *context, const struct node *node, const char *what);
+void node_read_end(struct node_reader *reader);
+const struct node *node_read_any(struct node_reader *reader, const char *key); /* NULL: absent or null */
+bool node_read_str(struct node_reader *reader, const char *key, struct str *out);
+bool node_read_i64(struct node_reader *reader, const char *key, int64_t min, int64_t max, int64_t *out);
+bool node_read_bool(struct node_reader *reader, const char *key, bool *out);
+bool node_read_duration(struct node_reader *reader, const char *key, int64_t *out_ms);
+bool node_read_size(struct node_reader *reader, const char *key, uint64_t *out_bytes);
+bool node_read_choice(struct node_reader *reader, const char *key, const struct str *words, size_t n, size_t *out);
+bool node_read_strs(struct node_reader *reader, const char *key, struct str **out, size_t *out_n);
+const struct node *node_read_sequence(struct node_reader *reader, const char *key);
+const struct node *node_read_mapping(struct node_reader *reader, const char *key);
+
+#endif
