@@ -26,8 +26,7 @@ void arena_release(struct arena *arena);
 /* ARENA_PUSH: appends to a vector {type *name; size_t n_name, cap_name;} kept in an arena; evaluates to a pointer to the new,
  * zeroed element. Old storage stays in the arena until it is reset. */
 void *arena_push(struct arena *arena, void **items, size_t *n, size_t *cap, size_t size);
-#define ARENA_PUSH(arena, vec, n, cap) \
-    ((__typeof__(vec))arena_push((arena), (void **)&(vec), &(n), &(cap), sizeof *(vec)))
+#define ARENA_PUSH(arena, vec, n, cap) ((__typeof__(vec))arena_push((arena), (void **)&(vec), &(n), &(cap), sizeof *(vec)))
 
 /* Aborting malloc and realloc for the few things that outlive any arena. */
 void *mem_alloc(size_t size);

@@ -18,7 +18,7 @@ struct buf {
 
 void buf_init(struct buf *buf, size_t cap);
 void buf_release(struct buf *buf); /* gives memory back; empty again, with the same cap */
-void buf_reset(struct buf *buf); /* empty again, memory kept */
+void buf_reset(struct buf *buf);   /* empty again, memory kept */
 void buf_add(struct buf *buf, const void *bytes, size_t len);
 void buf_add_str(struct buf *buf, struct str s);
 void buf_add_z(struct buf *buf, const char *z);

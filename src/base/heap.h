@@ -24,6 +24,6 @@ void heap_take(struct heap *heap, struct heap_node *node);             /* remove
 struct heap_node *heap_first(const struct heap *heap);                 /* NULL: empty */
 void heap_release(struct heap *heap);
 
-#define CONTAINER_OF(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+#define CONTAINER_OF(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 #endif

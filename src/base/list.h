@@ -15,6 +15,6 @@ struct list {
 };
 void list_append(struct list *list, struct list_node *node);
 void list_remove(struct list *list, struct list_node *node); /* nothing if it is in no list */
-struct list_node *list_take_first(struct list *list);         /* NULL: empty */
+struct list_node *list_take_first(struct list *list);        /* NULL: empty */
 
 #endif

@@ -19,13 +19,14 @@ struct map {
     uint32_t *index;
     size_t n_index;
 };
-void *map_find(const struct map *map, uint64_t key);           /* NULL: none */
-void map_put(struct map *map, uint64_t key, void *value);      /* replaces; value must not be NULL */
-void *map_take(struct map *map, uint64_t key);                 /* removes; NULL: none */
-void map_clear(struct map *map);                               /* empty, memory kept */
+void *map_find(const struct map *map, uint64_t key);      /* NULL: none */
+void map_put(struct map *map, uint64_t key, void *value); /* replaces; value must not be NULL */
+void *map_take(struct map *map, uint64_t key);            /* removes; NULL: none */
+void map_clear(struct map *map);                          /* empty, memory kept */
 void map_release(struct map *map);
 #define MAP_EACH(map, e) \
-    for (struct map_entry *e = (map)->entries; e < (map)->entries + (map)->n_entries; e++) if (e->live)
+    for (struct map_entry *e = (map)->entries; e < (map)->entries + (map)->n_entries; e++) \
+        if (e->live)
 
 struct smap_entry {
     struct str key;
@@ -45,6 +46,7 @@ void *smap_take(struct smap *map, struct str key);
 void smap_clear(struct smap *map);
 void smap_release(struct smap *map);
 #define SMAP_EACH(map, e) \
-    for (struct smap_entry *e = (map)->entries; e < (map)->entries + (map)->n_entries; e++) if (e->live)
+    for (struct smap_entry *e = (map)->entries; e < (map)->entries + (map)->n_entries; e++) \
+        if (e->live)
 
 #endif

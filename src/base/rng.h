@@ -4,7 +4,9 @@
 
 #include <stdint.h>
 
-struct rng { uint64_t s[4]; };
+struct rng {
+    uint64_t s[4];
+};
 void rng_seed(struct rng *rng, uint64_t seed);
 uint64_t rng_u64(struct rng *rng);
 uint64_t rng_below(struct rng *rng, uint64_t n); /* uniform in 0..n-1, n > 0 */

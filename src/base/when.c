@@ -160,7 +160,11 @@ struct unit {
 /* Largest first. Among durations a larger unit must stand before a smaller one. */
 static const struct unit duration_units[] = { { "d", DAY_MS }, { "h", 3600000 }, { "m", 60000 }, { "s", 1000 }, { "ms", 1 } };
 static const struct unit size_units[] = {
-    { "TiB", UINT64_C(1) << 40 }, { "GiB", 1 << 30 }, { "MiB", 1 << 20 }, { "KiB", 1 << 10 }, { "B", 1 },
+    { "TiB", UINT64_C(1) << 40 },
+    { "GiB", 1 << 30 },
+    { "MiB", 1 << 20 },
+    { "KiB", 1 << 10 },
+    { "B", 1 },
 };
 enum { N_DURATION_UNITS = sizeof duration_units / sizeof *duration_units, N_SIZE_UNITS = sizeof size_units / sizeof *size_units };
 
