@@ -2,7 +2,11 @@
  *
  * The whole body is read (up to the limit that `limit` says for this method and path) before `serve` is called. `serve` answers with one of
  * the http_answer calls, at once or later, always on the loop's thread; the request and its arena live until the answer is sent, or the
- * client is gone (`gone` is called if it was set). Framing faults, limits and time-outs are answered here as problem+json. */
+ * client is gone (`gone` is called if it was set). Framing faults, limits and time-outs are answered here as problem+json.
+ *
+ * `gone` is called at most once, and only before http_answer or http_stream_end was called; after it the request must not be touched.
+ * A client that closes, or half-closes, while its request waits is noticed within half a second. A request without `gone` lives
+ * until it is answered, whatever its client does. */
 #ifndef WEIR_IO_HTTP_H
 #define WEIR_IO_HTTP_H
 
@@ -36,7 +40,8 @@ struct http_request {
 struct http_config {
     const char *address; /* "127.0.0.1:8420", "[::1]:0"; NULL: none */
     const char *socket_path; /* NULL: none; a stale socket file is replaced, a live one refused */
-    unsigned connections_max, idle_timeout_s;
+    unsigned connections_max; /* 0: 4096; further ones get a 503 */
+    unsigned idle_timeout_s;  /* 0: 15; to send a whole head; a body may take longer at 16 KiB/s and more */
     size_t (*body_limit)(struct str method, struct str path, void *owner);
     void (*serve)(struct http_request *request, void *owner);
     void *owner;
@@ -50,12 +55,13 @@ struct str http_header(const struct http_request *request, const char *name); /*
 bool http_param(struct http_request *request, const char *name, struct str *out); /* query parameter, decoded, in the arena; twice the same name: the first */
 size_t http_params(struct http_request *request, struct str **out_names); /* all names, to refuse unknown ones */
 
-/* http_answer: body is copied. headers: NULL or a NULL-ended list of name, value, name, value, ... */
+/* http_answer: the request is over for the caller. HEAD is answered without the body by itself. body is copied. headers: NULL or a NULL-ended list of name, value, name, value, ... */
 void http_answer(struct http_request *request, int status, const char *content_type, struct str body, const char *const *headers);
 
 /* A stream: begun once, then fed; bytes are sent as they come (chunked). http_stream_end closes it properly.
  * http_stream_pending: bytes not yet taken by the client, so that a slow reader can be paused; `drained` is called when it falls to 0. */
 void http_stream_begin(struct http_request *request, int status, const char *content_type, void (*drained)(struct http_request *));
+void http_stream_header(struct http_request *request, const char *name, const char *value); /* before http_stream_begin */
 void http_stream_add(struct http_request *request, struct str bytes);
 size_t http_stream_pending(const struct http_request *request);
 void http_stream_end(struct http_request *request);
