@@ -1,0 +1,246 @@
+/* fsx: write, sync, rename, sync the folder; locks; room (see fsx.h).
+ *
+ * Promises that a file which was reported as replaced is on disk, under its name, with its content: close and fsync errors count.
+ *
+ * A failed replacement leaves the old file and nothing beside it. */
+#include "io/fsx.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+static bool fsx_fail(struct err *err, const char *what, const char *path, int fault)
+{
+    enum err_code code = ERR_io;
+    if (fault == ENOSPC || fault == EDQUOT || fault == EFBIG)
+        code = ERR_disk_full;
+    else if (fault == ENOENT || fault == ENOTDIR)
+        code = ERR_not_found;
+    return err_set(err, code, "can't %s %s: %s", what, path, strerrordesc_np(fault));
+}
+
+static bool path_fits(const char *path, size_t room, struct err *err)
+{
+    if (*path && strlen(path) + room <= 4096)
+        return true;
+    return err_set(err, ERR_io, "the path is empty or too long: %.200s", path);
+}
+
+/* fsx_parent: "a/b" -> "a", "b" -> ".", "/b" -> "/". */
+static void fsx_parent(const char *path, char *out, size_t size)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        snprintf(out, size, ".");
+    else if (slash == path)
+        snprintf(out, size, "/");
+    else
+        snprintf(out, size, "%.*s", (int)(slash - path), path);
+}
+
+bool fsx_sync_dir(const char *path, struct err *err)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return fsx_fail(err, "open the folder", path, errno);
+    int fault = fsync(fd) == 0 ? 0 : errno;
+    close(fd);
+    return fault == 0 || fsx_fail(err, "sync the folder", path, fault);
+}
+
+static bool sync_parent(const char *path, struct err *err)
+{
+    char parent[4200];
+    fsx_parent(path, parent, sizeof parent);
+    return fsx_sync_dir(parent, err);
+}
+
+/* fsx_write_all: 0, or the fault. */
+static int fsx_write_all(int fd, struct str bytes)
+{
+    while (bytes.len > 0) {
+        ssize_t n = write(fd, bytes.ptr, bytes.len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return errno;
+        bytes.ptr += n;
+        bytes.len -= (size_t)n;
+    }
+    return 0;
+}
+
+bool fsx_replace(const char *path, struct str bytes, mode_t mode, struct err *err)
+{
+    char beside[4200];
+    if (!path_fits(path, 16, err))
+        return false;
+    snprintf(beside, sizeof beside, "%s.new-XXXXXX", path);
+    int fd = mkostemp(beside, O_CLOEXEC);
+    if (fd < 0)
+        return fsx_fail(err, "write", path, errno);
+    int fault = fsx_write_all(fd, bytes);
+    if (fault == 0 && (fchmod(fd, mode) != 0 || fsync(fd) != 0))
+        fault = errno;
+    if (close(fd) != 0 && fault == 0)
+        fault = errno;
+    if (fault == 0 && rename(beside, path) != 0)
+        fault = errno;
+    if (fault != 0) {
+        unlink(beside);
+        return fsx_fail(err, "write", path, fault);
+    }
+    return sync_parent(path, err);
+}
+
+bool fsx_read(const char *path, size_t limit, struct arena *arena, struct str *out, struct err *err)
+{
+    /* O_NONBLOCK: somebody's fifo must not hold us up; it is refused below. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return fsx_fail(err, "read", path, errno);
+    struct stat st;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        close(fd);
+        return err_set(err, ERR_io, "can't read %s: it isn't a file", path);
+    }
+    /* Files in /proc have size 0, and any may grow while it is read: the size is only a first guess. */
+    size_t room = st.st_size > 0 && (uint64_t)st.st_size < limit ? (size_t)st.st_size : limit < 4096 ? limit : 4096, n = 0;
+    char *bytes = mem_alloc(room + 2);
+    int fault = 0;
+    for (;;) {
+        if (n > room) {
+            room *= 2;
+            bytes = mem_realloc(bytes, room + 2);
+        }
+        ssize_t got = read(fd, bytes + n, room + 1 - n);
+        if (got < 0 && errno == EINTR)
+            continue;
+        fault = got < 0 ? errno : 0;
+        if (got <= 0 || (n += (size_t)got) > limit)
+            break;
+    }
+    close(fd);
+    if (fault == 0 && n <= limit)
+        *out = str_dup(arena, (struct str){ bytes, n });
+    mem_free(bytes);
+    if (fault != 0)
+        return fsx_fail(err, "read", path, fault);
+    return n <= limit || err_set(err, ERR_body_too_large, "%s is over the limit of %zu bytes", path, limit);
+}
+
+bool fsx_make_dirs(const char *path, mode_t mode, struct err *err)
+{
+    char part[4200];
+    if (!path_fits(path, 2, err))
+        return false;
+    size_t len = strlen(path);
+    for (size_t i = 1; i <= len; i++) {
+        if (path[i] != '/' && path[i] != '\0')
+            continue;
+        memcpy(part, path, i);
+        part[i] = '\0';
+        if (mkdir(part, mode) == 0) {
+            if (chmod(part, mode) != 0)
+                return fsx_fail(err, "set the mode of", part, errno);
+            if (!sync_parent(part, err))
+                return false;
+        } else if (errno != EEXIST) {
+            return fsx_fail(err, "make the folder", part, errno);
+        }
+    }
+    struct stat st;
+    if (stat(path, &st) != 0)
+        return fsx_fail(err, "make the folder", path, errno);
+    return S_ISDIR(st.st_mode) || err_set(err, ERR_io, "can't make the folder %s: a file is there", path);
+}
+
+bool fsx_remove(const char *path, struct err *err)
+{
+    if (!path_fits(path, 2, err))
+        return false;
+    if (unlink(path) != 0)
+        return errno == ENOENT || fsx_fail(err, "remove", path, errno);
+    return sync_parent(path, err);
+}
+
+bool fsx_lock_take(struct fsx_lock *out, const char *path, struct err *err)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return fsx_fail(err, "open the lock", path, errno);
+    char holder[32] = "";
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        int fault = errno;
+        ssize_t n = fault == EWOULDBLOCK ? pread(fd, holder, sizeof holder - 1, 0) : 0;
+        holder[n > 0 ? n : 0] = '\0';
+        holder[strcspn(holder, "\n")] = '\0';
+        close(fd);
+        if (fault != EWOULDBLOCK)
+            return fsx_fail(err, "lock", path, fault);
+        return err_set(err, ERR_name_taken, "%s is held by process %s", path, *holder ? holder : "(not known)");
+    }
+    snprintf(holder, sizeof holder, "%ld\n", (long)getpid());
+    int fault = ftruncate(fd, 0) == 0 ? fsx_write_all(fd, str_of(holder)) : errno;
+    if (fault != 0 && fault != ENOSPC) { /* a full disk must not keep a server from starting: the name is only for people */
+        close(fd);
+        return fsx_fail(err, "write the lock", path, fault);
+    }
+    out->fd = fd;
+    return true;
+}
+
+void fsx_lock_release(struct fsx_lock *lock)
+{
+    if (lock->fd >= 0) {
+        /* The file stays: removing it would let two hold "the" lock, one on a file without a name. */
+        int ignored = ftruncate(lock->fd, 0);
+        (void)ignored;
+        close(lock->fd);
+    }
+    lock->fd = -1;
+}
+
+bool fsx_free_bytes(const char *path, uint64_t *out_bytes, struct err *err)
+{
+    struct statvfs st;
+    if (statvfs(path, &st) != 0)
+        return fsx_fail(err, "ask for the room on", path, errno);
+    *out_bytes = (uint64_t)st.f_bavail * st.f_frsize;
+    return true;
+}
+
+bool fsx_ballast_make(const char *path, uint64_t bytes, struct err *err)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return fsx_fail(err, "make", path, errno);
+    struct stat st;
+    int fault = fstat(fd, &st) == 0 ? 0 : errno;
+    bool ready = fault == 0 && (uint64_t)st.st_size == bytes && (uint64_t)st.st_blocks * 512 >= bytes;
+    if (fault == 0 && !ready) {
+        if (ftruncate(fd, 0) != 0)
+            fault = errno;
+        if (fault == 0 && bytes > 0)
+            fault = posix_fallocate(fd, 0, (off_t)bytes);
+        if (fault == 0 && fsync(fd) != 0)
+            fault = errno;
+    }
+    close(fd);
+    if (fault != 0) {
+        unlink(path);
+        return fsx_fail(err, "reserve room in", path, fault);
+    }
+    return ready || sync_parent(path, err);
+}
+
+bool fsx_ballast_drop(const char *path, struct err *err)
+{
+    return fsx_remove(path, err);
+}
