@@ -1,0 +1,80 @@
+/* chain: the keyed hashes that make the history verifiable, and the file that keeps their key. See chain.h.
+ *
+ * The key file is made once, before the first turn, with mode 0600, and synced with its directory; a key file of another size is refused
+ * rather than replaced, since without the key no recorded history can be checked. */
+#include "store/chain.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "store/files.h"
+
+static void number_put(uint8_t out[8], int64_t n)
+{
+    for (int i = 0; i < 8; i++)
+        out[i] = (uint8_t)((uint64_t)n >> (8 * i));
+}
+
+void chain_link(const uint8_t key[CHAIN_KEY_BYTES], const uint8_t before[STORE_HASH_BYTES], int64_t turn, int64_t first_seq, int64_t time,
+                struct str events, uint8_t out[STORE_HASH_BYTES])
+{
+    crypto_generichash_state state;
+    uint8_t numbers[24];
+    number_put(numbers, turn);
+    number_put(numbers + 8, first_seq);
+    number_put(numbers + 16, time);
+    crypto_generichash_init(&state, key, CHAIN_KEY_BYTES, STORE_HASH_BYTES);
+    crypto_generichash_update(&state, before, STORE_HASH_BYTES);
+    crypto_generichash_update(&state, numbers, sizeof numbers);
+    crypto_generichash_update(&state, (const uint8_t *)events.ptr, events.len);
+    crypto_generichash_final(&state, out, STORE_HASH_BYTES);
+}
+
+void chain_seal(const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, uint8_t out[STORE_HASH_BYTES])
+{
+    uint8_t bytes[4 + 24 + STORE_HASH_BYTES] = { 'h', 'e', 'a', 'd' };
+    number_put(bytes + 4, (int64_t)head->incarnation);
+    number_put(bytes + 12, head->turn);
+    number_put(bytes + 20, head->seq);
+    memcpy(bytes + 28, head->hash, STORE_HASH_BYTES);
+    crypto_generichash(out, STORE_HASH_BYTES, bytes, sizeof bytes, key, CHAIN_KEY_BYTES);
+}
+
+bool chain_key_load(const char *data_dir, uint8_t out[CHAIN_KEY_BYTES], struct err *err)
+{
+    char path[FILES_PATH_MAX];
+    if (!path_join(path, data_dir, "verify.key", err))
+        return false;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 && errno == ENOENT)
+        return err_set(err, ERR_not_found, "%s is missing: the history can't be continued or checked without it; take it from a backup", path);
+    if (fd < 0)
+        return err_set(err, ERR_io, "%s: %s", path, strerror(errno));
+    uint8_t bytes[CHAIN_KEY_BYTES + 1];
+    ssize_t n = read(fd, bytes, sizeof bytes);
+    close(fd);
+    if (n != CHAIN_KEY_BYTES)
+        return err_set(err, ERR_corrupt, "%s holds %zd bytes, not %d", path, n, CHAIN_KEY_BYTES);
+    memcpy(out, bytes, CHAIN_KEY_BYTES);
+    sodium_memzero(bytes, sizeof bytes);
+    return true;
+}
+
+bool chain_key_store(const char *data_dir, const uint8_t key[CHAIN_KEY_BYTES], struct err *err)
+{
+    char path[FILES_PATH_MAX], fresh[FILES_PATH_MAX];
+    if (!path_join(path, data_dir, "verify.key", err) || !path_join(fresh, data_dir, "verify.key.new", err))
+        return false;
+    int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return err_set(err, ERR_io, "%s: %s", fresh, strerror(errno));
+    bool ok = write(fd, key, CHAIN_KEY_BYTES) == CHAIN_KEY_BYTES && fsync(fd) == 0;
+    close(fd);
+    if (!ok || rename(fresh, path) < 0)
+        return err_set(err, errno == ENOSPC ? ERR_disk_full : ERR_io, "%s: %s", fresh, strerror(errno));
+    return dir_sync(data_dir, err);
+}

@@ -1,0 +1,21 @@
+-- for: writer
+-- What only the engine loads.
+
+-- name: lives
+SELECT task, grant_no, number, executor, started FROM live ORDER BY task, grant_no;
+
+-- name: spec_get
+SELECT id, body, attempts_max, backoff_ms, retry_on, slots FROM spec WHERE id = $1;
+
+-- name: ready_first
+-- A walk along the primary key from the class's first entry: its cost doesn't grow with the queue.
+SELECT task, nprio, vt FROM ready WHERE class = $1 ORDER BY nprio, vt, task LIMIT $2;
+
+-- name: holds_due
+SELECT kind, hold_key, rank, task, since FROM hold WHERE kind = $1 AND hold_key <= $2 ORDER BY hold_key, rank, task LIMIT $3;
+
+-- name: unique_get
+SELECT task FROM unique_key WHERE tenant = $1 AND key_text = $2;
+
+-- name: idempotency_get
+SELECT body_hash, status, ids, expires FROM idempotency WHERE tenant = $1 AND token = $2 AND route = $3 AND key_text = $4;

@@ -1,0 +1,51 @@
+-- for: writer reader
+-- What both the engine's connection and readers load. Lists of columns are written once, in core/model.h's order of use.
+
+-- let head_columns: incarnation, turn, seq, hash, next_task, next_spec, next_lane, next_class, next_slot, next_executor, next_token, v_now, seal
+-- let lane_columns: id, kind, tenant, name, last_vt, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a, paused_since, paused_by, paused_reason
+-- let task_columns: id, lane, rev, state, name, variant, run, class, spec, created, prio, vt, ending, waits, outs, holds, grant_no, attempts, not_before, ready, started, finished, outcome, reason, cause, last_turn, unique_text
+-- let hold_columns: kind, hold_key, rank, task, since
+-- let attempt_columns: task, grant_no, number, executor, started, finished, exit_status, signal_no, outcome, cpu_ms, max_rss_bytes, log_bytes, finish_hash
+
+-- name: head_get
+SELECT @head_columns@ FROM head WHERE one = 1;
+
+-- name: lanes
+SELECT @lane_columns@ FROM lane ORDER BY id;
+
+-- name: classes
+SELECT id, class_key, tenant, zone, kind, labels FROM class ORDER BY id;
+
+-- name: slots
+SELECT id, tenant, name, slot_limit, used FROM slot ORDER BY id;
+
+-- name: executors
+SELECT id, name, instance, host, version, zone, slots, kinds, labels, state, registered, processed, failed FROM executor ORDER BY id;
+
+-- name: tokens
+SELECT id, name, tenant, hash, scopes, created, expires FROM token ORDER BY id;
+
+-- name: task_get
+SELECT @task_columns@ FROM task WHERE id = $1;
+
+-- name: edges_by_pred
+SELECT waiter, pred, kind, flags FROM edge WHERE pred = $1 ORDER BY waiter, kind;
+
+-- name: edges_by_waiter
+SELECT waiter, pred, kind, flags FROM edge WHERE waiter = $1 ORDER BY pred, kind;
+
+-- name: live_get
+-- Tried before attempt_get: who asks for an attempt mostly means the one that runs.
+SELECT task, grant_no, number, executor, started FROM live WHERE task = $1 AND grant_no = $2;
+
+-- name: attempt_get
+SELECT @attempt_columns@ FROM attempt WHERE task = $1 AND grant_no = $2;
+
+-- name: outputs_get
+SELECT body FROM outputs WHERE task = $1;
+
+-- name: holds_of
+SELECT @hold_columns@ FROM hold WHERE kind = $1 AND hold_key = $2 ORDER BY rank, task LIMIT $3;
+
+-- name: holds_of_task
+SELECT @hold_columns@ FROM hold WHERE task = $1 ORDER BY kind, hold_key, rank;

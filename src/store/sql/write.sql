@@ -1,0 +1,127 @@
+-- for: writer
+-- What commit() writes. Full rows come in, so no statement reads before it writes.
+
+-- name: lane_update
+-- Tried before lane_insert: a lane is made once and counted in every turn; name and kind never change, so no index is touched.
+UPDATE lane SET last_vt = $2, n_q = $3, n_s = $4, n_p = $5, n_x = $6, n_d = $7, n_f = $8, n_t = $9, n_a = $10,
+    paused_since = $11, paused_by = $12, paused_reason = $13
+WHERE id = $1;
+
+-- name: lane_insert
+INSERT INTO lane (id, last_vt, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a, paused_since, paused_by, paused_reason, kind, tenant, name)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16);
+
+-- name: class_insert
+INSERT INTO class (id, class_key, tenant, zone, kind, labels) VALUES ($1, $2, $3, $4, $5, $6);
+
+-- name: spec_insert
+INSERT INTO spec (id, body, attempts_max, backoff_ms, retry_on, slots) VALUES ($1, $2, $3, $4, $5, $6);
+
+-- name: slot_put
+INSERT INTO slot (id, tenant, name, slot_limit, used) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (id) DO UPDATE SET slot_limit = excluded.slot_limit, used = excluded.used;
+
+-- name: task_insert
+-- Ids ascend, so rows land at the end of the table without a search.
+INSERT INTO task (id, lane, rev, state, name, variant, run, class, spec, created, prio, vt, ending, waits, outs, holds, grant_no, attempts,
+    not_before, ready, started, finished, outcome, reason, cause, last_turn, unique_text)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27);
+
+-- name: task_update
+-- lane, rev, name, variant, run, spec and created never change and aren't set: task_key stays untouched.
+UPDATE task SET state = $2, class = $3, prio = $4, vt = $5, ending = $6, waits = $7, outs = $8, holds = $9, grant_no = $10, attempts = $11,
+    not_before = $12, ready = $13, started = $14, finished = $15, outcome = $16, reason = $17, cause = $18, last_turn = $19,
+    unique_text = $20
+WHERE id = $1;
+
+-- name: ready_insert
+INSERT INTO ready (class, nprio, vt, task) VALUES ($1, $2, $3, $4);
+
+-- name: ready_delete
+-- By the whole key: no search, no index on task.
+DELETE FROM ready WHERE class = $1 AND nprio = $2 AND vt = $3 AND task = $4;
+
+-- name: edge_insert
+INSERT INTO edge (pred, waiter, kind, flags) VALUES ($1, $2, $3, $4);
+
+-- name: edge_update
+UPDATE edge SET flags = $4 WHERE pred = $1 AND waiter = $2 AND kind = $3;
+
+-- name: hold_insert
+INSERT INTO hold (kind, hold_key, rank, task, since) VALUES ($1, $2, $3, $4, $5);
+
+-- name: hold_delete
+DELETE FROM hold WHERE kind = $1 AND hold_key = $2 AND rank = $3 AND task = $4;
+
+-- name: live_insert
+INSERT INTO live (task, grant_no, number, executor, started) VALUES ($1, $2, $3, $4, $5);
+
+-- name: live_update
+UPDATE live SET number = $3, executor = $4, started = $5 WHERE task = $1 AND grant_no = $2;
+
+-- name: live_delete
+DELETE FROM live WHERE task = $1 AND grant_no = $2;
+
+-- name: attempt_put
+-- A late result rewrites an attempt that was recorded as lost.
+INSERT INTO attempt (task, grant_no, number, executor, started, finished, exit_status, signal_no, outcome, cpu_ms, max_rss_bytes, log_bytes,
+    finish_hash)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+ON CONFLICT (task, grant_no) DO UPDATE SET number = excluded.number, executor = excluded.executor, started = excluded.started,
+    finished = excluded.finished, exit_status = excluded.exit_status, signal_no = excluded.signal_no, outcome = excluded.outcome,
+    cpu_ms = excluded.cpu_ms, max_rss_bytes = excluded.max_rss_bytes, log_bytes = excluded.log_bytes, finish_hash = excluded.finish_hash;
+
+-- name: attempt_delete
+DELETE FROM attempt WHERE task = $1 AND grant_no = $2;
+
+-- name: outputs_put
+INSERT INTO outputs (task, body) VALUES ($1, $2) ON CONFLICT (task) DO UPDATE SET body = excluded.body;
+
+-- name: log_tail_put
+INSERT INTO log_tail (task, grant_no, start_byte, bytes) VALUES ($1, $2, $3, $4)
+ON CONFLICT (task, grant_no) DO UPDATE SET start_byte = excluded.start_byte, bytes = excluded.bytes;
+
+-- name: unique_insert
+INSERT INTO unique_key (tenant, key_text, task) VALUES ($1, $2, $3);
+
+-- name: unique_delete
+-- With the task: a key that another task has taken since isn't this one's to give back.
+DELETE FROM unique_key WHERE tenant = $1 AND key_text = $2 AND task = $3;
+
+-- name: idempotency_put
+-- A key that has expired but isn't deleted yet may be used again.
+INSERT INTO idempotency (tenant, token, route, key_text, body_hash, status, ids, expires) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+ON CONFLICT (tenant, token, route, key_text) DO UPDATE SET body_hash = excluded.body_hash, status = excluded.status, ids = excluded.ids,
+    expires = excluded.expires;
+
+-- name: idempotency_delete
+-- At most $2 rows, the oldest first, so that one turn's share of cleaning is bounded.
+DELETE FROM idempotency WHERE (tenant, token, route, key_text) IN
+    (SELECT tenant, token, route, key_text FROM idempotency WHERE expires <= $1 ORDER BY expires LIMIT $2);
+
+-- name: executor_put
+INSERT INTO executor (id, name, instance, host, version, zone, slots, kinds, labels, state, registered, processed, failed)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+ON CONFLICT (id) DO UPDATE SET name = excluded.name, instance = excluded.instance, host = excluded.host, version = excluded.version,
+    zone = excluded.zone, slots = excluded.slots, kinds = excluded.kinds, labels = excluded.labels, state = excluded.state,
+    registered = excluded.registered, processed = excluded.processed, failed = excluded.failed;
+
+-- name: token_insert
+INSERT INTO token (id, name, tenant, hash, scopes, created, expires) VALUES ($1, $2, $3, $4, $5, $6, $7);
+
+-- name: token_delete
+DELETE FROM token WHERE id = $1;
+
+-- name: turn_insert
+INSERT INTO turn (turn, first_seq, at, hash, events) VALUES ($1, $2, $3, $4, $5);
+
+-- name: head_update
+-- The last statement of a turn.
+UPDATE head SET incarnation = $1, turn = $2, seq = $3, hash = $4, seal = $5, next_task = $6, next_spec = $7, next_lane = $8,
+    next_class = $9, next_slot = $10, next_executor = $11, next_token = $12, v_now = $13
+WHERE one = 1;
+
+-- name: head_insert
+-- Once, for a new store; head_update fills it.
+INSERT INTO head (one, incarnation, turn, seq, hash, seal, next_task, next_spec, next_lane, next_class, next_slot, next_executor, next_token, v_now)
+VALUES (1, 0, 0, 0, '', '', 1, 1, 1, 1, 1, 1, 1, 0);

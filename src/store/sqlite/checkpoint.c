@@ -1,0 +1,126 @@
+/* checkpoint: a thread that moves the WAL's pages into the database beside the writer.
+ *
+ * The writer's WAL hook counts frames; per 16 MiB the thread runs a PASSIVE checkpoint on a connection of its own, which waits for nobody. While the
+ * writer never rests the WAL can't start anew, so at 256 MiB the writer itself, between two turns, runs a TRUNCATE: most pages are
+ * in the database by then, and what is left is short. A reader that stands in the way makes that attempt fail; the next one comes 16 MiB later.
+ * Without commits nothing wakes up.
+ *
+ * A checkpoint that finds no room or no lock loses nothing (the WAL keeps what it has) and is tried again. One that meets an I/O error is
+ * remembered: checkpoint_failed tells the writer, whose next commit then stops the process, since a disk that lost a write isn't trusted. */
+#include "store/sqlite/checkpoint.h"
+
+#include <pthread.h>
+
+enum { PASSIVE_BYTES = 16 << 20, TRUNCATE_BYTES = 256 << 20, TRUNCATE_BUSY_MS = 20 };
+
+struct checkpoint {
+    struct db db;      /* the thread's */
+    struct db *writer; /* the writer's; used on its thread only */
+    int64_t page_bytes;
+    int64_t wal_bytes, passive_at, truncate_at; /* the writer's thread only */
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool due, stop; /* under mutex */
+    _Atomic int io_error; /* SQLite's code of the first one; 0: none */
+};
+
+static void result_note(struct checkpoint *cp, int rc)
+{
+    if ((rc & 0xff) == SQLITE_IOERR && !cp->io_error)
+        cp->io_error = rc;
+}
+
+static int wal_grown(void *owner, sqlite3 *conn, const char *name, int pages)
+{
+    struct checkpoint *cp = owner;
+    (void)conn, (void)name;
+    int64_t bytes = (int64_t)pages * cp->page_bytes;
+    if (bytes < cp->wal_bytes) /* the WAL started anew */
+        cp->passive_at = PASSIVE_BYTES, cp->truncate_at = TRUNCATE_BYTES;
+    cp->wal_bytes = bytes;
+    return SQLITE_OK;
+}
+
+static void *checkpoint_run(void *owner)
+{
+    struct checkpoint *cp = owner;
+    pthread_mutex_lock(&cp->mutex);
+    for (;;) {
+        while (!cp->due && !cp->stop)
+            pthread_cond_wait(&cp->changed, &cp->mutex);
+        if (cp->stop)
+            break;
+        cp->due = false;
+        pthread_mutex_unlock(&cp->mutex);
+        result_note(cp, sqlite3_wal_checkpoint_v2(cp->db.conn, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL));
+        pthread_mutex_lock(&cp->mutex);
+    }
+    pthread_mutex_unlock(&cp->mutex);
+    return NULL;
+}
+
+struct checkpoint *checkpoint_start(const char *path, struct db *writer, struct err *err)
+{
+    struct checkpoint *cp = mem_alloc(sizeof *cp);
+    *cp = (struct checkpoint){ .writer = writer, .passive_at = PASSIVE_BYTES, .truncate_at = TRUNCATE_BYTES };
+    if (!db_number(writer, "PRAGMA page_size", &cp->page_bytes, err) || !db_connect(&cp->db, path, SQLITE_OPEN_READWRITE, err))
+        goto fail;
+    if (!db_exec(&cp->db, SQL_pragma_checkpoint, err))
+        goto fail;
+    pthread_mutex_init(&cp->mutex, NULL);
+    pthread_cond_init(&cp->changed, NULL);
+    if (pthread_create(&cp->thread, NULL, checkpoint_run, cp) != 0) {
+        pthread_cond_destroy(&cp->changed);
+        pthread_mutex_destroy(&cp->mutex);
+        err_set(err, ERR_io, "can't start the checkpoint thread");
+        goto fail;
+    }
+    sqlite3_wal_hook(writer->conn, wal_grown, cp);
+    return cp;
+fail:
+    db_close(&cp->db);
+    mem_free(cp);
+    return NULL;
+}
+
+void checkpoint_between_turns(struct checkpoint *cp)
+{
+    if (cp->wal_bytes >= cp->truncate_at) {
+        sqlite3_busy_timeout(cp->writer->conn, TRUNCATE_BUSY_MS);
+        int rc = sqlite3_wal_checkpoint_v2(cp->writer->conn, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+        sqlite3_busy_timeout(cp->writer->conn, DB_BUSY_MS);
+        result_note(cp, rc);
+        if (rc == SQLITE_OK)
+            cp->wal_bytes = 0, cp->passive_at = PASSIVE_BYTES, cp->truncate_at = TRUNCATE_BYTES;
+        else
+            cp->truncate_at = cp->wal_bytes + PASSIVE_BYTES;
+    } else if (cp->wal_bytes >= cp->passive_at) {
+        cp->passive_at = cp->wal_bytes + PASSIVE_BYTES;
+        pthread_mutex_lock(&cp->mutex);
+        cp->due = true;
+        pthread_cond_signal(&cp->changed);
+        pthread_mutex_unlock(&cp->mutex);
+    }
+}
+
+int checkpoint_failed(const struct checkpoint *cp)
+{
+    return cp->io_error;
+}
+
+void checkpoint_stop(struct checkpoint *cp)
+{
+    if (!cp)
+        return;
+    pthread_mutex_lock(&cp->mutex);
+    cp->stop = true;
+    pthread_cond_signal(&cp->changed);
+    pthread_mutex_unlock(&cp->mutex);
+    pthread_join(cp->thread, NULL);
+    pthread_cond_destroy(&cp->changed);
+    pthread_mutex_destroy(&cp->mutex);
+    sqlite3_wal_hook(cp->writer->conn, NULL, NULL);
+    db_close(&cp->db);
+    mem_free(cp);
+}

@@ -1,0 +1,81 @@
+/* db: one SQLite connection with its statements; private to store/sqlite.
+ *
+ * Statements are prepared when the connection is opened and bound by number: tools/embed_sql writes ?N, which SQLite takes at its word.
+ * Text and bytes are bound without a copy: they must live until the statement has been stepped. A connection is used by one thread at a time. */
+#ifndef WEIR_STORE_SQLITE_DB_H
+#define WEIR_STORE_SQLITE_DB_H
+
+#include <sqlite3.h>
+
+#include "base/err.h"
+#include "base/str.h"
+#include "store_sql.h"
+
+enum { DB_BUSY_MS = 5000 }; /* how long a connection waits for a lock another holds */
+
+struct db {
+    sqlite3 *conn;
+    sqlite3_stmt *stmts[SQL_COUNT];
+    bool committing; /* an I/O error now means: outcome unknown */
+};
+
+/* db_connect: opens the file (which must exist) with hardening on, nothing prepared yet. flags: SQLITE_OPEN_READONLY or _READWRITE. */
+bool db_connect(struct db *db, const char *path, int flags, struct err *err);
+bool db_prepare(struct db *db, enum sql_user user, struct err *err);
+void db_close(struct db *db);
+bool db_exec(struct db *db, enum sql_id id, struct err *err);             /* a text for exec, its rows are ignored */
+bool db_exec_text(struct db *db, const char *text, struct err *err);      /* only for migrations */
+bool db_number(struct db *db, const char *pragma, int64_t *out, struct err *err); /* the first column of the first row; 0 if there is none */
+
+/* db_fail: fills err from the connection's last error, in SQLite's words and with the name of the statement; resets it; false. */
+bool db_fail(struct db *db, enum sql_id id, struct err *err);
+enum err_code db_code(const struct db *db, int rc);
+
+/* db_run: steps a statement that gives no rows. */
+static inline bool db_run(struct db *db, enum sql_id id, struct err *err)
+{
+    sqlite3_stmt *stmt = db->stmts[id];
+    if (sqlite3_step(stmt) != SQLITE_DONE)
+        return db_fail(db, id, err);
+    sqlite3_reset(stmt);
+    return true;
+}
+
+enum db_step { DB_ERROR = -1, DB_DONE, DB_ROW };
+/* db_next: DB_DONE and DB_ERROR have reset the statement. Who stops at a row calls db_reset. */
+static inline enum db_step db_next(struct db *db, enum sql_id id, struct err *err)
+{
+    sqlite3_stmt *stmt = db->stmts[id];
+    int rc = sqlite3_step(stmt);
+    if (rc == SQLITE_ROW)
+        return DB_ROW;
+    if (rc != SQLITE_DONE)
+        return db_fail(db, id, err), DB_ERROR;
+    sqlite3_reset(stmt);
+    return DB_DONE;
+}
+
+static inline void db_reset(struct db *db, enum sql_id id)
+{
+    sqlite3_reset(db->stmts[id]);
+}
+
+static inline void bind_i64(sqlite3_stmt *stmt, int n, int64_t value)
+{
+    int rc = sqlite3_bind_int64(stmt, n, value);
+    ASSERT(rc == SQLITE_OK);
+}
+
+static inline void bind_text(sqlite3_stmt *stmt, int n, struct str s)
+{
+    int rc = sqlite3_bind_text64(stmt, n, s.len ? s.ptr : "", s.len, SQLITE_STATIC, SQLITE_UTF8);
+    ASSERT(rc == SQLITE_OK);
+}
+
+static inline void bind_blob(sqlite3_stmt *stmt, int n, const void *bytes, size_t len)
+{
+    int rc = sqlite3_bind_blob64(stmt, n, len ? bytes : "", len, SQLITE_STATIC);
+    ASSERT(rc == SQLITE_OK);
+}
+
+#endif

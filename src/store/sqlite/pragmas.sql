@@ -1,0 +1,32 @@
+-- for: exec
+-- Run as they are, not prepared.
+
+-- name: pragma_create
+-- Only a new, empty file takes these.
+PRAGMA page_size = 4096;
+PRAGMA auto_vacuum = NONE;
+
+-- name: pragma_writer
+-- Checkpoints are made by a thread of their own (checkpoint.c). The WAL is cut back to 16 MiB when it starts anew.
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = FULL;
+PRAGMA wal_autocheckpoint = 0;
+PRAGMA journal_size_limit = 16777216;
+PRAGMA cache_size = -32768;
+
+-- name: pragma_reader
+PRAGMA query_only = ON;
+PRAGMA cache_size = -2048;
+
+-- name: pragma_all
+PRAGMA foreign_keys = OFF;
+PRAGMA temp_store = MEMORY;
+PRAGMA mmap_size = 0;
+PRAGMA trusted_schema = OFF;
+PRAGMA cell_size_check = ON;
+
+-- name: pragma_checkpoint
+-- synchronous = FULL syncs the WAL before its pages are copied and the database after; the log is only ever cut by the writer.
+PRAGMA synchronous = FULL;
+PRAGMA wal_autocheckpoint = 0;
+PRAGMA cache_size = -256;

@@ -1,0 +1,364 @@
+/* reader: what the api shows, on a read-only connection of its own.
+ *
+ * Each call is one snapshot and short: a call of several statements is one read transaction; walks that a filter could make long (lists of
+ * tasks in tasks.c, events here) stop after a bounded number of steps or STEP_US and say how far they came. */
+#include <string.h>
+
+#include "io/clock.h"
+#include "store/pack.h"
+#include "store/sqlite/reader.h"
+
+struct reader *sqlite_reader_open(const char *dir, struct err *err)
+{
+    struct sqlite_reader *self = mem_alloc(sizeof *self);
+    char path[FILES_PATH_MAX];
+    int64_t version;
+    *self = (struct sqlite_reader){ .port.ops = &sqlite_reader_ops };
+    bool ok = path_join(path, dir, "weir.db", err) && (file_exists(path) || err_set(err, ERR_not_found, "there is no store at %s", path));
+    ok = ok && db_connect(&self->db, path, SQLITE_OPEN_READONLY, err) && schema_check(&self->db, path, &version, err);
+    if (ok && version != SQL_SCHEMA_VERSION)
+        ok = err_set(err, ERR_unavailable, "%s has schema %d: start weir serve once to bring it to %d", path, (int)version, SQL_SCHEMA_VERSION);
+    ok = ok && db_exec(&self->db, SQL_pragma_reader, err) && db_prepare(&self->db, SQL_FOR_READER, err);
+    if (!ok) {
+        db_close(&self->db);
+        mem_free(self);
+        return NULL;
+    }
+    return &self->port;
+}
+
+static void close_reader(struct reader *reader)
+{
+    struct sqlite_reader *self = sqlite_reader_of(reader);
+    db_close(&self->db);
+    mem_free(self);
+}
+
+bool snapshot_begin(struct db *db, struct err *err)
+{
+    return db_run(db, SQL_begin, err);
+}
+
+/* Ends the read transaction; `ok` is passed through, an error on the way out doesn't matter to what was read. */
+bool snapshot_end(struct db *db, bool ok)
+{
+    struct err ignored = { 0 };
+    if (!sqlite3_get_autocommit(db->conn))
+        (void)db_run(db, SQL_commit, &ignored);
+    return ok;
+}
+
+bool lane_view(struct db *db, struct arena *arena, int64_t id, struct lane *out, struct err *err)
+{
+    bind_i64(db->stmts[SQL_lane_get], 1, id);
+    enum db_step step = db_next(db, SQL_lane_get, err);
+    if (step == DB_ERROR)
+        return false;
+    if (step == DB_DONE) {
+        *out = (struct lane){ .id = id };
+        return true;
+    }
+    row_lane(db->stmts[SQL_lane_get], arena, out);
+    db_reset(db, SQL_lane_get);
+    return true;
+}
+
+static bool executor_name(struct db *db, struct arena *arena, int64_t id, struct str *out, struct err *err)
+{
+    bind_i64(db->stmts[SQL_executor_name], 1, id);
+    enum db_step step = db_next(db, SQL_executor_name, err);
+    if (step == DB_ERROR)
+        return false;
+    *out = step == DB_ROW ? column_text(db->stmts[SQL_executor_name], 0, arena) : (struct str){ 0 };
+    db_reset(db, SQL_executor_name);
+    return true;
+}
+
+static bool view_attempts(struct db *db, struct arena *arena, struct task_view *view, struct err *err)
+{
+    sqlite3_stmt *stmt = db->stmts[SQL_attempts_of_task];
+    size_t cap = 0;
+    enum db_step step;
+    bind_i64(stmt, 1, view->task.id);
+    while ((step = db_next(db, SQL_attempts_of_task, err)) == DB_ROW)
+        row_attempt(stmt, ARENA_PUSH(arena, view->attempts, view->n_attempts, cap));
+    view->executor_names = view->n_attempts ? ARENA_ARRAY(arena, struct str, view->n_attempts) : NULL;
+    for (size_t i = 0; i < view->n_attempts && step == DB_DONE; i++)
+        if (!executor_name(db, arena, view->attempts[i].executor, &view->executor_names[i], err))
+            step = DB_ERROR;
+    return step == DB_DONE;
+}
+
+static bool views_of_edges(struct db *db, struct arena *arena, int64_t id, bool by_pred, struct edge_view **out, size_t *out_n, struct err *err)
+{
+    enum sql_id sql = by_pred ? SQL_edge_views_by_pred : SQL_edge_views_by_waiter;
+    sqlite3_stmt *stmt = db->stmts[sql];
+    size_t cap = 0;
+    enum db_step step;
+    *out = NULL, *out_n = 0;
+    bind_i64(stmt, 1, id);
+    while ((step = db_next(db, sql, err)) == DB_ROW)
+        *ARENA_PUSH(arena, *out, *out_n, cap) = (struct edge_view){
+            .id = sqlite3_column_int64(stmt, 0),
+            .lane = sqlite3_column_int64(stmt, 1),
+            .rev = sqlite3_column_int64(stmt, 2),
+            .lane_name = column_text(stmt, 3, arena),
+            .name = column_text(stmt, 4, arena),
+            .variant = column_text(stmt, 5, arena),
+            .run = sqlite3_column_int64(stmt, 6),
+            .state = column_state(stmt, 7),
+            .kind = (enum edge_kind)sqlite3_column_int(stmt, 8),
+            .flags = (unsigned)sqlite3_column_int64(stmt, 9),
+            .finished = sqlite3_column_int64(stmt, 10),
+        };
+    return step == DB_DONE;
+}
+
+bool view_fill(struct db *db, struct arena *arena, const struct lane *lane, struct task_view *view, struct err *err)
+{
+    view->lane_name = lane->name;
+    view->tenant = lane->tenant;
+    view->lane_kind = lane->kind;
+    return view_attempts(db, arena, view, err) && views_of_edges(db, arena, view->task.id, false, &view->needs, &view->n_needs, err) &&
+           rows_outputs(db, arena, view->task.id, &view->outputs, err);
+}
+
+static bool task_in_snapshot(struct db *db, struct arena *arena, int64_t id, struct task_view *out, bool *out_found, struct err *err)
+{
+    struct lane lane;
+    *out = (struct task_view){ 0 };
+    if (!rows_task(db, arena, id, &out->task, out_found, err))
+        return false;
+    return !*out_found || (lane_view(db, arena, out->task.lane, &lane, err) && view_fill(db, arena, &lane, out, err));
+}
+
+static bool read_task(struct reader *reader, struct arena *arena, int64_t id, struct task_view *out, bool *out_found, struct err *err)
+{
+    struct db *db = &sqlite_reader_of(reader)->db;
+    return snapshot_begin(db, err) && snapshot_end(db, task_in_snapshot(db, arena, id, out, out_found, err));
+}
+
+static bool read_spec(struct reader *reader, struct arena *arena, int64_t task, struct str *out_body, struct err *err)
+{
+    struct db *db = &sqlite_reader_of(reader)->db;
+    bind_i64(db->stmts[SQL_spec_of_task], 1, task);
+    enum db_step step = db_next(db, SQL_spec_of_task, err);
+    if (step == DB_ERROR)
+        return false;
+    if (step == DB_DONE)
+        return err_set(err, ERR_not_found, "task %lld has no specification", (long long)task);
+    *out_body = column_text(db->stmts[SQL_spec_of_task], 0, arena);
+    db_reset(db, SQL_spec_of_task);
+    return true;
+}
+
+static bool read_edges(struct reader *reader, struct arena *arena, int64_t id, bool by_pred, struct edge_view **out, size_t *out_n, struct err *err)
+{
+    return views_of_edges(&sqlite_reader_of(reader)->db, arena, id, by_pred, out, out_n, err);
+}
+
+static bool read_holds(struct reader *reader, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err)
+{
+    struct db *db = &sqlite_reader_of(reader)->db;
+    bind_i64(db->stmts[SQL_holds_of_task], 1, task);
+    return rows_holds(db, SQL_holds_of_task, arena, out, out_n, err);
+}
+
+static bool read_hold_users(struct reader *reader, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n,
+                            struct err *err)
+{
+    struct db *db = &sqlite_reader_of(reader)->db;
+    bind_i64(db->stmts[SQL_holds_of], 1, kind);
+    bind_i64(db->stmts[SQL_holds_of], 2, key);
+    bind_i64(db->stmts[SQL_holds_of], 3, (int64_t)n);
+    return rows_holds(db, SQL_holds_of, arena, out, out_n, err);
+}
+
+/* Unpacks the turn under the statement's cursor. */
+static bool turn_unpack(sqlite3_stmt *stmt, struct arena *arena, struct event **out, size_t *out_n, struct err *err)
+{
+    int64_t turn = sqlite3_column_int64(stmt, 0);
+    return unpack_events(column_view(stmt, 3), sqlite3_column_int64(stmt, 1), sqlite3_column_int64(stmt, 2), arena, out, out_n) ||
+           err_set(err, ERR_corrupt, "the events of turn %lld can't be read: run weir verify", (long long)turn);
+}
+
+struct event_list {
+    struct event *events;
+    size_t n, cap, max;
+    int64_t since, lane, last;
+};
+
+static void events_pick(struct event_list *list, struct arena *arena, const struct event *events, size_t n)
+{
+    for (size_t i = 0; i < n && list->n < list->max; i++) {
+        if (events[i].seq <= list->since)
+            continue;
+        list->last = events[i].seq;
+        if (list->lane == 0 || events[i].lane == list->lane)
+            *ARENA_PUSH(arena, list->events, list->n, list->cap) = events[i];
+    }
+}
+
+static bool read_events(struct reader *reader, struct arena *arena, int64_t since, int64_t lane, size_t n, struct event **out, size_t *out_n,
+                        int64_t *out_last, struct err *err)
+{
+    struct db *db = &sqlite_reader_of(reader)->db;
+    sqlite3_stmt *stmt = db->stmts[SQL_turns_since];
+    struct event_list list = { .max = n, .since = since, .lane = lane, .last = since };
+    int64_t deadline = clock_boot_us() + STEP_US;
+    enum db_step step = DB_DONE;
+    bool ok = true;
+    bind_i64(stmt, 1, since < INT64_MAX ? since + 1 : since);
+    while (list.n < n && (step = db_next(db, SQL_turns_since, err)) == DB_ROW) {
+        struct event *events;
+        size_t n_events;
+        if (!(ok = turn_unpack(stmt, arena, &events, &n_events, err)))
+            break;
+        events_pick(&list, arena, events, n_events);
+        if (clock_boot_us() > deadline)
+            break;
+    }
+    db_reset(db, SQL_turns_since);
+    *out = list.events, *out_n = list.n, *out_last = list.last;
+    return ok && step != DB_ERROR;
+}
+
+/* One turn's events of a task, newest first; *turn moves on to the one before. */
+static bool task_events_of_turn(struct db *db, struct arena *arena, int64_t task, int64_t *turn, struct event_list *list, struct err *err)
+{
+    sqlite3_stmt *stmt = db->stmts[SQL_turn_get];
+    struct event *events;
+    size_t n;
+    int64_t before = 0;
+    bind_i64(stmt, 1, *turn);
+    enum db_step step = db_next(db, SQL_turn_get, err);
+    if (step == DB_ERROR)
+        return false;
+    if (step == DB_DONE)
+        return err_set(err, ERR_corrupt, "turn %lld is missing: run weir verify", (long long)*turn);
+    bool ok = turn_unpack(stmt, arena, &events, &n, err);
+    db_reset(db, SQL_turn_get);
+    if (!ok)
+        return false;
+    for (size_t i = n; i-- > 0;) {
+        if (events[i].task != task)
+            continue;
+        before = events[i].prev_turn;
+        if (list->n < list->max)
+            *ARENA_PUSH(arena, list->events, list->n, list->cap) = events[i];
+    }
+    *turn = before < *turn ? before : 0;
+    return true;
+}
+
+static bool task_events_in_snapshot(struct db *db, struct arena *arena, int64_t task, struct event_list *list, struct err *err)
+{
+    bind_i64(db->stmts[SQL_task_last_turn], 1, task);
+    enum db_step step = db_next(db, SQL_task_last_turn, err);
+    if (step == DB_ERROR)
+        return false;
+    int64_t turn = step == DB_ROW ? sqlite3_column_int64(db->stmts[SQL_task_last_turn], 0) : 0;
+    db_reset(db, SQL_task_last_turn);
+    while (turn > 0 && list->n < list->max)
+        if (!task_events_of_turn(db, arena, task, &turn, list, err))
+            return false;
+    return true;
+}
+
+static bool read_task_events(struct reader *reader, struct arena *arena, int64_t task, size_t n, struct event **out, size_t *out_n, struct err *err)
+{
+    struct db *db = &sqlite_reader_of(reader)->db;
+    struct event_list list = { .max = n };
+    if (!snapshot_begin(db, err) || !snapshot_end(db, task_events_in_snapshot(db, arena, task, &list, err)))
+        return false;
+    *out = list.events, *out_n = list.n;
+    return true;
+}
+
+static bool read_lanes(struct reader *reader, struct arena *arena, struct lane ***out, size_t *out_n, struct err *err)
+{
+    return rows_lanes(&sqlite_reader_of(reader)->db, arena, out, out_n, err);
+}
+
+static bool read_slots(struct reader *reader, struct arena *arena, struct slot ***out, size_t *out_n, struct err *err)
+{
+    return rows_slots(&sqlite_reader_of(reader)->db, arena, out, out_n, err);
+}
+
+static bool read_executors(struct reader *reader, struct arena *arena, struct executor ***out, size_t *out_n, struct err *err)
+{
+    return rows_executors(&sqlite_reader_of(reader)->db, arena, out, out_n, err);
+}
+
+static bool read_classes(struct reader *reader, struct arena *arena, struct task_class ***out, size_t *out_n, struct err *err)
+{
+    return rows_classes(&sqlite_reader_of(reader)->db, arena, out, out_n, err);
+}
+
+static bool read_tokens(struct reader *reader, struct arena *arena, struct token ***out, size_t *out_n, struct err *err)
+{
+    return rows_tokens(&sqlite_reader_of(reader)->db, arena, out, out_n, err);
+}
+
+static bool read_head(struct reader *reader, struct store_head *out, struct err *err)
+{
+    return rows_head(&sqlite_reader_of(reader)->db, out, NULL, err);
+}
+
+static bool read_grant(struct reader *reader, int64_t task, int64_t *out_grant, enum task_state *out_state, bool *out_found, struct err *err)
+{
+    struct db *db = &sqlite_reader_of(reader)->db;
+    sqlite3_stmt *stmt = db->stmts[SQL_task_grant];
+    bind_i64(stmt, 1, task);
+    enum db_step step = db_next(db, SQL_task_grant, err);
+    if (step == DB_ERROR)
+        return false;
+    *out_found = step == DB_ROW;
+    if (step == DB_ROW) {
+        *out_grant = sqlite3_column_int64(stmt, 0);
+        *out_state = column_state(stmt, 1);
+        db_reset(db, SQL_task_grant);
+    }
+    return true;
+}
+
+static bool read_log_tail(struct reader *reader, struct arena *arena, int64_t task, int64_t grant, struct log_tail *out, bool *out_found,
+                          struct err *err)
+{
+    struct db *db = &sqlite_reader_of(reader)->db;
+    sqlite3_stmt *stmt = db->stmts[SQL_log_tail_get];
+    bind_i64(stmt, 1, task);
+    bind_i64(stmt, 2, grant);
+    enum db_step step = db_next(db, SQL_log_tail_get, err);
+    if (step == DB_ERROR)
+        return false;
+    *out_found = step == DB_ROW;
+    if (step == DB_ROW) {
+        *out = (struct log_tail){
+            .task = task, .grant = grant, .offset = sqlite3_column_int64(stmt, 2), .bytes = column_text(stmt, 3, arena),
+        };
+        db_reset(db, SQL_log_tail_get);
+    }
+    return true;
+}
+
+const struct reader_ops sqlite_reader_ops = {
+    .close = close_reader,
+    .task = read_task,
+    .spec = read_spec,
+    .tasks = sqlite_read_tasks,
+    .find = sqlite_read_find,
+    .edges = read_edges,
+    .holds = read_holds,
+    .hold_users = read_hold_users,
+    .events = read_events,
+    .task_events = read_task_events,
+    .lanes = read_lanes,
+    .slots = read_slots,
+    .executors = read_executors,
+    .classes = read_classes,
+    .tokens = read_tokens,
+    .head = read_head,
+    .grant = read_grant,
+    .log_tail = read_log_tail,
+};

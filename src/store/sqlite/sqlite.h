@@ -1,0 +1,48 @@
+/* sqlite: the SQLite store's parts, for each other; private to store/sqlite (store.c calls the four that open and operate). */
+#ifndef WEIR_STORE_SQLITE_SQLITE_H
+#define WEIR_STORE_SQLITE_SQLITE_H
+
+#include "base/buf.h"
+#include "store/chain.h"
+#include "store/files.h"
+#include "store/read_ops.h"
+#include "store/sqlite/checkpoint.h"
+#include "store/sqlite/db.h"
+
+struct sqlite_store {
+    struct store port; /* first: a struct store * is one of these */
+    struct db db;
+    struct checkpoint *checkpoint;
+    int lock_fd;
+    char path[FILES_PATH_MAX]; /* of weir.db */
+    uint8_t key[CHAIN_KEY_BYTES];
+    struct store_head head; /* as of the last commit */
+    struct buf scratch;     /* lists on their way into a column */
+};
+
+static inline struct sqlite_store *sqlite_of(struct store *store)
+{
+    return (struct sqlite_store *)(void *)store;
+}
+
+enum { SQLITE_APPLICATION_ID = 0x57656972 }; /* "Weir" */
+
+struct store *sqlite_store_open(const struct store_config *config, const char *dir, struct err *err);
+void sqlite_store_close(struct store *store);
+struct reader *sqlite_reader_open(const char *dir, struct err *err);
+
+/* schema_check: what kind of file this is. *out_version 0: empty. Refuses a foreign one and a newer schema. */
+bool schema_check(struct db *db, const char *path, int64_t *out_version, struct err *err);
+bool schema_migrate(struct db *db, int64_t version, struct err *err);
+
+/* turn.c */
+bool sqlite_begin(struct store *store, struct err *err);
+void sqlite_rollback(struct store *store);
+bool sqlite_commit(struct store *store, const struct changes *changes, struct err *err);
+bool head_write(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, struct err *err);
+bool turn_write(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const uint8_t before[STORE_HASH_BYTES], int64_t turn, int64_t first_seq,
+                int64_t time, struct str events, uint8_t out_hash[STORE_HASH_BYTES], struct err *err);
+
+extern const struct store_ops sqlite_ops; /* load.c */
+
+#endif

@@ -1,0 +1,139 @@
+/* store: what is true, durably. The port: one writer (the engine's thread) that reads rows and commits changes by the turn, and any
+ * number of readers (store/read.h) with their own snapshots.
+ *
+ * A turn: begin, any loads, then commit(changes) or rollback. commit writes everything in one transaction with one fsync; true means
+ * durable. commit's failures: ERR_disk_full (nothing changed, the store goes on) and ERR_outcome_unknown (a write or fsync failed: the caller
+ * answers "unknown" and stops the process). Loads put what they return into the arena given. What a load returns is as of the last
+ * commit: changes of the running turn are the caller's (core/slice).
+ *
+ * Policy never hides in SQL: the store fetches, keeps, and gives 'the first N by rank'. */
+#ifndef WEIR_STORE_STORE_H
+#define WEIR_STORE_STORE_H
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "core/model.h"
+
+enum { STORE_HASH_BYTES = 32 };
+
+struct store_head {
+    uint64_t incarnation; /* random per store, restore and copy */
+    int64_t turn, seq;    /* the last ones used */
+    uint8_t hash[STORE_HASH_BYTES];
+    int64_t next_task, next_spec, next_lane, next_class, next_slot, next_executor, next_token;
+    int64_t v_now; /* virtual time of fair queueing */
+};
+
+struct idempotency { /* what a key was used for; the answer is rendered anew from status and ids */
+    struct str tenant, token, route, key;
+    uint8_t body_hash[16];
+    int status;
+    const int64_t *ids;
+    size_t n_ids;
+    int64_t expires;
+};
+
+struct log_tail { /* the last bytes of an attempt's log, carried by its finish */
+    int64_t task, grant, offset;
+    struct str bytes;
+};
+struct task_outputs { int64_t task; struct str json; };
+struct unique_claim { struct str tenant, key; int64_t task; };
+
+/* One turn's changes. Rows are full rows; the store writes what it is given, in this order, and the turn's events last. */
+struct changes {
+    const struct lane **lanes;              size_t n_lanes;      /* upsert */
+    const struct task_class **classes;      size_t n_classes;    /* insert */
+    const struct spec **specs;              size_t n_specs;      /* insert */
+    const struct slot **slots;              size_t n_slots;      /* upsert */
+    const struct task **tasks_new;          size_t n_tasks_new;
+    const struct task **tasks_changed;      size_t n_tasks_changed;
+    const struct task **ready_add;          size_t n_ready_add;    /* now P: (class, prio, vt, id) */
+    const struct task **ready_remove;       size_t n_ready_remove; /* no longer P: class, prio, vt as they were stored */
+    const struct edge *edges_new;           size_t n_edges_new;
+    const struct edge *edges_changed;       size_t n_edges_changed; /* flags */
+    const struct hold *holds_add;           size_t n_holds_add;
+    const struct hold *holds_remove;        size_t n_holds_remove;  /* by kind, key, rank, task */
+    const struct attempt *attempts_new;     size_t n_attempts_new;
+    const struct attempt *attempts_changed; size_t n_attempts_changed; /* by task, grant */
+    const struct attempt *attempts_remove;  size_t n_attempts_remove;  /* a grant that never arrived */
+    const struct task_outputs *outputs;     size_t n_outputs;          /* upsert */
+    const struct log_tail *log_tails;       size_t n_log_tails;
+    const struct unique_claim *unique_add;  size_t n_unique_add;
+    const struct unique_claim *unique_remove; size_t n_unique_remove;
+    const struct idempotency *idempotency;  size_t n_idempotency;
+    const struct executor **executors;      size_t n_executors;  /* upsert */
+    const struct token **tokens;            size_t n_tokens;     /* insert */
+    const int64_t *tokens_remove;           size_t n_tokens_remove;
+    struct store_head head;   /* after the turn; turn = the turn that carries `events`; head.hash is filled in by the store */
+    int64_t first_seq, time;  /* of the events */
+    struct str events;        /* packed (store/pack.h); empty: the turn has no event and writes no turn row */
+};
+
+struct ready_row { int64_t task, prio, vt; };
+
+struct store;
+struct store_config {
+    const char *url;      /* "sqlite:///DIR": DIR/weir.db */
+    const char *data_dir; /* verify.key, logs and the rest live here */
+    bool create;
+};
+
+struct store_ops {
+    void (*close)(struct store *store);
+    bool (*begin)(struct store *store, struct err *err);
+    void (*rollback)(struct store *store);
+    bool (*commit)(struct store *store, const struct changes *changes, struct err *err);
+
+    bool (*load_head)(struct store *store, struct store_head *out, struct err *err);
+    bool (*load_lanes)(struct store *store, struct arena *arena, struct lane ***out, size_t *out_n, struct err *err);
+    bool (*load_classes)(struct store *store, struct arena *arena, struct task_class ***out, size_t *out_n, struct err *err);
+    bool (*load_slots)(struct store *store, struct arena *arena, struct slot ***out, size_t *out_n, struct err *err);
+    bool (*load_executors)(struct store *store, struct arena *arena, struct executor ***out, size_t *out_n, struct err *err);
+    bool (*load_tokens)(struct store *store, struct arena *arena, struct token ***out, size_t *out_n, struct err *err);
+    bool (*load_live)(struct store *store, struct arena *arena, struct attempt **out, size_t *out_n, struct err *err); /* unfinished attempts */
+
+    bool (*load_task)(struct store *store, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err);
+    /* by_pred: edges whose pred is id; else those whose waiter is id. */
+    bool (*load_edges)(struct store *store, struct arena *arena, int64_t id, bool by_pred, struct edge **out, size_t *out_n, struct err *err);
+    bool (*load_spec)(struct store *store, struct arena *arena, int64_t id, struct spec *out, struct err *err);
+    bool (*load_attempt)(struct store *store, int64_t task, int64_t grant, struct attempt *out, bool *out_found, struct err *err);
+    bool (*load_outputs)(struct store *store, struct arena *arena, int64_t task, struct str *out_json, struct err *err);
+    /* The first n of a class by (prio DESC, vt, task). */
+    bool (*ready_first)(struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out, size_t *out_n, struct err *err);
+    /* The first n holds of a kind with key <= key_max (time: due ones), ordered by (key, rank, task). */
+    bool (*holds_due)(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key_max, size_t n, struct hold **out, size_t *out_n, struct err *err);
+    /* The first n holds of (kind, key), ordered by (rank, task). */
+    bool (*holds_of)(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n, struct err *err);
+    bool (*holds_of_task)(struct store *store, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err);
+    bool (*unique_find)(struct store *store, struct str tenant, struct str key, int64_t *out_task, struct err *err); /* 0: none */
+    bool (*idempotency_find)(struct store *store, struct arena *arena, struct str tenant, struct str token, struct str route, struct str key,
+                             struct idempotency *out, bool *out_found, struct err *err);
+    bool (*idempotency_expire)(struct store *store, int64_t now, size_t n_max, struct err *err); /* inside a turn; deletes at most n_max */
+    int64_t (*size_bytes)(struct store *store);
+};
+
+struct store {
+    const struct store_ops *ops;
+};
+
+/* store_open: opens (or creates, with config.create) and migrates; refuses a newer schema, a foreign database, a second opener
+ * (lock held by whom), a database that fails its quick check. */
+struct store *store_open(const struct store_config *config, struct err *err);
+
+/* Operation: on a data directory that no server has open, except backup, which works beside one. */
+bool store_backup(const char *data_dir, const char *to_file, struct err *err);    /* in steps; consistent; fsynced */
+bool store_restore(const char *from_file, const char *data_dir, struct err *err); /* refuses a directory that holds a store; new incarnation */
+
+struct verify_report {
+    bool ok;
+    int64_t turns, events, tasks;
+    int64_t head_seq;
+    uint8_t head_hash[STORE_HASH_BYTES];
+    char fault[256]; /* the first fault found, in words */
+};
+/* store_verify: walks the chain in steps and folds events against the rows. witness_seq > 0: the event with that seq must belong to a turn
+ * whose hash is witness_hash. false: it could not be read; a damaged history is report->ok == false. Safe beside a running server. */
+bool store_verify(const char *data_dir, int64_t witness_seq, const uint8_t *witness_hash, struct verify_report *out, struct err *err);
+
+#endif
