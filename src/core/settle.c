@@ -305,8 +305,7 @@ static void edge_satisfied(struct slice *slice, struct node *waiter)
     if (waiter->row.waits == 0) task_consider(slice, waiter);
 }
 
-/* A dependency that ended otherwise than well takes its dependents with it: F and T make them F, A makes them A. */
-static void pass_on(struct slice *slice, struct node *waiter, const struct node *node)
+void task_pass_on(struct slice *slice, struct node *waiter, const struct node *node)
 {
     enum task_state to = node->row.state == STATE_A ? STATE_A : STATE_F;
     struct str reason = node->row.state == STATE_F   ? STR("a dependency failed")
@@ -326,7 +325,7 @@ static void propagate(struct slice *slice, struct node *node)
         if (outs[i].kind == EDGE_AFTER || (outs[i].kind == EDGE_CANCELS && (outs[i].flags & EDGE_FIRED))) edge_satisfied(slice, waiter);
         if (outs[i].kind != EDGE_DEPENDS) continue;
         if (node->row.state == STATE_D) edge_satisfied(slice, waiter);
-        else pass_on(slice, waiter, node);
+        else task_pass_on(slice, waiter, node);
     }
 }
 

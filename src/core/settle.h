@@ -17,6 +17,9 @@ void task_end(struct slice *slice, struct node *node, enum task_state to, enum o
  * `ending`). Nothing for one that has ended or is ending. */
 void task_stop(struct slice *slice, struct node *node, enum task_state to, const struct because *because);
 
+/* task_pass_on: a dependency that ended otherwise than well takes a waiting task with it: F and T make it F, A makes it A. */
+void task_pass_on(struct slice *slice, struct node *waiter, const struct node *dependency);
+
 /* task_wait: an executing (or pending) task goes back to S until `until`. */
 void task_wait(struct slice *slice, struct node *node, int64_t until, const struct because *because);
 

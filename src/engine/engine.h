@@ -142,7 +142,7 @@ struct command {
 
     struct list_node node;    /* private: the engine's queues */
     int64_t deadline;         /* private: parked polls */
-    struct arena *scratch;    /* private */
+    bool answered;            /* private: by the running turn */
 };
 
 struct semaphore_conf { struct str name; int64_t limit; };

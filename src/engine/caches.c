@@ -1,0 +1,278 @@
+/* caches: the small tables in memory (lanes, classes, slots, executors) and a bounded cache of specs.
+ *
+ * They are copies: the store is right. New rows are put here as the turn makes them; when its commit fails, everything is read anew
+ * (caches_drop, caches_load). Strings live as long as the engine; there are as many as there are lanes, classes, slots and executors. */
+#include <string.h>
+
+#include "engine/turn.h"
+
+static struct str keyed(struct arena *arena, struct str tenant, struct str name)
+{
+    return str_fmt(arena, "%.*s\x1f%.*s", STR_ARG(tenant), STR_ARG(name));
+}
+
+/* --- lanes --------------------------------------------------------------------------------------------------------------------- */
+
+static struct lane *lane_put(struct engine *engine, const struct lane *row)
+{
+    struct lane *lane = ARENA_NEW(&engine->arena, struct lane);
+    *lane = *row;
+    lane->tenant = str_dup(&engine->arena, row->tenant);
+    lane->name = str_dup(&engine->arena, row->name);
+    lane->paused_by = str_dup(&engine->arena, row->paused_by);
+    lane->paused_reason = str_dup(&engine->arena, row->paused_reason);
+    map_put(&engine->lanes, (uint64_t)lane->id + 1, lane);
+    smap_put(&engine->lane_names, keyed(&engine->arena, lane->tenant, lane->name), lane);
+    return lane;
+}
+
+struct lane *cache_lane_find(struct turn *turn, struct str tenant, struct str name)
+{
+    if (str_eqz(name, "all")) return map_find(&turn->engine->lanes, 1);
+    return smap_find(&turn->engine->lane_names, keyed(turn->arena, tenant, name));
+}
+
+struct lane *cache_lane_get(struct turn *turn, struct str tenant, struct str name)
+{
+    struct lane *lane = cache_lane_find(turn, tenant, name);
+    if (lane) return lane;
+    lane = lane_put(turn->engine, &(struct lane){ .id = turn->head.next_lane++, .kind = LANE_QUEUE, .tenant = tenant, .name = name });
+    slice_lane(turn->slice, lane->id); /* so that it is written */
+    return lane;
+}
+
+static const struct lane *rows_lane(void *owner, int64_t id)
+{
+    struct engine *engine = owner;
+    const struct lane *lane = map_find(&engine->lanes, (uint64_t)id + 1);
+    ASSERT(lane);
+    return lane;
+}
+
+/* --- classes ------------------------------------------------------------------------------------------------------------------- */
+
+static struct task_class *class_put(struct engine *engine, const struct task_class *row)
+{
+    struct task_class *class_ = ARENA_NEW(&engine->arena, struct task_class);
+    *class_ = *row;
+    class_->key = str_dup(&engine->arena, row->key);
+    class_->tenant = str_dup(&engine->arena, row->tenant);
+    class_->zone = str_dup(&engine->arena, row->zone);
+    class_->labels = ARENA_ARRAY(&engine->arena, struct label, row->n_labels + 1);
+    for (size_t i = 0; i < row->n_labels; i++)
+        class_->labels[i] = (struct label){ str_dup(&engine->arena, row->labels[i].name), str_dup(&engine->arena, row->labels[i].value) };
+    map_put(&engine->classes, (uint64_t)class_->id, class_);
+    smap_put(&engine->class_keys, class_->key, class_);
+    return class_;
+}
+
+int64_t cache_class_get(struct turn *turn, struct str tenant, const struct task_def *def)
+{
+    if (def->kind == KIND_NONE) return 0;
+    struct str key = str_fmt(turn->arena, "%.*s\x1f%.*s\x1f%s", STR_ARG(tenant), STR_ARG(def->zone), class_kind_name(def->kind));
+    for (size_t i = 0; i < def->n_labels; i++)
+        key = str_fmt(turn->arena, "%.*s\x1f%.*s=%.*s", STR_ARG(key), STR_ARG(def->labels[i].name), STR_ARG(def->labels[i].value));
+    struct task_class *class_ = smap_find(&turn->engine->class_keys, key);
+    if (class_) return class_->id;
+    class_ = class_put(turn->engine, &(struct task_class){ .id = turn->head.next_class++, .key = key, .tenant = tenant, .zone = def->zone,
+                                                            .kind = def->kind, .labels = def->labels, .n_labels = def->n_labels });
+    *ARENA_PUSH(turn->arena, turn->classes_new, turn->n_classes_new, turn->cap_classes_new) = class_;
+    return class_->id;
+}
+
+bool cache_fits(struct engine *engine, struct known_executor *executor, int64_t class_id)
+{
+    size_t i = (size_t)class_id;
+    if (i >= executor->n_fits) {
+        size_t n = i + 32;
+        executor->fits = mem_realloc(executor->fits, n);
+        memset(executor->fits + executor->n_fits, 0, n - executor->n_fits);
+        executor->n_fits = n;
+    }
+    if (executor->fits[i] == 0) {
+        const struct task_class *class_ = map_find(&engine->classes, (uint64_t)class_id);
+        executor->fits[i] = class_ && class_fits(class_, &executor->row) ? 2 : 1;
+    }
+    return executor->fits[i] == 2;
+}
+
+/* --- slots --------------------------------------------------------------------------------------------------------------------- */
+
+static struct slot *slot_put(struct engine *engine, const struct slot *row)
+{
+    struct slot *slot = ARENA_NEW(&engine->arena, struct slot);
+    *slot = *row;
+    slot->tenant = str_dup(&engine->arena, row->tenant);
+    slot->name = str_dup(&engine->arena, row->name);
+    map_put(&engine->slots, (uint64_t)slot->id, slot);
+    smap_put(&engine->slot_names, keyed(&engine->arena, slot->tenant, slot->name), slot);
+    return slot;
+}
+
+struct slot *cache_slot_put(struct turn *turn, struct str tenant, struct str name, int64_t limit)
+{
+    struct slot *slot = slot_put(turn->engine, &(struct slot){ .id = turn->head.next_slot++, .tenant = tenant, .name = name, .limit = limit });
+    slice_slot(turn->slice, slot->id);
+    return slot;
+}
+
+struct slot *cache_slot_get(struct turn *turn, struct str tenant, struct str name)
+{
+    struct slot *slot = smap_find(&turn->engine->slot_names, keyed(turn->arena, STR(""), name)); /* a global one comes first */
+    if (!slot) slot = smap_find(&turn->engine->slot_names, keyed(turn->arena, tenant, name));
+    return slot ? slot : cache_slot_put(turn, tenant, name, 1);
+}
+
+static const struct slot *rows_slot(void *owner, int64_t id)
+{
+    struct engine *engine = owner;
+    const struct slot *slot = map_find(&engine->slots, (uint64_t)id);
+    ASSERT(slot);
+    return slot;
+}
+
+/* --- specs --------------------------------------------------------------------------------------------------------------------- */
+
+void caches_specs_trim(struct engine *engine)
+{
+    if (engine->specs.n < SPECS_CACHED_MAX && engine->spec_arena.used_bytes < SPEC_BYTES_CACHED_MAX) return;
+    map_clear(&engine->specs);
+    smap_clear(&engine->spec_texts);
+    arena_reset(&engine->spec_arena);
+}
+
+int64_t cache_spec_get(struct turn *turn, const struct task_def *def, const int64_t *slots, size_t n_slots)
+{
+    struct engine *engine = turn->engine;
+    struct buf text;
+    buf_init(&text, SIZE_MAX);
+    int64_t policy[3] = { def->attempts_max, def->backoff_ms, (int64_t)def->retry_on };
+    buf_add(&text, policy, sizeof policy);
+    if (n_slots) buf_add(&text, slots, n_slots * sizeof *slots);
+    buf_add_str(&text, def->body);
+    struct spec *spec = smap_find(&engine->spec_texts, buf_str(&text));
+    if (!spec) {
+        int64_t *ids = ARENA_ARRAY(&engine->spec_arena, int64_t, n_slots + 1);
+        if (n_slots) memcpy(ids, slots, n_slots * sizeof *slots);
+        spec = ARENA_NEW(&engine->spec_arena, struct spec);
+        struct str kept = str_dup(&engine->spec_arena, buf_str(&text));
+        *spec = (struct spec){ .id = turn->head.next_spec++, .body = str_sub(kept, kept.len - def->body.len, kept.len), .attempts_max = def->attempts_max,
+                               .backoff_ms = def->backoff_ms, .retry_on = def->retry_on, .slots = ids, .n_slots = n_slots };
+        map_put(&engine->specs, (uint64_t)spec->id, spec);
+        smap_put(&engine->spec_texts, kept, spec);
+        *ARENA_PUSH(turn->arena, turn->specs_new, turn->n_specs_new, turn->cap_specs_new) = spec;
+    }
+    buf_release(&text);
+    return spec->id;
+}
+
+static const struct spec *rows_spec(void *owner, int64_t id, struct err *err)
+{
+    struct engine *engine = owner;
+    struct spec *spec = map_find(&engine->specs, (uint64_t)id);
+    if (spec) return spec;
+    spec = ARENA_NEW(&engine->spec_arena, struct spec);
+    if (!engine->store->ops->load_spec(engine->store, &engine->spec_arena, id, spec, err)) return NULL;
+    map_put(&engine->specs, (uint64_t)id, spec);
+    return spec;
+}
+
+/* --- executors ----------------------------------------------------------------------------------------------------------------- */
+
+struct executor executor_copy(struct arena *arena, const struct executor *row)
+{
+    struct executor copy = *row;
+    copy.name = str_dup(arena, row->name);
+    copy.instance = str_dup(arena, row->instance);
+    copy.host = str_dup(arena, row->host);
+    copy.version = str_dup(arena, row->version);
+    copy.zone = str_dup(arena, row->zone);
+    copy.labels = ARENA_ARRAY(arena, struct label, row->n_labels + 1);
+    for (size_t i = 0; i < row->n_labels; i++)
+        copy.labels[i] = (struct label){ str_dup(arena, row->labels[i].name), str_dup(arena, row->labels[i].value) };
+    return copy;
+}
+
+struct known_executor *cache_executor_put(struct engine *engine, const struct executor *row)
+{
+    struct known_executor *known = map_find(&engine->executors, (uint64_t)row->id);
+    pthread_mutex_lock(&engine->heard_lock);
+    if (!known) {
+        known = mem_alloc(sizeof *known);
+        *known = (struct known_executor){ 0 };
+        map_put(&engine->executors, (uint64_t)row->id, known);
+    }
+    known->row = executor_copy(&engine->arena, row);
+    if (known->fits) memset(known->fits, 0, known->n_fits);
+    pthread_mutex_unlock(&engine->heard_lock);
+    smap_put(&engine->executor_names, known->row.name, known);
+    return known;
+}
+
+/* --- the store's rows ------------------------------------------------------------------------------------------------------------ */
+
+static bool rows_task(void *owner, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
+{
+    struct store *store = ((struct engine *)owner)->store;
+    return store->ops->load_task(store, arena, id, out, out_found, err);
+}
+
+static bool rows_edges(void *owner, struct arena *arena, int64_t id, bool by_pred, struct edge **out, size_t *out_n, struct err *err)
+{
+    struct store *store = ((struct engine *)owner)->store;
+    return store->ops->load_edges(store, arena, id, by_pred, out, out_n, err);
+}
+
+static bool rows_holds_of(void *owner, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n, struct err *err)
+{
+    struct store *store = ((struct engine *)owner)->store;
+    return store->ops->holds_of(store, arena, kind, key, n, out, out_n, err);
+}
+
+static bool rows_holds_of_task(void *owner, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err)
+{
+    struct store *store = ((struct engine *)owner)->store;
+    return store->ops->holds_of_task(store, arena, task, out, out_n, err);
+}
+
+struct rows caches_rows(struct engine *engine)
+{
+    return (struct rows){ .owner = engine, .task = rows_task, .edges = rows_edges, .spec = rows_spec, .holds_of = rows_holds_of,
+                          .holds_of_task = rows_holds_of_task, .lane = rows_lane, .slot = rows_slot };
+}
+
+void caches_drop(struct engine *engine)
+{
+    map_clear(&engine->lanes);
+    map_clear(&engine->classes);
+    map_clear(&engine->slots);
+    map_clear(&engine->specs);
+    smap_clear(&engine->lane_names);
+    smap_clear(&engine->class_keys);
+    smap_clear(&engine->slot_names);
+    smap_clear(&engine->spec_texts);
+    arena_reset(&engine->spec_arena);
+}
+
+bool caches_load(struct engine *engine, struct err *err)
+{
+    struct store *store = engine->store;
+    struct arena scratch = { 0 };
+    struct lane **lanes;
+    struct task_class **classes;
+    struct slot **slots;
+    struct executor **executors;
+    size_t n_lanes, n_classes, n_slots, n_executors;
+    bool ok = store->ops->load_head(store, &engine->head, err) && store->ops->load_lanes(store, &scratch, &lanes, &n_lanes, err) &&
+              store->ops->load_classes(store, &scratch, &classes, &n_classes, err) && store->ops->load_slots(store, &scratch, &slots, &n_slots, err) &&
+              store->ops->load_executors(store, &scratch, &executors, &n_executors, err);
+    if (ok) {
+        lane_put(engine, &(struct lane){ .id = 0, .kind = LANE_QUEUE, .tenant = STR(""), .name = STR("all") }); /* unless it is stored */
+        for (size_t i = 0; i < n_lanes; i++) lane_put(engine, lanes[i]);
+        for (size_t i = 0; i < n_classes; i++) class_put(engine, classes[i]);
+        for (size_t i = 0; i < n_slots; i++) slot_put(engine, slots[i]);
+        for (size_t i = 0; i < n_executors; i++) cache_executor_put(engine, executors[i]);
+    }
+    arena_release(&scratch);
+    return ok;
+}

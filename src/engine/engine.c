@@ -1,0 +1,537 @@
+/* engine: one turn from commands to commit. See turn.h for what lives how long. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/turn.h"
+#include "io/clock.h"
+#include "store/pack.h"
+
+/* --- the turn's own --------------------------------------------------------------------------------------------------------------- */
+
+void turn_answer(struct turn *turn, struct command *command)
+{
+    if (command->answered) return;
+    command->answered = true;
+    *ARENA_PUSH(turn->arena, turn->answered, turn->n_answered, turn->cap_answered) = command;
+}
+
+bool turn_refuse(struct turn *turn, struct command *command, enum err_code code, const char *fmt, ...)
+{
+    va_list args;
+    (void)turn;
+    command->err.code = code;
+    va_start(args, fmt);
+    vsnprintf(command->err.text, sizeof command->err.text, fmt, args);
+    va_end(args);
+    return false;
+}
+
+void turn_executor_changed(struct turn *turn, struct known_executor *known)
+{
+    for (size_t i = 0; i < turn->n_executors; i++)
+        if (turn->executors[i] == &known->row) return;
+    *ARENA_PUSH(turn->arena, turn->executors, turn->n_executors, turn->cap_executors) = &known->row;
+}
+
+static void (*const apply[CMD_KIND_COUNT])(struct turn *turn, struct command *command) = {
+    [CMD_ENQUEUE] = cmd_enqueue,
+    [CMD_CANCEL] = cmd_cancel,
+    [CMD_RETRY] = cmd_retry,
+    [CMD_PROMOTE] = cmd_promote,
+    [CMD_REGISTER] = cmd_register,
+    [CMD_POLL] = cmd_poll,
+    [CMD_FINISH] = cmd_finish,
+    [CMD_LANE_PAUSE] = cmd_lane_pause,
+    [CMD_EXECUTOR_STATE] = cmd_executor_state,
+    [CMD_TOKEN_CREATE] = cmd_token_create,
+    [CMD_TOKEN_REVOKE] = cmd_token_revoke,
+};
+
+static void turn_open(struct turn *turn, struct engine *engine, int64_t wall, int64_t boot, struct err *err)
+{
+    arena_reset(&engine->turn_arena);
+    caches_specs_trim(engine);
+    *turn = (struct turn){ .engine = engine, .slice = &engine->slice, .arena = &engine->turn_arena, .wall = wall, .boot = boot, .head = engine->head, .err = err };
+    slice_init(turn->slice, turn->arena, &engine->rows, wall, engine->head.turn + 1, err);
+    turn->slice->v_now = engine->head.v_now;
+    turn->slice->arrivals = engine->head.seq;
+}
+
+static void turn_close(struct turn *turn)
+{
+    map_release(&turn->attempts);
+    smap_release(&turn->uniques);
+    smap_release(&turn->idempotents);
+}
+
+/* --- what falls due by itself ------------------------------------------------------------------------------------------------------ */
+
+static void holds_lift(struct turn *turn)
+{
+    struct engine *engine = turn->engine;
+    struct hold *due;
+    size_t n;
+    if (engine->next_time > turn->wall) return;
+    if (!engine->store->ops->holds_due(engine->store, turn->arena, HOLD_time, turn->wall, BATCH, &due, &n, turn->err)) {
+        turn->slice->failed = true;
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct node *node = slice_find(turn->slice, due[i].task);
+        if (node) task_consider(turn->slice, node);
+    }
+    slice_settle(turn->slice);
+}
+
+/* The first time hold that will be left: from the store, this turn's own, and 'at once' when a batch was full. */
+static bool holds_next(struct turn *turn, struct err *err)
+{
+    struct engine *engine = turn->engine;
+    bool touched = engine->next_time <= turn->wall;
+    for (size_t i = 0; i < turn->slice->n_holds_add && !touched; i++) touched = turn->slice->holds_add[i].kind == HOLD_time;
+    for (size_t i = 0; i < turn->slice->n_holds_remove && !touched; i++) touched = turn->slice->holds_remove[i].kind == HOLD_time;
+    if (!touched) return true;
+    struct hold *first;
+    size_t n;
+    if (!engine->store->ops->holds_due(engine->store, turn->arena, HOLD_time, INT64_MAX, 1, &first, &n, err)) return false;
+    engine->next_time = n ? first[0].key : INT64_MAX;
+    return true;
+}
+
+/* --- changes ----------------------------------------------------------------------------------------------------------------------- */
+
+static void changes_nodes(struct turn *turn, struct changes *c)
+{
+    struct slice *slice = turn->slice;
+    size_t n = slice->nodes.n;
+    const struct task **created = ARENA_ARRAY(turn->arena, const struct task *, n + 1), **changed = ARENA_ARRAY(turn->arena, const struct task *, n + 1);
+    const struct task **add = ARENA_ARRAY(turn->arena, const struct task *, n + 1), **gone = ARENA_ARRAY(turn->arena, const struct task *, n + 1);
+    MAP_EACH(&slice->nodes, e) {
+        struct node *node = e->value;
+        if (!node->dirty) continue;
+        if (node->was == STATE_NONE) created[c->n_tasks_new++] = &node->row;
+        else changed[c->n_tasks_changed++] = &node->row;
+        bool was = node->was == STATE_P, is = node->row.state == STATE_P;
+        bool moved = was && is && (node->was_vt != node->row.vt || node->was_prio != node->row.prio || node->was_class != node->row.class_id);
+        if (was && (!is || moved)) {
+            struct task *old = ARENA_NEW(turn->arena, struct task);
+            *old = (struct task){ .id = node->row.id, .class_id = node->was_class, .prio = node->was_prio, .vt = node->was_vt };
+            gone[c->n_ready_remove++] = old;
+        }
+        if (is && (!was || moved)) add[c->n_ready_add++] = &node->row;
+        if (state_ended(node->row.state) && node->row.unique.len) { /* never granted: its key is free again */
+            struct unique_claim claim = { slice_lane(slice, node->row.lane)->tenant, node->row.unique, node->row.id };
+            *ARENA_PUSH(turn->arena, turn->unique_remove, turn->n_unique_remove, turn->cap_unique_remove) = claim;
+            node->row.unique = (struct str){ 0 };
+        }
+    }
+    c->tasks_new = created;
+    c->tasks_changed = changed;
+    c->ready_add = add;
+    c->ready_remove = gone;
+}
+
+static void changes_attempts(struct turn *turn, struct changes *c)
+{
+    size_t n = turn->n_attempts;
+    struct attempt *created = ARENA_ARRAY(turn->arena, struct attempt, n + 1), *changed = ARENA_ARRAY(turn->arena, struct attempt, n + 1),
+                   *gone = ARENA_ARRAY(turn->arena, struct attempt, n + 1);
+    for (size_t i = 0; i < n; i++) {
+        struct pending_attempt *pending = turn->attempt_list[i];
+        if (pending->removed && pending->is_new) continue;
+        if (pending->removed) gone[c->n_attempts_remove++] = pending->attempt;
+        else if (pending->is_new) created[c->n_attempts_new++] = pending->attempt;
+        else changed[c->n_attempts_changed++] = pending->attempt;
+    }
+    c->attempts_new = created;
+    c->attempts_changed = changed;
+    c->attempts_remove = gone;
+}
+
+static void changes_small(struct turn *turn, struct changes *c)
+{
+    struct slice *slice = turn->slice;
+    const struct lane **lanes = ARENA_ARRAY(turn->arena, const struct lane *, slice->lanes.n + 1);
+    const struct slot **slots = ARENA_ARRAY(turn->arena, const struct slot *, slice->slots.n + 1);
+    MAP_EACH(&slice->lanes, e) {
+        const struct lane *lane = e->value, *known = map_find(&turn->engine->lanes, e->key);
+        if (known == NULL || memcmp(lane, known, sizeof *lane) != 0 || lane->id >= turn->engine->head.next_lane) lanes[c->n_lanes++] = lane;
+    }
+    MAP_EACH(&slice->slots, e) {
+        const struct slot *slot = e->value, *known = map_find(&turn->engine->slots, e->key);
+        if (known == NULL || memcmp(slot, known, sizeof *slot) != 0 || slot->id >= turn->engine->head.next_slot) slots[c->n_slots++] = slot;
+    }
+    c->lanes = lanes;
+    c->slots = slots;
+    c->classes = turn->classes_new; c->n_classes = turn->n_classes_new;
+    c->specs = turn->specs_new; c->n_specs = turn->n_specs_new;
+    c->edges_new = slice->edges_new; c->n_edges_new = slice->n_edges_new;
+    c->edges_changed = slice->edges_changed; c->n_edges_changed = slice->n_edges_changed;
+    c->holds_add = slice->holds_add; c->n_holds_add = slice->n_holds_add;
+    c->holds_remove = slice->holds_remove; c->n_holds_remove = slice->n_holds_remove;
+    c->outputs = turn->outputs; c->n_outputs = turn->n_outputs;
+    c->log_tails = turn->tails; c->n_log_tails = turn->n_tails;
+    c->unique_add = turn->unique_add; c->n_unique_add = turn->n_unique_add;
+    c->unique_remove = turn->unique_remove; c->n_unique_remove = turn->n_unique_remove;
+    c->idempotency = turn->idempotency; c->n_idempotency = turn->n_idempotency;
+    c->tokens = turn->tokens_new; c->n_tokens = turn->n_tokens_new;
+    c->tokens_remove = turn->tokens_gone; c->n_tokens_remove = turn->n_tokens_gone;
+    const struct executor **executors = ARENA_ARRAY(turn->arena, const struct executor *, turn->n_executors + 1);
+    for (size_t i = 0; i < turn->n_executors; i++) executors[i] = turn->executors[i];
+    c->executors = executors; c->n_executors = turn->n_executors;
+}
+
+static bool turn_commit(struct turn *turn, struct err *err)
+{
+    struct engine *engine = turn->engine;
+    struct slice *slice = turn->slice;
+    struct changes c = { 0 };
+    struct buf events;
+    changes_nodes(turn, &c);
+    changes_attempts(turn, &c);
+    changes_small(turn, &c);
+    c.head = turn->head;
+    c.head.v_now = slice->v_now;
+    c.first_seq = turn->head.seq + 1;
+    c.time = turn->wall;
+    buf_init(&events, SIZE_MAX);
+    if (slice->n_events) {
+        c.head.turn++;
+        c.head.seq += (int64_t)slice->n_events;
+        pack_events(&events, slice->events, slice->n_events);
+        c.events = buf_str(&events);
+    }
+    int64_t before = clock_boot_us();
+    bool ok = engine->store->ops->commit(engine->store, &c, err);
+    atomic_fetch_add(&engine->commit_us, (uint64_t)(clock_boot_us() - before));
+    buf_release(&events);
+    if (ok) engine->head = c.head;
+    return ok;
+}
+
+/* --- after the commit ---------------------------------------------------------------------------------------------------------------- */
+
+static void caches_follow(struct turn *turn)
+{
+    struct engine *engine = turn->engine;
+    MAP_EACH(&turn->slice->lanes, e) *(struct lane *)map_find(&engine->lanes, e->key) = *(struct lane *)e->value;
+    MAP_EACH(&turn->slice->slots, e) *(struct slot *)map_find(&engine->slots, e->key) = *(struct slot *)e->value;
+    leases_commit(turn);
+    polls_commit(turn);
+}
+
+static bool tokens_follow(struct turn *turn, struct err *err)
+{
+    struct engine *engine = turn->engine;
+    if (!turn->n_tokens_new && !turn->n_tokens_gone) return true;
+    struct token **rows;
+    size_t n;
+    if (!engine->store->ops->load_tokens(engine->store, &engine->arena, &rows, &n, err)) return false;
+    engine->tokens = ARENA_ARRAY(&engine->arena, struct token, n + 1);
+    for (size_t i = 0; i < n; i++) engine->tokens[i] = *rows[i];
+    engine->n_tokens = n;
+    atomic_fetch_add(&engine->tokens_version, 1);
+    return true;
+}
+
+static void turn_count(struct turn *turn)
+{
+    struct engine *engine = turn->engine;
+    atomic_fetch_add(&engine->n_commits, 1);
+    atomic_fetch_add(&engine->n_events, turn->slice->n_events);
+    atomic_fetch_add(&engine->n_granted, turn->n_granted);
+    atomic_fetch_add(&engine->n_finished, turn->n_finished);
+    atomic_fetch_add(&engine->n_lost, turn->n_lost);
+    for (size_t i = 0; i < turn->n_sealed && engine->config.logs; i++) logs_seal(engine->config.logs, turn->sealed[i].task, turn->sealed[i].grant);
+}
+
+/* --- one turn ------------------------------------------------------------------------------------------------------------------------ */
+
+/* Applies commands and what is due, decides, writes. False: nothing was changed, err says why. */
+static bool turn_run(struct turn *turn, struct command **commands, size_t n, struct err *err)
+{
+    struct engine *engine = turn->engine;
+    struct store *store = engine->store;
+    if (!store->ops->begin(store, err)) return false;
+    leases_expire(turn);
+    executors_watch(turn);
+    holds_lift(turn);
+    for (size_t i = 0; i < n && !turn->slice->failed; i++) {
+        struct command *command = commands[i];
+        struct arena *items = command->arena;
+        command->err = (struct err){ .arena = items };
+        command->answered = false;
+        ASSERT(command->kind > 0 && command->kind < CMD_KIND_COUNT);
+        apply[command->kind](turn, command);
+        slice_settle(turn->slice);
+        if (command->kind != CMD_POLL || command->err.code) turn_answer(turn, command);
+    }
+    lanes_resume(turn);
+    claims_run(turn);
+    polls_settle(turn);
+    for (size_t i = 0; i < n && !turn->slice->failed; i++)
+        if (commands[i]->kind == CMD_ENQUEUE && !commands[i]->err.code) enqueue_fill(turn, commands[i]);
+    if (turn->n_idempotency && ++engine->turns_since_expiry >= 256) {
+        engine->turns_since_expiry = 0;
+        if (!store->ops->idempotency_expire(store, turn->wall, BATCH, err)) turn->slice->failed = true;
+    }
+    if (turn->slice->failed || !turn_commit(turn, err)) {
+        store->ops->rollback(store);
+        return false;
+    }
+    caches_follow(turn);
+    if (!tokens_follow(turn, err) || !holds_next(turn, err)) return false;
+    turn_count(turn);
+    return true;
+}
+
+/* The turn came to nothing: what it had put into the caches is forgotten, polls stand as they stood. */
+static bool engine_recover(struct engine *engine, struct command **commands, size_t n, int64_t boot, struct err *err)
+{
+    for (struct list_node *at = engine->parked.first; at; at = at->next) {
+        struct command *poll = CONTAINER_OF(at, struct command, node);
+        poll->out.poll.n_grants = poll->out.poll.n_cancels = 0;
+        poll->answered = false;
+    }
+    for (size_t i = 0; i < n; i++) commands[i]->answered = false;
+    caches_drop(engine);
+    if (!caches_load(engine, err)) return false;
+    leases_watch_anew(engine, boot);
+    engine->next_time = 0; /* look again */
+    return true;
+}
+
+static void answers_take(struct turn *turn, struct list *out)
+{
+    for (size_t i = 0; i < turn->n_answered; i++) {
+        if (turn->answered[i]->kind == CMD_POLL) turn->answered[i]->out.poll.head_seq = turn->engine->head.seq;
+        list_append(out, &turn->answered[i]->node);
+    }
+}
+
+static void answer_all(struct command **commands, size_t n, enum err_code code, const char *text, struct list *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        err_set(&commands[i]->err, code, "%s", text);
+        list_append(out, &commands[i]->node);
+    }
+}
+
+static bool run_once(struct engine *engine, struct command **commands, size_t n, int64_t wall, int64_t boot, struct list *out, struct err *err)
+{
+    struct turn turn;
+    turn_open(&turn, engine, wall, boot, err);
+    bool ok = turn_run(&turn, commands, n, err);
+    if (ok) answers_take(&turn, out);
+    turn_close(&turn);
+    return ok;
+}
+
+/* A turn that could not be written is tried again: without intake when the disk is full, else one command at a time so that only the one at fault
+ * is refused. */
+static bool run_again(struct engine *engine, struct command **commands, size_t n, int64_t wall, int64_t boot, struct list *out, struct err *err)
+{
+    bool full = err->code == ERR_disk_full;
+    if (full) space_ran_out(&engine->space);
+    if (!engine_recover(engine, commands, n, boot, err)) return false;
+    for (size_t i = 0; i < n; i++) {
+        struct err why = { 0 };
+        if (run_once(engine, &commands[i], 1, wall, boot, out, &why)) continue;
+        if (why.code == ERR_outcome_unknown || why.code == ERR_corrupt) {
+            *err = why;
+            answer_all(&commands[i], n - i, ERR_outcome_unknown, why.text, out);
+            return false;
+        }
+        if (!engine_recover(engine, commands, n, boot, err)) {
+            answer_all(&commands[i], n - i, ERR_outcome_unknown, why.text, out);
+            return false;
+        }
+        answer_all(&commands[i], 1, why.code == ERR_disk_full ? ERR_disk_full : ERR_internal, why.text, out);
+    }
+    return true;
+}
+
+static int64_t next_turn(struct engine *engine, int64_t wall, int64_t boot)
+{
+    int64_t next = polls_deadline(engine);
+    struct heap_node *first = heap_first(&engine->deadlines);
+    if (first && first->key < next) next = first->key;
+    if (engine->n_resuming) next = boot;
+    if (engine->next_watch < next) next = engine->next_watch;
+    if (engine->next_time != INT64_MAX) {
+        int64_t in = engine->next_time - wall;
+        if (in < 0) in = 0;
+        if (in > 60000) in = 60000; /* the wall clock may be set */
+        if (boot + in < next) next = boot + in;
+    }
+    return next;
+}
+
+bool engine_turn(struct engine *engine, struct command **commands, size_t n, int64_t wall, int64_t boot, struct list *out_answered, int64_t *out_next, struct err *err)
+{
+    int64_t before = clock_boot_us();
+    /* This process was stopped or starved: nobody could have been heard, so nobody is late. */
+    if (boot - engine->wanted > engine->config.lease_ms / 3 && engine->wanted != INT64_MAX) leases_watch_anew(engine, boot);
+    space_look(&engine->space, boot);
+    bool ok = run_once(engine, commands, n, wall, boot, out_answered, err);
+    if (!ok && err->code != ERR_outcome_unknown && err->code != ERR_corrupt) {
+        *err = (struct err){ .code = err->code };
+        ok = run_again(engine, commands, n, wall, boot, out_answered, err);
+    } else if (!ok) {
+        answer_all(commands, n, ERR_outcome_unknown, err->text, out_answered);
+    }
+    *out_next = next_turn(engine, wall, boot);
+    engine->wanted = *out_next > boot ? *out_next : boot;
+    atomic_store(&engine->health, !ok ? ENGINE_FAILED : engine->space.full ? ENGINE_DISK_FULL : ENGINE_OK);
+    atomic_fetch_add(&engine->n_turns, 1);
+    atomic_fetch_add(&engine->n_commands, n);
+    atomic_fetch_add(&engine->turn_us, (uint64_t)(clock_boot_us() - before));
+    return ok;
+}
+
+/* --- life ---------------------------------------------------------------------------------------------------------------------------- */
+
+static bool lives_load(struct engine *engine, int64_t boot, struct err *err)
+{
+    struct arena scratch = { 0 };
+    struct attempt *attempts;
+    size_t n;
+    bool ok = engine->store->ops->load_live(engine->store, &scratch, &attempts, &n, err);
+    for (size_t i = 0; ok && i < n; i++) {
+        struct task task;
+        bool found;
+        if (!(ok = engine->store->ops->load_task(engine->store, &scratch, attempts[i].task, &task, &found, err))) break;
+        if (!found || task.state != STATE_X || task.grant != attempts[i].grant) continue;
+        struct live *live = mem_alloc(sizeof *live);
+        *live = (struct live){ .attempt = attempts[i], .ending = task.ending };
+        map_put(&engine->lives, (uint64_t)task.id, live);
+        heap_put(&engine->deadlines, &live->deadline, boot + engine->config.lease_ms);
+    }
+    arena_release(&scratch);
+    return ok;
+}
+
+/* Semaphores of the configuration, and lanes that were resumed but whose tasks had not all been returned. */
+static bool start_turn(struct engine *engine, int64_t wall, int64_t boot, struct err *err)
+{
+    struct turn turn;
+    turn_open(&turn, engine, wall, boot, err);
+    bool ok = engine->store->ops->begin(engine->store, err);
+    for (size_t i = 0; ok && i < engine->config.n_semaphores; i++) {
+        const struct semaphore_conf *conf = &engine->config.semaphores[i];
+        struct str key = str_fmt(turn.arena, "\x1f%.*s", STR_ARG(conf->name));
+        struct slot *known = smap_find(&engine->slot_names, key);
+        if (!known) known = cache_slot_put(&turn, STR(""), conf->name, 0);
+        struct slot *slot = slice_slot(turn.slice, known->id);
+        if (slot->limit == conf->limit) continue;
+        slot->limit = conf->limit;
+        slot_changed(turn.slice, slot->id);
+        slice_event(turn.slice, &(struct event){ .kind = EVENT_semaphore, .subject = slot->name, .actor = STR("configuration"),
+                                                 .reason = str_fmt(turn.arena, "limit %lld", (long long)conf->limit) });
+    }
+    slice_event(turn.slice, &(struct event){ .kind = EVENT_started, .subject = engine->config.server_name, .actor = STR("engine") });
+    slice_settle(turn.slice);
+    if (ok && (turn.slice->failed || !turn_commit(&turn, err))) {
+        engine->store->ops->rollback(engine->store);
+        ok = false;
+    }
+    if (ok) caches_follow(&turn);
+    MAP_EACH(&engine->lanes, e) {
+        const struct lane *lane = e->value;
+        struct hold *holds;
+        size_t n = 0;
+        if (!ok || lane->paused_since) continue;
+        ok = engine->store->ops->holds_of(engine->store, turn.arena, HOLD_pause, lane->id, 1, &holds, &n, err);
+        if (n) *ARENA_PUSH(&engine->arena, engine->resuming, engine->n_resuming, engine->cap_resuming) = lane->id;
+    }
+    turn_close(&turn);
+    return ok;
+}
+
+struct engine *engine_new(const struct engine_config *config, int64_t wall, int64_t boot, struct err *err)
+{
+    struct engine *engine = mem_alloc(sizeof *engine);
+    *engine = (struct engine){ .config = *config, .store = config->store, .wanted = boot, .next_watch = boot };
+    if (engine->config.lease_ms <= 0) engine->config.lease_ms = 15000;
+    pthread_mutex_init(&engine->heard_lock, NULL);
+    engine->rows = caches_rows(engine);
+    space_open(&engine->space, config->data_dir);
+    struct token **rows;
+    size_t n = 0;
+    bool ok = caches_load(engine, err) && lives_load(engine, boot, err) && engine->store->ops->load_tokens(engine->store, &engine->arena, &rows, &n, err) &&
+              start_turn(engine, wall, boot, err);
+    if (!ok) {
+        engine_free(engine);
+        return NULL;
+    }
+    engine->tokens = ARENA_ARRAY(&engine->arena, struct token, n + 1);
+    for (size_t i = 0; i < n; i++) engine->tokens[i] = *rows[i];
+    engine->n_tokens = n;
+    return engine;
+}
+
+void engine_free(struct engine *engine)
+{
+    if (!engine) return;
+    engine_thread_free(engine);
+    MAP_EACH(&engine->lives, e) mem_free(e->value);
+    MAP_EACH(&engine->executors, e) {
+        struct known_executor *known = e->value;
+        mem_free(known->granted);
+        mem_free(known->fits);
+        mem_free(known);
+    }
+    struct map *maps[] = { &engine->lanes, &engine->classes, &engine->slots, &engine->executors, &engine->specs, &engine->lives };
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_release(maps[i]);
+    struct smap *smaps[] = { &engine->lane_names, &engine->class_keys, &engine->slot_names, &engine->executor_names, &engine->spec_texts };
+    for (size_t i = 0; i < sizeof smaps / sizeof *smaps; i++) smap_release(smaps[i]);
+    heap_release(&engine->deadlines);
+    slice_release(&engine->slice);
+    space_close(&engine->space);
+    arena_release(&engine->arena);
+    arena_release(&engine->spec_arena);
+    arena_release(&engine->turn_arena);
+    pthread_mutex_destroy(&engine->heard_lock);
+    mem_free(engine);
+}
+
+int64_t engine_seq(const struct engine *engine)
+{
+    return engine->head.seq;
+}
+
+enum engine_health engine_health(struct engine *engine)
+{
+    return (enum engine_health)atomic_load(&engine->health);
+}
+
+uint64_t engine_tokens_version(struct engine *engine)
+{
+    return atomic_load(&engine->tokens_version);
+}
+
+void engine_counters(struct engine *engine, struct engine_counters *out)
+{
+    *out = (struct engine_counters){ .turns = atomic_load(&engine->n_turns), .commands = atomic_load(&engine->n_commands),
+                                     .commits = atomic_load(&engine->n_commits), .events = atomic_load(&engine->n_events),
+                                     .granted = atomic_load(&engine->n_granted), .finished = atomic_load(&engine->n_finished),
+                                     .lost = atomic_load(&engine->n_lost), .turn_us = atomic_load(&engine->turn_us),
+                                     .commit_us = atomic_load(&engine->commit_us) };
+}
+
+size_t engine_executors(struct engine *engine, struct arena *arena, struct executor_live **out)
+{
+    int64_t now = clock_boot_ms(), silent = engine->config.lease_ms / 3 + 3000;
+    size_t n = 0;
+    pthread_mutex_lock(&engine->heard_lock);
+    *out = ARENA_ARRAY(arena, struct executor_live, engine->executors.n + 1);
+    MAP_EACH(&engine->executors, e) {
+        const struct known_executor *known = e->value;
+        int64_t ago = known->heard ? now - known->heard : -1;
+        (*out)[n++] = (struct executor_live){ .id = known->row.id, .live = ago >= 0 && ago <= silent, .heard_ago_ms = ago, .running = known->running, .free = known->free };
+    }
+    pthread_mutex_unlock(&engine->heard_lock);
+    return n;
+}

@@ -1,0 +1,87 @@
+/* finish: how attempts end. Same fence and same finish: 200 for ever; same fence, other finish: already_finished; older fence: stale_fence. A late
+ * result counts while nobody else was granted the task. */
+#include <string.h>
+
+#include "engine/turn.h"
+
+static bool hash_given(const uint8_t *hash)
+{
+    static const uint8_t zero[16];
+    return memcmp(hash, zero, sizeof zero) != 0;
+}
+
+/* A task whose lease lapsed, and that nobody else was given since, takes the way back through P to X, so that its end is an ordinary one. */
+static bool late_return(struct turn *turn, struct node *node, const struct because *because)
+{
+    struct because why = { .actor = because->actor, .reason = STR("a late result") };
+    if (node->row.state == STATE_F) {
+        task_restage(turn->slice, node, &why);
+        node->row.attempts = 1; /* the attempt that brings this result */
+    }
+    if (node->row.state == STATE_S) slice_move(turn->slice, node, STATE_P, &why);
+    if (node->row.state != STATE_P) return false;
+    slice_move(turn->slice, node, STATE_X, &why);
+    return true;
+}
+
+static enum err_code finish_judge(struct turn *turn, const struct finish_item *item, struct node **out_node, struct attempt *out_attempt)
+{
+    struct node *node = NULL;
+    if (item->fence.incarnation != turn->head.incarnation) return ERR_stale_fence;
+    node = slice_find(turn->slice, item->fence.task);
+    if (!node) return ERR_not_found;
+    struct pending_attempt *found = attempt_find(turn, item->fence.task, item->fence.grant);
+    if (!found) return ERR_stale_fence; /* never granted, or taken back before it arrived */
+    const struct attempt *attempt = &found->attempt;
+    *out_attempt = *attempt;
+    if (hash_given(attempt->finish_hash)) {
+        if (memcmp(attempt->finish_hash, item->hash, sizeof item->hash) == 0) return ERR_none;
+        return ERR_already_finished;
+    }
+    if (node->row.grant != item->fence.grant) return ERR_stale_fence;
+    if (node->row.state != STATE_X && attempt->outcome != OUTCOME_lost) return ERR_already_ended; /* stopped while its lease had lapsed */
+    bool ended_otherwise = state_ended(node->row.state) && !(node->row.state == STATE_F && node->row.outcome == OUTCOME_lost);
+    if (ended_otherwise) return ERR_already_ended;
+    *out_node = node;
+    return ERR_none;
+}
+
+static void finish_keep(struct turn *turn, const struct finish_item *item)
+{
+    if (item->outputs.len)
+        *ARENA_PUSH(turn->arena, turn->outputs, turn->n_outputs, turn->cap_outputs) = (struct task_outputs){ item->fence.task, item->outputs };
+    if (item->log.len)
+        *ARENA_PUSH(turn->arena, turn->tails, turn->n_tails, turn->cap_tails) =
+            (struct log_tail){ item->fence.task, item->fence.grant, item->log_offset, item->log };
+}
+
+void finish_items(struct turn *turn, const struct actor *actor, struct finish_item *items, size_t n)
+{
+    for (size_t i = 0; i < n && !turn->slice->failed; i++) {
+        struct finish_item *item = &items[i];
+        struct node *node = NULL;
+        struct attempt attempt;
+        if (item->malformed) continue;
+        item->task = item->fence.task;
+        item->code = finish_judge(turn, item, &node, &attempt);
+        if (!node || turn->slice->failed) continue;
+        struct because because = { .actor = actor->name };
+        if (node->row.state != STATE_X && !late_return(turn, node, &because)) {
+            item->code = ERR_already_ended;
+            continue;
+        }
+        struct attempt end = { .exit = item->exit, .signal = item->signal, .outcome = item->outcome, .cpu_ms = item->cpu_ms,
+                               .max_rss_bytes = item->max_rss_bytes, .log_bytes = item->log_bytes };
+        memcpy(end.finish_hash, item->hash, sizeof end.finish_hash);
+        attempt_over(turn, node, &attempt, &end, &because);
+        finish_keep(turn, item);
+        turn->n_finished++;
+        slice_settle(turn->slice);
+    }
+}
+
+void cmd_finish(struct turn *turn, struct command *command)
+{
+    finish_items(turn, &command->actor, command->in.finish.items, command->in.finish.n_items);
+    command->status = 200;
+}

@@ -1,0 +1,227 @@
+/* intake: posted tasks become rows and edges. Everything is checked before anything is made: a call is taken whole or not at all. */
+#include <string.h>
+
+#include "core/graph.h"
+#include "engine/turn.h"
+
+/* --- idempotency --------------------------------------------------------------------------------------------------------------- */
+
+static struct str idempotency_text(struct turn *turn, const struct command *command)
+{
+    return str_fmt(turn->arena, "%.*s\x1f%.*s\x1f%.*s\x1f%.*s", STR_ARG(command->actor.tenant), STR_ARG(command->actor.name),
+                   STR_ARG(command->idempotency.route), STR_ARG(command->idempotency.key));
+}
+
+static bool answer_again(struct turn *turn, struct command *command, const uint8_t *body_hash, int status, const int64_t *ids, size_t n)
+{
+    if (memcmp(body_hash, command->idempotency.body_hash, sizeof command->idempotency.body_hash) != 0)
+        return turn_refuse(turn, command, ERR_idempotency_mismatch, "Idempotency-Key '%.*s' was used with another body",
+                           STR_ARG(command->idempotency.key));
+    command->replay = true;
+    command->status = status;
+    command->out.enqueue.n_tasks = n;
+    command->out.enqueue.tasks = ARENA_ARRAY(command->arena, struct enqueued, n + 1);
+    for (size_t i = 0; i < n; i++) command->out.enqueue.tasks[i].task.id = ids[i];
+    return true;
+}
+
+/* True: the command is answered (again, or refused). */
+static bool idempotency_met(struct turn *turn, struct command *command)
+{
+    if (command->idempotency.key.len == 0) return false;
+    struct command *first = smap_find(&turn->idempotents, idempotency_text(turn, command));
+    if (first) { /* twice within one turn */
+        size_t n = first->out.enqueue.n_tasks;
+        int64_t *ids = ARENA_ARRAY(turn->arena, int64_t, n + 1);
+        for (size_t i = 0; i < n; i++) ids[i] = first->out.enqueue.tasks[i].task.id;
+        answer_again(turn, command, first->idempotency.body_hash, first->status, ids, n);
+        return true;
+    }
+    struct idempotency known;
+    bool found = false;
+    struct store *store = turn->engine->store;
+    if (!store->ops->idempotency_find(store, turn->arena, command->actor.tenant, command->actor.name, command->idempotency.route, command->idempotency.key,
+                                      &known, &found, turn->err)) {
+        turn->slice->failed = true;
+        return true;
+    }
+    if (!found || known.expires <= turn->wall) return false;
+    answer_again(turn, command, known.body_hash, known.status, known.ids, known.n_ids);
+    return true;
+}
+
+static void idempotency_keep(struct turn *turn, struct command *command)
+{
+    if (command->idempotency.key.len == 0) return;
+    size_t n = command->out.enqueue.n_tasks;
+    int64_t *ids = ARENA_ARRAY(turn->arena, int64_t, n + 1);
+    for (size_t i = 0; i < n; i++) ids[i] = command->out.enqueue.tasks[i].task.id;
+    struct idempotency *row = ARENA_PUSH(turn->arena, turn->idempotency, turn->n_idempotency, turn->cap_idempotency);
+    *row = (struct idempotency){ .tenant = command->actor.tenant, .token = command->actor.name, .route = command->idempotency.route,
+                                 .key = command->idempotency.key, .status = command->status, .ids = ids, .n_ids = n,
+                                 .expires = turn->wall + IDEMPOTENCY_MS };
+    memcpy(row->body_hash, command->idempotency.body_hash, sizeof row->body_hash);
+    smap_put(&turn->idempotents, idempotency_text(turn, command), command);
+}
+
+/* --- checks -------------------------------------------------------------------------------------------------------------------- */
+
+static bool refs_check(struct turn *turn, struct command *command, const struct task_def *def)
+{
+    bool good = true;
+    for (size_t i = 0; i < def->n_refs; i++) {
+        const struct task_ref *ref = &def->refs[i];
+        if (ref->id == 0) continue;
+        struct node *node = slice_find(turn->slice, ref->id);
+        if (node && str_eq(slice_lane(turn->slice, node->row.lane)->tenant, command->actor.tenant)) continue;
+        command->err.arena = command->arena;
+        good = err_item(&command->err, ERR_unknown_task, ref->path, "there is no task %lld", (long long)ref->id);
+    }
+    for (size_t i = 0; i < def->n_refs; i++) {
+        for (size_t k = 0; def->refs[i].kind == EDGE_CANCELS && k < def->n_refs; k++) {
+            const struct task_ref *a = &def->refs[i], *b = &def->refs[k];
+            if (b->kind == EDGE_CANCELS || a->id != b->id || (a->id == 0 && a->index != b->index)) continue;
+            command->err.arena = command->arena;
+            good = err_item(&command->err, ERR_invalid, a->path, "a task can't cancel what it waits for");
+        }
+    }
+    return good;
+}
+
+static bool cycle_check(struct turn *turn, struct command *command)
+{
+    const struct task_def *defs = command->in.enqueue.defs;
+    size_t n = command->in.enqueue.n_defs, n_arcs = 0, cap = 0;
+    struct graph_arc *arcs = NULL;
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < defs[i].n_refs; k++)
+            if (defs[i].refs[k].id == 0 && (defs[i].refs[k].kind != EDGE_CANCELS || defs[i].refs[k].index == i))
+                *ARENA_PUSH(turn->arena, arcs, n_arcs, cap) = (struct graph_arc){ i, defs[i].refs[k].index };
+    size_t *cycle, length = n_arcs ? graph_cycle(n, arcs, n_arcs, turn->arena, &cycle) : 0;
+    if (length == 0) return true;
+    struct buf text;
+    buf_init(&text, 360);
+    for (size_t i = 0; i < length && !text.full; i++) buf_addf(&text, "%.*s -> ", STR_ARG(defs[cycle[i]].name));
+    buf_add_str(&text, defs[cycle[0]].name);
+    command->err.arena = command->arena;
+    struct str path = str_fmt(command->arena, "%.*s/depends", STR_ARG(defs[cycle[0]].path));
+    err_item(&command->err, ERR_cycle, path, "tasks wait for each other in a circle: %.*s%s", STR_ARG(buf_str(&text)), text.full ? " ..." : "");
+    buf_release(&text);
+    return false;
+}
+
+/* --- making -------------------------------------------------------------------------------------------------------------------- */
+
+static struct node *unique_find(struct turn *turn, struct str tenant, struct str key)
+{
+    struct node *node = smap_find(&turn->uniques, str_fmt(turn->arena, "%.*s\x1f%.*s", STR_ARG(tenant), STR_ARG(key)));
+    struct store *store = turn->engine->store;
+    int64_t id = 0;
+    if (!node && !store->ops->unique_find(store, tenant, key, &id, turn->err)) turn->slice->failed = true;
+    if (!node && id) node = slice_find(turn->slice, id);
+    /* the key may have been given up in this very turn */
+    return node && str_eq(node->row.unique, key) ? node : NULL;
+}
+
+static size_t slots_of(struct turn *turn, struct str tenant, const struct task_def *def, int64_t **out)
+{
+    int64_t *ids = ARENA_ARRAY(turn->arena, int64_t, def->n_semaphores + 2);
+    size_t n = 0;
+    for (size_t i = 0; i < def->n_semaphores; i++) ids[n++] = cache_slot_get(turn, tenant, def->semaphores[i])->id;
+    if (def->concurrency.len) ids[n++] = cache_slot_get(turn, tenant, str_fmt(turn->arena, "concurrency/%.*s", STR_ARG(def->concurrency)))->id;
+    for (size_t i = 1; i < n; i++)
+        for (size_t k = i; k > 0 && ids[k] < ids[k - 1]; k--) {
+            int64_t swap = ids[k];
+            ids[k] = ids[k - 1];
+            ids[k - 1] = swap;
+        }
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (kept == 0 || ids[kept - 1] != ids[i]) ids[kept++] = ids[i];
+    *out = ids;
+    return kept;
+}
+
+static struct node *task_make(struct turn *turn, const struct command *command, const struct task_def *def)
+{
+    struct str tenant = command->actor.tenant;
+    int64_t *slots = NULL;
+    size_t n_slots = slots_of(turn, tenant, def, &slots);
+    struct task row = { .id = turn->head.next_task++,
+                        .lane = cache_lane_get(turn, tenant, def->queue)->id,
+                        .name = def->name,
+                        .class_id = cache_class_get(turn, tenant, def),
+                        .prio = def->prio,
+                        .not_before = def->not_before,
+                        .spec = cache_spec_get(turn, def, slots, n_slots),
+                        .created = turn->wall,
+                        .unique = def->unique };
+    struct node *node = slice_create(turn->slice, &row, &(struct because){ .actor = command->actor.name });
+    if (def->unique.len) {
+        *ARENA_PUSH(turn->arena, turn->unique_add, turn->n_unique_add, turn->cap_unique_add) = (struct unique_claim){ tenant, def->unique, row.id };
+        smap_put(&turn->uniques, str_fmt(turn->arena, "%.*s\x1f%.*s", STR_ARG(tenant), STR_ARG(def->unique)), node);
+    }
+    return node;
+}
+
+/* An edge to a task that has ended already is judged by its end. */
+static void ref_make(struct turn *turn, struct node *node, struct node *other, enum edge_kind kind, struct node **doomed_by)
+{
+    slice_edge_add(turn->slice, node, other, kind);
+    enum task_state state = other->row.state;
+    if (kind == EDGE_DEPENDS && state_ended(state) && state != STATE_D && !*doomed_by) *doomed_by = other;
+}
+
+void cmd_enqueue(struct turn *turn, struct command *command)
+{
+    struct task_def *defs = command->in.enqueue.defs;
+    size_t n = command->in.enqueue.n_defs;
+    if (idempotency_met(turn, command)) return;
+    if (turn->engine->space.full) {
+        turn_refuse(turn, command, ERR_disk_full, "there is no room for new tasks in %s; running work goes on", turn->engine->space.dir);
+        return;
+    }
+    bool good = true;
+    for (size_t i = 0; i < n; i++) good &= refs_check(turn, command, &defs[i]);
+    if (!good || !cycle_check(turn, command)) return;
+
+    struct node **nodes = ARENA_ARRAY(turn->arena, struct node *, n + 1), **doomed_by = ARENA_ARRAY(turn->arena, struct node *, n + 1);
+    command->out.enqueue.tasks = ARENA_ARRAY(command->arena, struct enqueued, n + 1);
+    command->out.enqueue.n_tasks = n;
+    size_t existing = 0;
+    for (size_t i = 0; i < n; i++) {
+        nodes[i] = defs[i].unique.len ? unique_find(turn, command->actor.tenant, defs[i].unique) : NULL;
+        command->out.enqueue.tasks[i].existing = nodes[i] != NULL;
+        existing += nodes[i] != NULL;
+        if (!nodes[i]) nodes[i] = task_make(turn, command, &defs[i]);
+        command->out.enqueue.tasks[i].task.id = nodes[i]->row.id;
+    }
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; k < defs[i].n_refs && !command->out.enqueue.tasks[i].existing; k++) {
+            const struct task_ref *ref = &defs[i].refs[k];
+            struct node *other = ref->id ? slice_find(turn->slice, ref->id) : nodes[ref->index];
+            if (other && other != nodes[i]) ref_make(turn, nodes[i], other, ref->kind, &doomed_by[i]);
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (command->out.enqueue.tasks[i].existing) continue;
+        if (doomed_by[i]) task_pass_on(turn->slice, nodes[i], doomed_by[i]);
+        else task_consider(turn->slice, nodes[i]);
+    }
+    command->status = existing == n ? 200 : 201;
+    idempotency_keep(turn, command);
+}
+
+void enqueue_fill(struct turn *turn, struct command *command)
+{
+    for (size_t i = 0; i < command->out.enqueue.n_tasks; i++) {
+        struct enqueued *out = &command->out.enqueue.tasks[i];
+        struct node *node = slice_find(turn->slice, out->task.id);
+        if (!node) continue; /* pruned since: only its id is known */
+        bool own = node->was == STATE_NONE && !out->existing && !command->replay; /* its strings live in this command */
+        out->task = node->row;
+        if (!own) out->task.name = str_dup(command->arena, node->row.name);
+        out->task.reason = str_dup(command->arena, node->row.reason);
+        out->lane_name = slice_lane(turn->slice, node->row.lane)->name;
+    }
+}

@@ -1,0 +1,145 @@
+/* leases: grants that are out, when they were heard of last, and what ends them.
+ *
+ * No deadline is stored: a grant lapses when this process's boot-time clock saw no renewal of it for a lease. After a restart, or when this
+ * process itself was stopped for long, the watch starts anew. */
+#include <string.h>
+
+#include "core/verdict.h"
+#include "engine/turn.h"
+
+struct pending_attempt *attempt_change(struct turn *turn, const struct attempt *attempt)
+{
+    struct pending_attempt *pending = map_find(&turn->attempts, (uint64_t)attempt->task);
+    if (pending && pending->attempt.grant == attempt->grant) {
+        pending->attempt = *attempt;
+        return pending;
+    }
+    pending = ARENA_NEW(turn->arena, struct pending_attempt);
+    pending->attempt = *attempt;
+    map_put(&turn->attempts, (uint64_t)attempt->task, pending);
+    *ARENA_PUSH(turn->arena, turn->attempt_list, turn->n_attempts, turn->cap_attempts) = pending;
+    return pending;
+}
+
+struct pending_attempt *attempt_find(struct turn *turn, int64_t task, int64_t grant)
+{
+    for (size_t i = turn->n_attempts; i-- > 0;) {
+        struct pending_attempt *pending = turn->attempt_list[i];
+        if (pending->attempt.task == task && pending->attempt.grant == grant) return pending->removed ? NULL : pending;
+    }
+    struct pending_attempt *found = ARENA_NEW(turn->arena, struct pending_attempt);
+    struct live *live = map_find(&turn->engine->lives, (uint64_t)task);
+    if (live && live->attempt.grant == grant) {
+        found->attempt = live->attempt;
+        return found;
+    }
+    bool stored = false;
+    struct store *store = turn->engine->store;
+    if (!store->ops->load_attempt(store, task, grant, &found->attempt, &stored, turn->err)) turn->slice->failed = true;
+    return stored && !turn->slice->failed ? found : NULL;
+}
+
+/* The attempt is over: its row is closed, its executor's counters move on. */
+static void attempt_close(struct turn *turn, const struct attempt *attempt)
+{
+    struct pending_attempt *pending = attempt_change(turn, attempt);
+    pending->ended = true;
+    struct known_executor *known = map_find(&turn->engine->executors, (uint64_t)attempt->executor);
+    if (known && attempt->outcome != OUTCOME_lost) {
+        known->row.processed++;
+        if (attempt->outcome != OUTCOME_done && attempt->outcome != OUTCOME_skipped) known->row.failed++;
+        turn_executor_changed(turn, known);
+    }
+    *ARENA_PUSH(turn->arena, turn->sealed, turn->n_sealed, turn->cap_sealed) = (struct sealed){ attempt->task, attempt->grant };
+}
+
+void attempt_over(struct turn *turn, struct node *node, const struct attempt *attempt, const struct attempt *end, const struct because *because)
+{
+    struct attempt closed = *attempt;
+    const struct spec *spec = slice_spec(turn->slice, node);
+    struct attempt_end said = { .exit = end->exit, .signal = end->signal, .outcome = end->outcome };
+    struct verdict verdict = verdict_of(&said, spec, node->row.attempts);
+    enum task_state ending = node->row.ending;
+    if (ending) verdict = (struct verdict){ .to = ending, .outcome = OUTCOME_cancelled };
+    closed.finished = turn->wall;
+    closed.exit = end->exit;
+    closed.signal = end->signal;
+    closed.outcome = verdict.outcome;
+    closed.cpu_ms = end->cpu_ms;
+    closed.max_rss_bytes = end->max_rss_bytes;
+    closed.log_bytes = end->log_bytes;
+    memcpy(closed.finish_hash, end->finish_hash, sizeof closed.finish_hash);
+    attempt_close(turn, &closed);
+
+    struct because why = *because;
+    if (ending) {
+        why.reason = node->row.reason;
+        why.cause = node->row.cause;
+    } else if (!why.reason.len && verdict.outcome != OUTCOME_done) {
+        if (end->signal > 0) why.reason = str_fmt(turn->arena, "%s (signal %lld)", outcome_name(verdict.outcome), (long long)end->signal);
+        else if (end->exit >= 0) why.reason = str_fmt(turn->arena, "%s (exit %lld)", outcome_name(verdict.outcome), (long long)end->exit);
+        else why.reason = str_of(outcome_name(verdict.outcome));
+    }
+    if (verdict.to == STATE_S) task_wait(turn->slice, node, turn->wall + verdict.wait_ms, &why);
+    else if (verdict.to == STATE_P) slice_move(turn->slice, node, STATE_P, &why);
+    else task_end(turn->slice, node, verdict.to, verdict.outcome, &why);
+}
+
+void leases_expire(struct turn *turn)
+{
+    struct engine *engine = turn->engine;
+    struct heap_node *first;
+    while ((first = heap_first(&engine->deadlines)) && first->key <= turn->boot) {
+        struct live *live = CONTAINER_OF(first, struct live, deadline);
+        heap_take(&engine->deadlines, first); /* looked at once; the living are settled after the commit */
+        struct node *node = slice_find(turn->slice, live->attempt.task);
+        if (!node || node->row.state != STATE_X || node->row.grant != live->attempt.grant) continue;
+        struct attempt lost = { .exit = -1, .signal = -1, .outcome = OUTCOME_lost, .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = -1 };
+        turn->n_lost++;
+        attempt_over(turn, node, &live->attempt, &lost, &(struct because){ .actor = STR("engine"), .reason = STR("its executor fell silent") });
+        slice_settle(turn->slice);
+    }
+}
+
+void leases_watch_anew(struct engine *engine, int64_t boot)
+{
+    MAP_EACH(&engine->lives, e) {
+        struct live *live = e->value;
+        heap_put(&engine->deadlines, &live->deadline, boot + engine->config.lease_ms);
+    }
+}
+
+static void live_forget(struct engine *engine, int64_t task, int64_t grant)
+{
+    struct live *live = map_find(&engine->lives, (uint64_t)task);
+    if (!live || live->attempt.grant != grant) return;
+    heap_take(&engine->deadlines, &live->deadline);
+    map_take(&engine->lives, (uint64_t)task);
+    mem_free(live);
+}
+
+void leases_commit(struct turn *turn)
+{
+    struct engine *engine = turn->engine;
+    for (size_t i = 0; i < turn->n_attempts; i++) {
+        struct pending_attempt *pending = turn->attempt_list[i];
+        if (pending->ended || pending->removed) {
+            live_forget(engine, pending->attempt.task, pending->attempt.grant);
+            continue;
+        }
+        struct live *live = map_find(&engine->lives, (uint64_t)pending->attempt.task);
+        if (!live) {
+            live = mem_alloc(sizeof *live);
+            *live = (struct live){ 0 };
+            map_put(&engine->lives, (uint64_t)pending->attempt.task, live);
+        }
+        live->attempt = pending->attempt;
+        live->ending = STATE_NONE;
+        heap_put(&engine->deadlines, &live->deadline, turn->boot + engine->config.lease_ms);
+    }
+    for (size_t i = 0; i < turn->slice->n_endings; i++) {
+        struct node *node = turn->slice->endings[i];
+        struct live *live = map_find(&engine->lives, (uint64_t)node->row.id);
+        if (live) live->ending = node->row.ending;
+    }
+}

@@ -1,0 +1,170 @@
+/* orders: what people say to tasks, lanes, executors and tokens. */
+#include "engine/turn.h"
+
+static struct node *task_get(struct turn *turn, struct command *command)
+{
+    struct node *node = slice_find(turn->slice, command->in.task.task);
+    if (node && str_eq(slice_lane(turn->slice, node->row.lane)->tenant, command->actor.tenant)) return node;
+    if (!turn->slice->failed) turn_refuse(turn, command, ERR_not_found, "there is no task %lld", (long long)command->in.task.task);
+    return NULL;
+}
+
+static struct because because_of(const struct command *command, struct str reason)
+{
+    return (struct because){ .actor = command->actor.name, .reason = reason };
+}
+
+void cmd_cancel(struct turn *turn, struct command *command)
+{
+    struct node *node = task_get(turn, command);
+    if (!node) return;
+    if (state_ended(node->row.state)) {
+        turn_refuse(turn, command, ERR_already_ended, "task %lld is %s", (long long)node->row.id, state_word(node->row.state));
+        return;
+    }
+    struct because because = because_of(command, command->in.task.reason);
+    if (node->row.state == STATE_X && node->row.ending == STATE_A) node->row.ending = STATE_NONE; /* a person's word goes before supersession */
+    task_stop(turn->slice, node, STATE_T, &because);
+    command->status = 200;
+}
+
+/* A dependency that has not succeeded would keep the task waiting for ever: retry that one, its dependents follow. */
+static struct node *failed_dependency(struct turn *turn, struct node *node)
+{
+    size_t n;
+    struct edge *ins = slice_ins(turn->slice, node, &n);
+    for (size_t i = 0; i < n; i++) {
+        if (ins[i].kind != EDGE_DEPENDS) continue;
+        struct node *pred = slice_find(turn->slice, ins[i].pred);
+        if (pred && state_ended(pred->row.state) && pred->row.state != STATE_D) return pred;
+    }
+    return NULL;
+}
+
+void cmd_retry(struct turn *turn, struct command *command)
+{
+    struct node *node = task_get(turn, command);
+    if (!node) return;
+    if (!state_ended(node->row.state)) {
+        turn_refuse(turn, command, ERR_not_ended, "task %lld is %s; only an ended task can be retried", (long long)node->row.id, state_word(node->row.state));
+        return;
+    }
+    if (node->row.state == STATE_D) {
+        turn_refuse(turn, command, ERR_already_ended, "task %lld is done; there is nothing to retry", (long long)node->row.id);
+        return;
+    }
+    struct node *pred = failed_dependency(turn, node);
+    if (pred) {
+        turn_refuse(turn, command, ERR_conflict, "task %lld depends on task %lld, which is %s: retry that one, and this one follows", (long long)node->row.id,
+                    (long long)pred->row.id, state_word(pred->row.state));
+        return;
+    }
+    struct because because = because_of(command, command->in.task.reason.len ? command->in.task.reason : STR("retried"));
+    task_restage(turn->slice, node, &because);
+    command->status = 200;
+}
+
+void cmd_promote(struct turn *turn, struct command *command)
+{
+    struct node *node = task_get(turn, command);
+    if (!node) return;
+    if (node->row.state != STATE_P) {
+        turn_refuse(turn, command, ERR_conflict, "task %lld is %s; only a pending one can be put to the front", (long long)node->row.id,
+                    state_word(node->row.state));
+        return;
+    }
+    struct because because = because_of(command, command->in.task.reason);
+    node->row.vt = 0;
+    slice_node_event(turn->slice, node, EVENT_promoted, STATE_P, STATE_P, &because);
+    command->status = 200;
+}
+
+void cmd_lane_pause(struct turn *turn, struct command *command)
+{
+    struct lane *known = cache_lane_find(turn, command->actor.tenant, command->in.pause.lane);
+    if (!known) {
+        turn_refuse(turn, command, ERR_not_found, "there is no archive or queue '%.*s'", STR_ARG(command->in.pause.lane));
+        return;
+    }
+    struct lane *lane = slice_lane(turn->slice, known->id);
+    bool pause = command->in.pause.pause;
+    command->status = 200;
+    if (pause == (lane->paused_since != 0)) return; /* it is so already */
+    lane->paused_since = pause ? turn->wall : 0;
+    lane->paused_by = pause ? str_dup(&turn->engine->arena, command->actor.name) : (struct str){ 0 };
+    lane->paused_reason = pause ? str_dup(&turn->engine->arena, command->in.pause.reason) : (struct str){ 0 };
+    slice_event(turn->slice, &(struct event){ .kind = pause ? EVENT_pause : EVENT_resume, .lane = lane->id, .subject = lane->name,
+                                              .actor = command->actor.name, .reason = command->in.pause.reason });
+    if (!pause) *ARENA_PUSH(&turn->engine->arena, turn->engine->resuming, turn->engine->n_resuming, turn->engine->cap_resuming) = lane->id;
+}
+
+void lanes_resume(struct turn *turn)
+{
+    struct engine *engine = turn->engine;
+    size_t kept = 0;
+    for (size_t i = 0; i < engine->n_resuming; i++) {
+        int64_t id = engine->resuming[i];
+        if (slice_lane(turn->slice, id)->paused_since) continue; /* paused again */
+        size_t n;
+        struct hold *holds = slice_holds_of(turn->slice, HOLD_pause, id, BATCH, &n);
+        for (size_t k = 0; k < n && k < BATCH; k++) {
+            struct node *node = slice_find(turn->slice, holds[k].task);
+            if (node) task_consider(turn->slice, node);
+        }
+        slice_settle(turn->slice);
+        if (n >= BATCH) engine->resuming[kept++] = id; /* more of them in the next turn */
+    }
+    engine->n_resuming = kept;
+}
+
+void cmd_executor_state(struct turn *turn, struct command *command)
+{
+    struct known_executor *known = map_find(&turn->engine->executors, (uint64_t)command->in.executor_state.executor);
+    if (!known) {
+        turn_refuse(turn, command, ERR_not_found, "there is no executor %lld", (long long)command->in.executor_state.executor);
+        return;
+    }
+    enum executor_state state = command->in.executor_state.state;
+    command->status = 200;
+    if (known->row.state == state) return;
+    known->row.state = state;
+    turn_executor_changed(turn, known);
+    slice_event(turn->slice, &(struct event){ .kind = EVENT_executor_state, .subject = known->row.name, .actor = command->actor.name,
+                                              .reason = str_of(executor_state_name(state)) });
+    if (known->parked) poll_answer(turn, known->parked); /* it hears its new state at once */
+}
+
+void cmd_token_create(struct turn *turn, struct command *command)
+{
+    struct engine *engine = turn->engine;
+    struct token *token = ARENA_NEW(turn->arena, struct token);
+    *token = command->in.token_create.token;
+    for (size_t i = 0; i < engine->n_tokens; i++) {
+        if (!str_eq(engine->tokens[i].name, token->name)) continue;
+        turn_refuse(turn, command, ERR_name_taken, "there is a token named '%.*s'; revoke it first", STR_ARG(token->name));
+        return;
+    }
+    for (size_t i = 0; i < turn->n_tokens_new; i++) {
+        if (!str_eq(turn->tokens_new[i]->name, token->name)) continue;
+        turn_refuse(turn, command, ERR_name_taken, "there is a token named '%.*s'; revoke it first", STR_ARG(token->name));
+        return;
+    }
+    token->id = command->out.token_create.id = turn->head.next_token++;
+    token->created = turn->wall;
+    *ARENA_PUSH(turn->arena, turn->tokens_new, turn->n_tokens_new, turn->cap_tokens_new) = token;
+    slice_event(turn->slice, &(struct event){ .kind = EVENT_token, .subject = token->name, .actor = command->actor.name });
+    command->status = 201;
+}
+
+void cmd_token_revoke(struct turn *turn, struct command *command)
+{
+    struct engine *engine = turn->engine;
+    for (size_t i = 0; i < engine->n_tokens; i++) {
+        if (!str_eq(engine->tokens[i].name, command->in.token_revoke.name)) continue;
+        *ARENA_PUSH(turn->arena, turn->tokens_gone, turn->n_tokens_gone, turn->cap_tokens_gone) = engine->tokens[i].id;
+        slice_event(turn->slice, &(struct event){ .kind = EVENT_token_revoked, .subject = command->in.token_revoke.name, .actor = command->actor.name });
+        command->status = 200;
+        return;
+    }
+    turn_refuse(turn, command, ERR_not_found, "there is no token named '%.*s'", STR_ARG(command->in.token_revoke.name));
+}

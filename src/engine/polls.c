@@ -1,0 +1,478 @@
+/* polls: executors register, poll, renew and hear cancels. One poll of an executor is open at a time: a newer one answers the older.
+ *
+ * seq: the same number again brings the same grants again (the answer was lost); with the next number, a grant that the executor doesn't name in
+ * `renew` never arrived and goes back to P, no attempt spent. */
+#include <string.h>
+
+#include "engine/turn.h"
+#include "io/clock.h"
+
+/* --- registering --------------------------------------------------------------------------------------------------------------- */
+
+static bool heard_lately(const struct turn *turn, const struct known_executor *known)
+{
+    return known->heard && turn->boot - known->heard <= turn->engine->config.lease_ms;
+}
+
+void cmd_register(struct turn *turn, struct command *command)
+{
+    struct engine *engine = turn->engine;
+    struct executor *wish = &command->in.reg.executor;
+    struct known_executor *known = smap_find(&engine->executor_names, wish->name);
+    bool other = known && wish->instance.len && known->row.instance.len && !str_eq(wish->instance, known->row.instance);
+    if (other && heard_lately(turn, known)) {
+        turn_refuse(turn, command, ERR_name_taken, "an executor named '%.*s' is alive on %.*s; choose another --name", STR_ARG(wish->name),
+                    STR_ARG(known->row.host));
+        return;
+    }
+    struct executor row = *wish;
+    row.id = known ? known->row.id : turn->head.next_executor++;
+    row.registered = turn->wall;
+    row.processed = known ? known->row.processed : 0;
+    row.failed = known ? known->row.failed : 0;
+    row.state = known && known->row.state == EXECUTOR_PAUSED ? EXECUTOR_PAUSED : EXECUTOR_ACTIVE;
+    known = cache_executor_put(engine, &row);
+    pthread_mutex_lock(&engine->heard_lock);
+    known->heard = turn->boot;
+    known->seq_known = false;
+    pthread_mutex_unlock(&engine->heard_lock);
+    turn_executor_changed(turn, known);
+    slice_event(turn->slice, &(struct event){ .kind = EVENT_executor, .subject = known->row.name, .actor = command->actor.name });
+    command->out.reg.id = row.id;
+    command->out.reg.lease_ms = engine->config.lease_ms;
+    command->status = 201;
+}
+
+/* --- what a poll says ------------------------------------------------------------------------------------------------------------ */
+
+static void cancel_add(struct turn *turn, struct command *poll, struct fence fence, enum task_state ending, bool stale)
+{
+    struct cancel_order *all = ARENA_ARRAY(poll->arena, struct cancel_order, poll->out.poll.n_cancels + 1);
+    if (poll->out.poll.n_cancels) memcpy(all, poll->out.poll.cancels, poll->out.poll.n_cancels * sizeof *all);
+    all[poll->out.poll.n_cancels++] = (struct cancel_order){ .fence = fence, .signal = stale ? "KILL" : ending == STATE_A ? "HUP" : "TERM", .stale = stale };
+    poll->out.poll.cancels = all;
+    (void)turn;
+}
+
+/* A lapsed lease that nobody else was given in the meantime is taken up again. */
+static bool lease_revive(struct turn *turn, struct known_executor *known, struct fence fence)
+{
+    struct node *node = slice_find(turn->slice, fence.task);
+    if (!node || node->row.grant != fence.grant || node->row.state != STATE_P) return node && node->row.grant == fence.grant && node->row.state == STATE_X;
+    struct pending_attempt *found = attempt_find(turn, fence.task, fence.grant);
+    if (!found || found->attempt.executor != known->row.id || found->attempt.outcome != OUTCOME_lost) return false;
+    struct attempt attempt = found->attempt;
+    attempt.outcome = OUTCOME_none;
+    attempt.finished = 0;
+    attempt_change(turn, &attempt)->ended = false;
+    slice_move(turn->slice, node, STATE_X, &(struct because){ .actor = known->row.name, .reason = STR("its lease was renewed late") });
+    return true;
+}
+
+static void renew_all(struct turn *turn, struct known_executor *known, struct command *poll)
+{
+    struct engine *engine = turn->engine;
+    for (size_t i = 0; i < poll->in.poll.n_renew; i++) {
+        struct fence fence = poll->in.poll.renew[i].fence;
+        struct live *live = map_find(&engine->lives, (uint64_t)fence.task);
+        bool own = live && live->attempt.grant == fence.grant && fence.incarnation == turn->head.incarnation;
+        if (own) {
+            heap_put(&engine->deadlines, &live->deadline, turn->boot + engine->config.lease_ms);
+            if (live->ending) cancel_add(turn, poll, fence, live->ending, false);
+        } else if (fence.incarnation != turn->head.incarnation || !lease_revive(turn, known, fence)) {
+            bool finished_here = false; /* ended by this very poll: nothing to kill */
+            for (size_t k = 0; k < poll->in.poll.n_finishes; k++) finished_here |= poll->in.poll.finishes[k].fence.task == fence.task;
+            if (!finished_here) cancel_add(turn, poll, fence, STATE_NONE, true);
+        }
+    }
+}
+
+static bool poll_names(const struct command *poll, int64_t task, int64_t grant)
+{
+    for (size_t i = 0; i < poll->in.poll.n_renew; i++)
+        if (poll->in.poll.renew[i].fence.task == task && poll->in.poll.renew[i].fence.grant == grant) return true;
+    for (size_t i = 0; i < poll->in.poll.n_finishes; i++)
+        if (poll->in.poll.finishes[i].fence.task == task && poll->in.poll.finishes[i].fence.grant == grant) return true;
+    return false;
+}
+
+/* --- granting -------------------------------------------------------------------------------------------------------------------- */
+
+static void grant_needs(struct turn *turn, struct command *poll, struct node *node, struct grant *grant)
+{
+    size_t n;
+    if (node->row.ins == 0) return;
+    struct edge *ins = slice_ins(turn->slice, node, &n);
+    grant->needs = ARENA_ARRAY(poll->arena, struct need, n + 1);
+    struct store *store = turn->engine->store;
+    for (size_t i = 0; i < n; i++) {
+        struct node *pred = ins[i].kind == EDGE_DEPENDS ? slice_find(turn->slice, ins[i].pred) : NULL;
+        if (!pred) continue;
+        struct str outputs = { 0 };
+        for (size_t k = 0; k < turn->n_outputs; k++)
+            if (turn->outputs[k].task == pred->row.id) outputs = turn->outputs[k].json;
+        if (!outputs.len && !store->ops->load_outputs(store, turn->arena, pred->row.id, &outputs, turn->err)) turn->slice->failed = true;
+        if (outputs.len) grant->needs[grant->n_needs++] = (struct need){ str_dup(poll->arena, pred->row.name), str_dup(poll->arena, outputs) };
+    }
+}
+
+static void grant_render(struct turn *turn, struct command *poll, struct node *node)
+{
+    struct grant *grants = poll->out.poll.grants;
+    size_t n = poll->out.poll.n_grants;
+    if ((n & (n - 1)) == 0) { /* grows by doubling */
+        struct grant *more = ARENA_ARRAY(poll->arena, struct grant, n ? n * 2 : 1);
+        if (n) memcpy(more, grants, n * sizeof *more);
+        poll->out.poll.grants = grants = more;
+    }
+    const struct spec *spec = slice_spec(turn->slice, node);
+    const struct lane *lane = slice_lane(turn->slice, node->row.lane);
+    struct grant *grant = &grants[poll->out.poll.n_grants++];
+    *grant = (struct grant){ .task = node->row, .lane_name = lane->name, .lane_kind = lane->kind,
+                             .fence = { turn->head.incarnation, node->row.id, node->row.grant }, .body = str_dup(poll->arena, spec->body),
+                             .holds_slots = spec->n_slots > 0 };
+    grant->task.name = str_dup(poll->arena, node->row.name);
+    grant->task.variant = str_dup(poll->arena, node->row.variant);
+    grant_needs(turn, poll, node, grant);
+}
+
+static void grant_make(struct turn *turn, struct known_executor *known, struct command *poll, struct node *node)
+{
+    struct task *row = &node->row;
+    row->grant++;
+    row->attempts++;
+    if (row->vt > turn->slice->v_now) turn->slice->v_now = row->vt;
+    if (row->unique.len) {
+        struct unique_claim claim = { slice_lane(turn->slice, row->lane)->tenant, row->unique, row->id };
+        *ARENA_PUSH(turn->arena, turn->unique_remove, turn->n_unique_remove, turn->cap_unique_remove) = claim;
+        row->unique = (struct str){ 0 };
+    }
+    slice_move(turn->slice, node, STATE_X, &(struct because){ .actor = known->row.name });
+    struct attempt attempt = { .task = row->id, .number = row->attempts, .grant = row->grant, .executor = known->row.id, .started = turn->wall,
+                               .exit = -1, .signal = -1, .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = -1 };
+    attempt_change(turn, &attempt)->is_new = true;
+    turn->n_granted++;
+    grant_render(turn, poll, node);
+}
+
+/* The grant never reached its executor: as if it had not been made, but for its number. */
+static void grant_undo(struct turn *turn, struct known_executor *known, int64_t task, int64_t grant)
+{
+    struct node *node = slice_find(turn->slice, task);
+    if (!node || node->row.state != STATE_X || node->row.grant != grant) return;
+    struct pending_attempt *found = attempt_find(turn, task, grant);
+    struct because because = { .actor = known->row.name, .reason = STR("the grant did not arrive") };
+    if (!found) return;
+    attempt_change(turn, &found->attempt)->removed = true;
+    node->row.attempts--;
+    if (node->row.ending) task_end(turn->slice, node, node->row.ending, OUTCOME_cancelled, &because);
+    else slice_move(turn->slice, node, STATE_P, &because);
+    slice_settle(turn->slice);
+}
+
+static void grant_again(struct turn *turn, struct command *poll, struct fence fence)
+{
+    struct live *live = map_find(&turn->engine->lives, (uint64_t)fence.task);
+    struct node *node = live && live->attempt.grant == fence.grant ? slice_find(turn->slice, fence.task) : NULL;
+    if (!node || node->row.state != STATE_X) return;
+    heap_put(&turn->engine->deadlines, &live->deadline, turn->boot + turn->engine->config.lease_ms);
+    grant_render(turn, poll, node);
+}
+
+static void poll_seq(struct turn *turn, struct known_executor *known, struct command *poll)
+{
+    if (poll->in.poll.seq < 0) return;
+    if (!known->seq_known) { /* nothing is remembered of its last answer: what it doesn't name is handed out once more */
+        MAP_EACH(&turn->engine->lives, e) {
+            struct live *live = e->value;
+            if (live->attempt.executor == known->row.id && !poll_names(poll, live->attempt.task, live->attempt.grant))
+                grant_again(turn, poll, (struct fence){ turn->head.incarnation, live->attempt.task, live->attempt.grant });
+        }
+        return;
+    }
+    for (size_t i = 0; i < known->n_granted; i++) {
+        struct fence fence = known->granted[i];
+        if (poll_names(poll, fence.task, fence.grant)) continue;
+        if (poll->in.poll.seq == known->seq) grant_again(turn, poll, fence);
+        else grant_undo(turn, known, fence.task, fence.grant);
+    }
+}
+
+/* An executor has seen more than this store knows: it is an older copy. Its fences must not be mistaken for those that were given out since. */
+static void store_went_back(struct turn *turn, const struct known_executor *known, const struct command *poll)
+{
+    if (poll->in.poll.seen_seq <= turn->engine->head.seq) return;
+    clock_entropy(&turn->head.incarnation, sizeof turn->head.incarnation);
+    slice_event(turn->slice, &(struct event){ .kind = EVENT_incarnation, .subject = known->row.name, .actor = known->row.name,
+                                              .reason = STR("an executor has seen later events: this store is an older copy") });
+}
+
+void cmd_poll(struct turn *turn, struct command *poll)
+{
+    struct engine *engine = turn->engine;
+    struct known_executor *known = map_find(&engine->executors, (uint64_t)poll->in.poll.executor);
+    if (!known) {
+        turn_refuse(turn, poll, ERR_not_found, "there is no executor %lld; register it again", (long long)poll->in.poll.executor);
+        return;
+    }
+    poll->status = 200;
+    poll->out.poll.n_grants = poll->out.poll.n_cancels = 0; /* a turn may be replayed */
+    if (poll->in.poll.seq >= 0 && known->seq_known && poll->in.poll.seq < known->seq) { /* overtaken by a newer one */
+        poll_answer(turn, poll);
+        return;
+    }
+    pthread_mutex_lock(&engine->heard_lock);
+    known->heard = turn->boot;
+    known->free = poll->in.poll.free;
+    known->running = (int64_t)poll->in.poll.n_renew;
+    pthread_mutex_unlock(&engine->heard_lock);
+    if (known->row.state == EXECUTOR_LOST) {
+        known->row.state = EXECUTOR_ACTIVE;
+        turn_executor_changed(turn, known);
+        slice_event(turn->slice, &(struct event){ .kind = EVENT_executor_state, .subject = known->row.name, .actor = known->row.name, .reason = STR("heard again") });
+    }
+    store_went_back(turn, known, poll);
+    if (known->parked && known->parked != poll) poll_answer(turn, known->parked);
+    known->parked = poll;
+    finish_items(turn, &poll->actor, poll->in.poll.finishes, poll->in.poll.n_finishes);
+    renew_all(turn, known, poll);
+    poll_seq(turn, known, poll);
+    *ARENA_PUSH(turn->arena, turn->polls, turn->n_polls, turn->cap_polls) = poll;
+}
+
+/* --- pending tasks, by class ------------------------------------------------------------------------------------------------------ */
+
+struct supply {
+    int64_t class_id;
+    struct ready_row *rows; /* stored ones, in order */
+    size_t n_rows, next, asked;
+    struct node **fresh; /* this turn's, in order */
+    size_t n_fresh, cap_fresh, next_fresh;
+};
+
+static int rank_order(int64_t prio_a, int64_t vt_a, int64_t id_a, int64_t prio_b, int64_t vt_b, int64_t id_b)
+{
+    if (prio_a != prio_b) return prio_a > prio_b ? -1 : 1;
+    if (vt_a != vt_b) return vt_a < vt_b ? -1 : 1;
+    return id_a < id_b ? -1 : id_a > id_b;
+}
+
+static void supply_ask(struct turn *turn, struct supply *supply, size_t n)
+{
+    struct store *store = turn->engine->store;
+    supply->asked = n;
+    supply->next = 0;
+    if (!store->ops->ready_first(store, turn->arena, supply->class_id, n, &supply->rows, &supply->n_rows, turn->err)) {
+        turn->slice->failed = true;
+        supply->n_rows = 0;
+    }
+}
+
+static struct supply *supply_get(struct turn *turn, int64_t class_id, size_t want)
+{
+    for (size_t i = 0; i < turn->n_supplies; i++)
+        if (turn->supplies[i]->class_id == class_id) return turn->supplies[i];
+    struct supply *supply = ARENA_NEW(turn->arena, struct supply);
+    supply->class_id = class_id;
+    *ARENA_PUSH(turn->arena, turn->supplies, turn->n_supplies, turn->cap_supplies) = supply;
+    for (size_t i = 0; i < turn->slice->n_fresh; i++) {
+        struct node *node = turn->slice->fresh[i];
+        if (node->row.class_id != class_id || node->row.state != STATE_P) continue;
+        *ARENA_PUSH(turn->arena, supply->fresh, supply->n_fresh, supply->cap_fresh) = node;
+        for (size_t k = supply->n_fresh - 1; k > 0; k--) {
+            struct task *a = &supply->fresh[k]->row, *b = &supply->fresh[k - 1]->row;
+            if (rank_order(a->prio, a->vt, a->id, b->prio, b->vt, b->id) >= 0) break;
+            struct node *swap = supply->fresh[k];
+            supply->fresh[k] = supply->fresh[k - 1];
+            supply->fresh[k - 1] = swap;
+        }
+    }
+    supply_ask(turn, supply, want + turn->slice->nodes.n);
+    return supply;
+}
+
+/* A stored ready row stands for a task that this turn has not touched, or left where it was. */
+static bool row_stands(struct turn *turn, const struct ready_row *row)
+{
+    const struct node *node = map_find(&turn->slice->nodes, (uint64_t)row->task);
+    return !node || (node->row.state == STATE_P && !node->in_fresh && node->row.vt == row->vt);
+}
+
+static const struct ready_row *supply_row(struct turn *turn, struct supply *supply)
+{
+    for (;;) {
+        while (supply->next < supply->n_rows && !row_stands(turn, &supply->rows[supply->next])) supply->next++;
+        if (supply->next < supply->n_rows) return &supply->rows[supply->next];
+        if (supply->n_rows < supply->asked || turn->slice->failed) return NULL;
+        supply_ask(turn, supply, supply->asked * 2);
+    }
+}
+
+static struct node *supply_fresh(struct supply *supply)
+{
+    while (supply->next_fresh < supply->n_fresh && supply->fresh[supply->next_fresh]->row.state != STATE_P) supply->next_fresh++;
+    return supply->next_fresh < supply->n_fresh ? supply->fresh[supply->next_fresh] : NULL;
+}
+
+/* The rank of a class's first pending task; false: it has none. */
+static bool supply_head(struct turn *turn, struct supply *supply, struct ready_row *out)
+{
+    const struct ready_row *row = supply_row(turn, supply);
+    const struct node *fresh = supply_fresh(supply);
+    if (!row && !fresh) return false;
+    bool take_fresh = fresh && (!row || rank_order(fresh->row.prio, fresh->row.vt, fresh->row.id, row->prio, row->vt, row->task) < 0);
+    *out = take_fresh ? (struct ready_row){ fresh->row.id, fresh->row.prio, fresh->row.vt } : *row;
+    return true;
+}
+
+/* The first pending task that fits the executor, whatever its class. */
+static struct node *pick_next(struct turn *turn, struct known_executor *known, size_t want)
+{
+    struct ready_row best = { 0 };
+    MAP_EACH(&turn->engine->classes, e) {
+        const struct task_class *class_ = e->value;
+        struct ready_row head;
+        if (!cache_fits(turn->engine, known, class_->id)) continue;
+        if (!supply_head(turn, supply_get(turn, class_->id, want), &head)) continue;
+        if (!best.task || rank_order(head.prio, head.vt, head.task, best.prio, best.vt, best.task) < 0) best = head;
+    }
+    return best.task ? slice_find(turn->slice, best.task) : NULL;
+}
+
+static void claim_for(struct turn *turn, struct command *poll, size_t want)
+{
+    struct known_executor *known = map_find(&turn->engine->executors, (uint64_t)poll->in.poll.executor);
+    if (!known || known->parked != poll || known->row.state != EXECUTOR_ACTIVE) return;
+    while ((int64_t)poll->out.poll.n_grants < poll->in.poll.free && poll->out.poll.n_grants < GRANTS_MAX) {
+        struct node *node = pick_next(turn, known, want);
+        if (!node || turn->slice->failed) return;
+        if (lane_closed(turn->slice, node->row.lane)) {
+            if (turn->n_parked_tasks++ >= BATCH) return; /* the next turn goes on parking */
+            task_park(turn->slice, node);
+            slice_settle(turn->slice);
+            continue;
+        }
+        grant_make(turn, known, poll, node);
+    }
+}
+
+void claims_run(struct turn *turn)
+{
+    size_t want = 0;
+    for (size_t i = 0; i < turn->n_polls; i++) want += (size_t)turn->polls[i]->in.poll.free < GRANTS_MAX ? (size_t)turn->polls[i]->in.poll.free : GRANTS_MAX;
+    for (size_t i = 0; i < turn->n_polls; i++) claim_for(turn, turn->polls[i], want);
+    /* A parked poll found nothing when it came: only what became pending in this turn can be news to it. */
+    size_t fresh = 0;
+    for (size_t i = 0; i < turn->slice->n_fresh; i++) fresh += turn->slice->fresh[i]->row.state == STATE_P;
+    for (struct list_node *at = turn->engine->parked.first; at && fresh > 0; at = at->next) {
+        struct command *poll = CONTAINER_OF(at, struct command, node);
+        size_t before = poll->out.poll.n_grants;
+        claim_for(turn, poll, fresh);
+        size_t granted = poll->out.poll.n_grants - before;
+        fresh = granted < fresh ? fresh - granted : 0;
+    }
+}
+
+/* --- answering ------------------------------------------------------------------------------------------------------------------- */
+
+void poll_answer(struct turn *turn, struct command *poll)
+{
+    if (poll->answered) return;
+    struct known_executor *known = map_find(&turn->engine->executors, (uint64_t)poll->in.poll.executor);
+    poll->out.poll.lease_ms = turn->engine->config.lease_ms;
+    poll->out.poll.state = known ? known->row.state : EXECUTOR_ACTIVE;
+    turn_answer(turn, poll);
+}
+
+static bool has_news(const struct command *poll)
+{
+    return poll->out.poll.n_grants || poll->out.poll.n_cancels || poll->in.poll.n_finishes || poll->err.code;
+}
+
+void polls_settle(struct turn *turn)
+{
+    struct engine *engine = turn->engine;
+    for (size_t i = 0; i < turn->slice->n_endings; i++) { /* cancels for jobs whose executor listens now */
+        struct node *node = turn->slice->endings[i];
+        struct live *live = map_find(&engine->lives, (uint64_t)node->row.id);
+        struct known_executor *known = live ? map_find(&engine->executors, (uint64_t)live->attempt.executor) : NULL;
+        if (node->row.state == STATE_X && known && known->parked)
+            cancel_add(turn, known->parked, (struct fence){ turn->head.incarnation, node->row.id, node->row.grant }, node->row.ending, false);
+    }
+    for (struct list_node *at = engine->parked.first; at; at = at->next) {
+        struct command *poll = CONTAINER_OF(at, struct command, node);
+        if (has_news(poll) || poll->deadline <= turn->boot) poll_answer(turn, poll);
+    }
+    for (size_t i = 0; i < turn->n_polls; i++) {
+        struct command *poll = turn->polls[i];
+        struct known_executor *known = map_find(&engine->executors, (uint64_t)poll->in.poll.executor);
+        int64_t wait_max = engine->config.lease_ms / 3, wait = poll->in.poll.wait_ms < wait_max ? poll->in.poll.wait_ms : wait_max;
+        if (has_news(poll) || wait <= 0 || !known || known->parked != poll) {
+            poll_answer(turn, poll);
+        } else {
+            poll->deadline = turn->boot + wait;
+            *ARENA_PUSH(turn->arena, turn->to_park, turn->n_to_park, turn->cap_to_park) = poll;
+        }
+    }
+}
+
+void polls_commit(struct turn *turn)
+{
+    for (size_t i = 0; i < turn->n_to_park; i++) list_append(&turn->engine->parked, &turn->to_park[i]->node);
+    for (size_t i = 0; i < turn->n_answered; i++) {
+        struct command *poll = turn->answered[i];
+        if (poll->kind != CMD_POLL) continue;
+        list_remove(&turn->engine->parked, &poll->node);
+        struct known_executor *known = map_find(&turn->engine->executors, (uint64_t)poll->in.poll.executor);
+        if (!known) continue;
+        if (known->parked == poll) known->parked = NULL;
+        if (poll->in.poll.seq < 0 || (known->seq_known && poll->in.poll.seq < known->seq)) continue;
+        known->seq = poll->in.poll.seq;
+        known->seq_known = true;
+        known->n_granted = poll->out.poll.n_grants;
+        known->granted = mem_realloc(known->granted, (known->n_granted + 1) * sizeof *known->granted);
+        for (size_t k = 0; k < known->n_granted; k++) known->granted[k] = poll->out.poll.grants[k].fence;
+    }
+}
+
+int64_t polls_deadline(struct engine *engine)
+{
+    int64_t first = INT64_MAX;
+    for (struct list_node *at = engine->parked.first; at; at = at->next) {
+        struct command *poll = CONTAINER_OF(at, struct command, node);
+        if (poll->deadline < first) first = poll->deadline;
+    }
+    return first;
+}
+
+void polls_release(struct engine *engine, struct list *out)
+{
+    struct list_node *at;
+    while ((at = list_take_first(&engine->parked))) {
+        struct command *poll = CONTAINER_OF(at, struct command, node);
+        struct known_executor *known = map_find(&engine->executors, (uint64_t)poll->in.poll.executor);
+        if (known) known->parked = NULL;
+        poll->out.poll.lease_ms = engine->config.lease_ms;
+        poll->out.poll.state = known ? known->row.state : EXECUTOR_ACTIVE;
+        list_append(out, &poll->node);
+    }
+}
+
+void executors_watch(struct turn *turn)
+{
+    struct engine *engine = turn->engine;
+    if (turn->boot < engine->next_watch && engine->next_watch != INT64_MAX) return;
+    engine->next_watch = INT64_MAX;
+    MAP_EACH(&engine->executors, e) {
+        struct known_executor *known = e->value;
+        if (!known->heard || known->row.state != EXECUTOR_ACTIVE) continue;
+        int64_t due = known->heard + engine->config.lease_ms + (known->parked ? engine->config.lease_ms : 0);
+        if (due >= turn->boot) {
+            if (due + 1 < engine->next_watch) engine->next_watch = due + 1;
+            continue;
+        }
+        known->row.state = EXECUTOR_LOST;
+        turn_executor_changed(turn, known);
+        slice_event(turn->slice, &(struct event){ .kind = EVENT_executor_lost, .subject = known->row.name, .actor = STR("engine"), .reason = STR("it fell silent") });
+    }
+}

@@ -1,0 +1,177 @@
+/* turn: the engine's insides, shared by its files and by nobody else.
+ *
+ * engine holds what outlives a turn: the head, copies of the small tables (lanes, classes, slots, executors), a bounded cache of specs, and what it
+ * knows from hearing (leases, parked polls). turn holds one turn's work; nothing in engine but caches changes before the commit, and when a
+ * commit fails the caches are read anew. */
+#ifndef WEIR_ENGINE_TURN_H
+#define WEIR_ENGINE_TURN_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/heap.h"
+#include "base/map.h"
+#include "core/settle.h"
+#include "core/why.h"
+#include "engine/engine.h"
+
+enum {
+    GRANTS_MAX = 1000,          /* a poll's */
+    BATCH = 1000,               /* due holds, resumed and parked tasks of one turn */
+    SPECS_CACHED_MAX = 8192,
+    SPEC_BYTES_CACHED_MAX = 16 << 20,
+};
+#define IDEMPOTENCY_MS (INT64_C(31) * 24 * 3600 * 1000)
+
+struct live { /* a grant that is out */
+    struct attempt attempt;
+    enum task_state ending;
+    struct heap_node deadline;
+};
+
+struct known_executor { /* its row, and what was heard of it */
+    struct executor row;
+    int64_t heard; /* boot ms; 0: not by this process */
+    int64_t free, running;
+    bool seq_known;
+    int64_t seq;                 /* of the last poll answered */
+    struct fence *granted;       /* what that answer carried */
+    size_t n_granted;
+    struct command *parked;
+    uint8_t *fits; /* by class index: 0 unknown, 1 no, 2 yes */
+    size_t n_fits;
+};
+
+struct space { /* room on the disk */
+    const char *dir;
+    bool full;
+    int64_t looked; /* boot ms */
+    bool ballast;
+};
+
+struct engine {
+    struct engine_config config;
+    struct store *store;
+    struct store_head head;
+    struct arena arena, spec_arena, turn_arena; /* small tables for ever; specs until the cache is full; one turn */
+
+    struct map lanes, classes, slots, executors, specs, lives; /* by id (lanes: id + 1) */
+    struct smap lane_names, class_keys, slot_names, executor_names, spec_texts;
+    struct heap deadlines; /* of lives */
+    struct list parked;    /* polls, oldest first */
+    int64_t *resuming;     /* lanes whose parked tasks are being returned */
+    size_t n_resuming, cap_resuming;
+    int64_t next_time;     /* wall ms of the first time hold; INT64_MAX: none */
+    int64_t wanted;        /* boot ms of the turn that was asked for last */
+    int64_t next_watch;    /* boot ms: executors are looked at for silence */
+    int64_t turns_since_expiry;
+    struct rows rows;
+    struct slice slice; /* kept for its tables' memory */
+    struct space space;
+    struct token *tokens;
+    size_t n_tokens;
+
+    /* shared with other threads */
+    pthread_mutex_t heard_lock; /* executors' heard, free, running, seen through engine_executors */
+    _Atomic uint64_t tokens_version;
+    _Atomic int health;
+    _Atomic uint64_t n_turns, n_commands, n_commits, n_events, n_granted, n_finished, n_lost, turn_us, commit_us;
+    struct engine_thread *thread;
+};
+
+struct pending_attempt { struct attempt attempt; bool is_new, removed, ended; };
+
+struct turn {
+    struct engine *engine;
+    struct slice *slice;
+    struct arena *arena;
+    int64_t wall, boot;
+    struct store_head head;
+    struct err *err;
+
+    struct map attempts; /* task -> newest pending_attempt of this turn */
+    struct pending_attempt **attempt_list; size_t n_attempts, cap_attempts;
+    const struct spec **specs_new; size_t n_specs_new, cap_specs_new;
+    const struct task_class **classes_new; size_t n_classes_new, cap_classes_new;
+    struct task_outputs *outputs; size_t n_outputs, cap_outputs;
+    struct log_tail *tails; size_t n_tails, cap_tails;
+    struct unique_claim *unique_add; size_t n_unique_add, cap_unique_add;
+    struct unique_claim *unique_remove; size_t n_unique_remove, cap_unique_remove;
+    struct smap uniques; /* key -> node, of this turn's */
+    struct idempotency *idempotency; size_t n_idempotency, cap_idempotency;
+    struct smap idempotents; /* key text -> command, of this turn's */
+    struct executor **executors; size_t n_executors, cap_executors; /* rows to be written */
+    const struct token **tokens_new; size_t n_tokens_new, cap_tokens_new;
+    int64_t *tokens_gone; size_t n_tokens_gone, cap_tokens_gone;
+    struct command **polls; size_t n_polls, cap_polls;       /* this turn's polls that want work */
+    struct command **to_park; size_t n_to_park, cap_to_park; /* polls that wait on */
+    struct command **answered; size_t n_answered, cap_answered;
+    struct sealed { int64_t task, grant; } *sealed; size_t n_sealed, cap_sealed; /* logs that are complete */
+    struct supply **supplies; size_t n_supplies, cap_supplies; /* polls.c: pending tasks by class */
+    size_t n_parked_tasks;
+    uint64_t n_granted, n_finished, n_lost;
+};
+
+/* engine.c */
+void turn_answer(struct turn *turn, struct command *command); /* to be answered after the commit */
+bool turn_refuse(struct turn *turn, struct command *command, enum err_code code, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+void turn_executor_changed(struct turn *turn, struct known_executor *executor);
+
+/* caches.c */
+bool caches_load(struct engine *engine, struct err *err);
+void caches_drop(struct engine *engine);
+void caches_specs_trim(struct engine *engine);
+struct rows caches_rows(struct engine *engine);
+struct lane *cache_lane_find(struct turn *turn, struct str tenant, struct str name); /* NULL: none */
+struct lane *cache_lane_get(struct turn *turn, struct str tenant, struct str name); /* made when there is none */
+int64_t cache_class_get(struct turn *turn, struct str tenant, const struct task_def *def); /* 0: nothing to run */
+struct slot *cache_slot_get(struct turn *turn, struct str tenant, struct str name);
+struct slot *cache_slot_put(struct turn *turn, struct str tenant, struct str name, int64_t limit);
+int64_t cache_spec_get(struct turn *turn, const struct task_def *def, const int64_t *slots, size_t n_slots);
+struct known_executor *cache_executor_put(struct engine *engine, const struct executor *row);
+bool cache_fits(struct engine *engine, struct known_executor *executor, int64_t class_id);
+struct executor executor_copy(struct arena *arena, const struct executor *row);
+
+/* intake.c, orders.c, finish.c, polls.c: commands. Each either refuses (command->err) or changes the slice. */
+void cmd_enqueue(struct turn *turn, struct command *command);
+void enqueue_fill(struct turn *turn, struct command *command); /* the answer, when the turn is decided */
+void cmd_cancel(struct turn *turn, struct command *command);
+void cmd_retry(struct turn *turn, struct command *command);
+void cmd_promote(struct turn *turn, struct command *command);
+void cmd_lane_pause(struct turn *turn, struct command *command);
+void cmd_executor_state(struct turn *turn, struct command *command);
+void cmd_token_create(struct turn *turn, struct command *command);
+void cmd_token_revoke(struct turn *turn, struct command *command);
+void cmd_register(struct turn *turn, struct command *command);
+void cmd_poll(struct turn *turn, struct command *command);
+void cmd_finish(struct turn *turn, struct command *command);
+void lanes_resume(struct turn *turn);  /* returns a batch of parked tasks of resumed lanes */
+void finish_items(struct turn *turn, const struct actor *actor, struct finish_item *items, size_t n);
+
+/* leases: attempts that are out. */
+struct pending_attempt *attempt_find(struct turn *turn, int64_t task, int64_t grant); /* of this turn, of the living, or stored; NULL: none */
+struct pending_attempt *attempt_change(struct turn *turn, const struct attempt *attempt);
+void attempt_over(struct turn *turn, struct node *node, const struct attempt *attempt, const struct attempt *end_fields, const struct because *because);
+void leases_expire(struct turn *turn);
+void leases_commit(struct turn *turn); /* what the turn did to the living, after the commit */
+void leases_watch_anew(struct engine *engine, int64_t boot);
+
+/* polls.c: work for polls. */
+void claims_run(struct turn *turn);
+void poll_answer(struct turn *turn, struct command *poll);
+void polls_settle(struct turn *turn);           /* answers those that have something to say or are due; the others park */
+void polls_commit(struct turn *turn);           /* what their answers carried is remembered */
+void executors_watch(struct turn *turn);        /* those that fell silent get their event */
+void polls_release(struct engine *engine, struct list *out); /* all, empty (shutdown) */
+int64_t polls_deadline(struct engine *engine);
+
+/* space.c */
+void space_open(struct space *space, const char *dir);
+void space_close(struct space *space);
+void space_look(struct space *space, int64_t boot); /* at most once a second */
+void space_ran_out(struct space *space);            /* the store said so: gives the ballast up */
+
+/* thread.c */
+void engine_thread_free(struct engine *engine);
+
+#endif
