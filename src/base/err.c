@@ -1,7 +1,8 @@
 /* err: why something was refused or failed.
  *
- * Owns the table of errors (err.def) and the shape of their texts: a text that is too long is cut at a character, never within
- * one, since it goes out as JSON.
+ * Owns the table of errors (err.def) and the shape of their texts, which quote what outsiders sent and go out as JSON and to
+ * terminals: they are always UTF-8, without control characters but tab and newline (what isn't shows as ?), and a text that
+ * is too long is cut at a character.
  *
  * Can't fail itself; items past the hundredth are dropped, their messages with them. */
 #include "base/err.h"
@@ -41,7 +42,20 @@ static size_t text_cut(const char *text, size_t len)
     return wants > back ? i - 1 : len;
 }
 
-/* Formats into out[0..size), NUL included. Truncation is cut at a character. */
+static void text_clean(char *text, size_t len)
+{
+    for (size_t i = 0; i < len;) {
+        size_t step = str_char_len((struct str){ text + i, len - i });
+        unsigned char c = (unsigned char)text[i];
+        if (!step || (c < ' ' && c != '\n' && c != '\t') || c == 0x7f) {
+            text[i] = '?';
+            step = 1;
+        }
+        i += step;
+    }
+}
+
+/* Formats into out[0..size), NUL included. */
 __attribute__((format(printf, 3, 0))) static size_t text_format(char *out, size_t size, const char *fmt, va_list args)
 {
     int n = vsnprintf(out, size, fmt, args);
@@ -54,6 +68,7 @@ __attribute__((format(printf, 3, 0))) static size_t text_format(char *out, size_
         len = text_cut(out, size - 1);
         out[len] = '\0';
     }
+    text_clean(out, len);
     return len;
 }
 

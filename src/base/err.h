@@ -2,7 +2,8 @@
  *
  * A function that can fail returns false and fills *err; err_set returns false so that `return err_set(...)` reads well.
  * `items` lists every fault of a bad document; it lives in `arena`, which must be set before items are added.
- * Texts that are too long are cut at a character. Arguments may point into err->text. */
+ * Texts are always UTF-8 without control characters (what was quoted and isn't shows as ?) and are cut at a character when too
+ * long. Arguments may point into err->text. */
 #ifndef WEIR_BASE_ERR_H
 #define WEIR_BASE_ERR_H
 

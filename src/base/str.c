@@ -206,6 +206,11 @@ static size_t utf8_char(const unsigned char *ptr, size_t left)
     return len;
 }
 
+size_t str_char_len(struct str s)
+{
+    return s.len ? utf8_char((const unsigned char *)s.ptr, s.len) : 0;
+}
+
 bool str_is_utf8(struct str s)
 {
     size_t i = 0;

@@ -204,6 +204,20 @@ static void err_texts_are_cut_at_characters(void **state)
     }
 }
 
+static void err_texts_are_clean(void **state)
+{
+    (void)state;
+    struct arena arena = { 0 };
+    struct err err = { .arena = &arena };
+    err_set(&err, ERR_invalid, "name '%s' is refused", "a\xff\x1b[31m\xc3\xa9\xc3\r\x7f");
+    assert_string_equal(err.text, "name 'a?\?[31m\xc3\xa9?\?\?' is refused");
+    err_item(&err, ERR_invalid, STR("/a"), "two\n\tlines\x01");
+    assert_true(str_eqz(err_item_last(&err)->message, "two\n\tlines?"));
+    err_context(&err, "in \xe2\x82");
+    assert_true(str_starts(str_of(err.text), STR("in ?\?: name")));
+    arena_release(&arena);
+}
+
 static void err_items_are_kept_up_to_a_hundred(void **state)
 {
     (void)state;
@@ -235,6 +249,7 @@ int main(void)
         cmocka_unit_test(err_table_is_sound),
         cmocka_unit_test(err_texts_grow_outwards),
         cmocka_unit_test(err_texts_are_cut_at_characters),
+        cmocka_unit_test(err_texts_are_clean),
         cmocka_unit_test(err_items_are_kept_up_to_a_hundred),
     };
     return cmocka_run_group_tests_name("base/buf", tests, NULL, NULL);

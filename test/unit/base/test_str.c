@@ -206,6 +206,9 @@ static void utf8_agrees_with_a_decoder(void **state)
     }
     assert_true(good > 100);
     assert_true(str_is_utf8(nothing));
+    assert_int_equal(str_char_len(nothing), 0);
+    assert_int_equal(str_char_len(STR("\xc3\xa9x")), 2);
+    assert_int_equal(str_char_len(STR("\xc3x")), 0);
     assert_int_equal(str_chars(STR("a\xc3\xa9\xe2\x82\xac\xf0\x9f\x92\xa9")), 4);
 }
 

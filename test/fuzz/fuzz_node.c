@@ -1,0 +1,57 @@
+/* Workflow files: YAML and strict JSON into nodes. What is accepted stays within its limits and, written as JSON, is read again by the
+ * strict reader to the same JSON; what is refused has a fault with a place that can be shown. */
+#include "fuzz.h"
+#include "text/json_node.h"
+#include "text/yaml.h"
+
+static size_t nodes_count(const struct node *node, unsigned depth)
+{
+    HOLDS(depth <= NODE_DEPTH_MAX);
+    size_t n = 1;
+    for (size_t i = 0; i < node->n && n <= NODE_COUNT_MAX * (size_t)NODE_EXPANSION_MAX; i++) {
+        n += nodes_count(node->kind == NODE_SEQUENCE ? node->items[i] : node->pairs[i].value, depth + 1);
+    }
+    return n;
+}
+
+static void parse_both_ways(struct str text, bool as_json)
+{
+    struct arena arena = { 0 };
+    struct diag_file file = { as_json ? STR("fuzz.json") : STR("fuzz.yaml"), text };
+    struct diags diags = { .arena = &arena };
+    struct buf out, again;
+    buf_init(&out, 1 << 24);
+    buf_init(&again, 1 << 24);
+    const struct node *node = node_parse(&file, &arena, &diags);
+    HOLDS((node == NULL) == (diags.n_errors > 0));
+    if (node) {
+        HOLDS(nodes_count(node, 1) <= NODE_COUNT_MAX * (size_t)NODE_EXPANSION_MAX);
+        node_json(&out, node);
+        struct diag_file written = { STR("written.json"), buf_str(&out) };
+        struct diags none = { .arena = &arena };
+        const struct node *back = out.len < NODE_FILE_BYTES_MAX ? json_node_parse(&written, &arena, &none) : NULL;
+        if (back) {
+            node_json(&again, back);
+            HOLDS(str_eq(buf_str(&out), buf_str(&again)));
+        }
+        HOLDS(back || out.len >= NODE_FILE_BYTES_MAX || none.n_errors);
+    } else {
+        diags_sort(&diags);
+        diags_text(&out, &diags);
+        HOLDS(out.len > 0);
+        buf_reset(&out);
+        diags_json(&out, &diags);
+        HOLDS(str_is_utf8(buf_str(&out)));
+    }
+    buf_release(&out);
+    buf_release(&again);
+    arena_release(&arena);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
+{
+    struct str text = { (const char *)bytes, len };
+    parse_both_ways(text, false);
+    parse_both_ways(text, true);
+    return 0;
+}
