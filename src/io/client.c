@@ -314,7 +314,7 @@ static void request_set_connection(struct client_request *request, int64_t timeo
 }
 
 static bool request_set(struct client_request *request, const char *method, const char *path, struct str body, const char *content_type,
-                        const char *const *headers, int64_t timeout_ms, struct err *err)
+    const char *const *headers, int64_t timeout_ms, struct err *err)
 {
     struct client *client = request->client;
     if (!request_set_headers(request, content_type, headers, err))
@@ -358,7 +358,7 @@ static bool request_outcome(struct client_request *request, CURLcode result, str
 /* -- blocking ---------------------------------------------------------------------------------------------------------- */
 
 static bool client_perform(struct client *client, struct client_request *request, const char *method, const char *path, struct str body,
-                           const char *content_type, const char *const *headers, int64_t timeout_ms, struct err *err)
+    const char *content_type, const char *const *headers, int64_t timeout_ms, struct err *err)
 {
     if (!client->blocking)
         client->blocking = curl_easy_init();
@@ -376,7 +376,7 @@ static bool client_perform(struct client *client, struct client_request *request
 }
 
 bool client_call(struct client *client, const char *method, const char *path, struct str body, const char *content_type,
-                 const char *const *headers, int64_t timeout_ms, struct client_response *out, struct err *err)
+    const char *const *headers, int64_t timeout_ms, struct client_response *out, struct err *err)
 {
     struct client_request request = { .sink = out };
     return client_perform(client, &request, method, path, body, content_type, headers, timeout_ms, err);
@@ -388,7 +388,7 @@ void client_response_release(struct client_response *response)
 }
 
 bool client_stream(struct client *client, const char *method, const char *path, const char *const *headers,
-                   bool (*piece)(int status, struct str bytes, void *owner), void *owner, int *out_status, struct err *err)
+    bool (*piece)(int status, struct str bytes, void *owner), void *owner, int *out_status, struct err *err)
 {
     struct client_response response;
     struct client_request request = { .sink = &response, .piece = piece, .owner = owner };
@@ -506,7 +506,7 @@ static int client_on_socket(CURL *easy, curl_socket_t fd, int what, void *owner,
 }
 
 static struct client_request *client_begin(struct client *client, struct client_request *request, const char *method, const char *path,
-                                           struct str body, const char *content_type, const char *const *headers, int64_t timeout_ms)
+    struct str body, const char *content_type, const char *const *headers, int64_t timeout_ms)
 {
     ASSERT(client->multi && !client->in_curl);
     request->client = client;
@@ -528,7 +528,7 @@ static struct client_request *client_begin(struct client *client, struct client_
 }
 
 struct client_request *client_start(struct client *client, const char *method, const char *path, struct str body, const char *content_type,
-                                    int64_t timeout_ms, void (*done)(struct client_response *, struct err *, void *owner), void *owner)
+    int64_t timeout_ms, void (*done)(struct client_response *, struct err *, void *owner), void *owner)
 {
     struct client_request *request = mem_alloc(sizeof *request);
     *request = (struct client_request){ .done = done, .owner = owner };
@@ -536,8 +536,8 @@ struct client_request *client_start(struct client *client, const char *method, c
 }
 
 struct client_request *client_follow(struct client *client, const char *method, const char *path, const char *const *headers,
-                                     bool (*piece)(int status, struct str bytes, void *owner),
-                                     void (*done)(struct client_response *, struct err *, void *owner), void *owner)
+    bool (*piece)(int status, struct str bytes, void *owner), void (*done)(struct client_response *, struct err *, void *owner),
+    void *owner)
 {
     struct client_request *request = mem_alloc(sizeof *request);
     *request = (struct client_request){ .piece = piece, .done = done, .owner = owner };
@@ -584,7 +584,7 @@ static void problem_items(const json_t *errors, struct err *err)
 {
     size_t i;
     json_t *fault;
-    json_array_foreach(errors, i, fault) {
+    json_array_foreach (errors, i, fault) {
         if (!json_is_object(fault))
             continue;
         struct str message = problem_text(err->arena, fault, "message");
@@ -631,7 +631,8 @@ struct str client_encode(struct arena *arena, struct str part)
     size_t n = 0;
     for (size_t i = 0; i < part.len; i++) {
         unsigned char c = (unsigned char)part.ptr[i];
-        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_' || c == '~';
+        bool plain =
+            (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == '_' || c == '~';
         if (plain) {
             out[n++] = (char)c;
         } else {

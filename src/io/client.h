@@ -12,14 +12,14 @@ struct client;
 
 struct client_config {
     const char *server;
-    const char *token;         /* NULL: none */
-    const char *ca_file;       /* NULL: the system's */
+    const char *token;          /* NULL: none */
+    const char *ca_file;        /* NULL: the system's */
     int64_t connect_timeout_ms; /* 0: 3000 */
 };
 
 struct client_response {
-    int status;                /* 0: no answer (err says why) */
-    struct buf body;           /* capped at 64 MiB */
+    int status;      /* 0: no answer (err says why) */
+    struct buf body; /* capped at 64 MiB */
     char content_type[64];
 };
 
@@ -30,25 +30,25 @@ void client_close(struct client *client); /* open requests are cancelled; may be
 /* client_call: one request, waits for the answer. false: no answer, err is unreachable. A status that isn't 2xx is an answer.
  * body NULL ptr: none. timeout_ms 0: none. headers as in http_answer. */
 bool client_call(struct client *client, const char *method, const char *path, struct str body, const char *content_type,
-                 const char *const *headers, int64_t timeout_ms, struct client_response *out, struct err *err);
+    const char *const *headers, int64_t timeout_ms, struct client_response *out, struct err *err);
 void client_response_release(struct client_response *response);
 
 /* client_stream: like client_call, body bytes are given to `piece` as they come (status known then); `piece` returns false to stop. */
 bool client_stream(struct client *client, const char *method, const char *path, const char *const *headers,
-                   bool (*piece)(int status, struct str bytes, void *owner), void *owner, int *out_status, struct err *err);
+    bool (*piece)(int status, struct str bytes, void *owner), void *owner, int *out_status, struct err *err);
 
 /* client_start: on the loop; `done` is called once, also for failures (status 0) and never before client_start returned. The response is
  * released after `done`. client_cancel: done won't be called. */
 struct client_request;
 struct client_request *client_start(struct client *client, const char *method, const char *path, struct str body, const char *content_type,
-                                    int64_t timeout_ms, void (*done)(struct client_response *, struct err *, void *owner), void *owner);
+    int64_t timeout_ms, void (*done)(struct client_response *, struct err *, void *owner), void *owner);
 void client_cancel(struct client *client, struct client_request *request);
 
 /* client_follow: client_start for an answer that has no end: body bytes of a 2xx go to `piece` as they come (false: stop, `done` is called
  * with what was there), those of other answers are collected for `done`. headers: as in http_answer. `piece` may cancel its request. */
 struct client_request *client_follow(struct client *client, const char *method, const char *path, const char *const *headers,
-                                     bool (*piece)(int status, struct str bytes, void *owner),
-                                     void (*done)(struct client_response *, struct err *, void *owner), void *owner);
+    bool (*piece)(int status, struct str bytes, void *owner), void (*done)(struct client_response *, struct err *, void *owner),
+    void *owner);
 
 /* client_problem: turns a problem+json answer into err (code, text, items). */
 void client_problem(const struct client_response *response, struct err *err);

@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-int64_t clock_wall_ms(void);             /* for display and calendars */
-int64_t clock_boot_ms(void);             /* CLOCK_BOOTTIME: leases, time-outs */
+int64_t clock_wall_ms(void); /* for display and calendars */
+int64_t clock_boot_ms(void); /* CLOCK_BOOTTIME: leases, time-outs */
 int64_t clock_boot_us(void);
 void clock_entropy(void *out, size_t n); /* from the kernel; aborts when it has none */
 

@@ -5,13 +5,12 @@
  * suspended sockets, we watch them for their client's end. Reading is timed by us: libmicrohttpd only knows silence, which a client
  * that sends a byte now and then never keeps.
  *
- * Faults of a client end its connection, after a problem+json where the protocol still has room for one. Only what the library itself refuses (a
- * header without a colon, a broken chunk, a version that isn't 1.x) has the library's own short page as body. */
+ * Faults of a client end its connection, after a problem+json where the protocol still has room for one. Only what the library itself
+ * refuses (a header without a colon, a broken chunk, a version that isn't 1.x) has the library's own short page as body. */
 #include "io/http.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <microhttpd.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,11 +18,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "base/list.h"
 #include "io/clock.h"
 #include "io/door.h"
+#include "io/http_connection.h"
 #include "io/http_head.h"
-#include "io/peer.h"
 
 enum {
     CONNECTIONS_MAX = 4096,
@@ -35,62 +33,9 @@ enum {
     RUNS_MAX = 4,
     STALL_MS = 10,
     ARENA_KEPT = 64 * 1024,
-    BODY_KEPT = 64 * 1024,
-    STREAM_BLOCK = 16 * 1024,
-    ANSWER_IN_ARENA = 16 * 1024
+    BODY_KEPT = 64 * 1024
 };
 static const size_t BODIES_MAX = (size_t)512 << 20; /* of all connections together */
-static const size_t STREAM_MAX = (size_t)64 << 20;  /* a publisher that ignores http_stream_pending */
-
-enum http_phase {
-    HTTP_IDLE,     /* between requests, or reading a head */
-    HTTP_BODY,     /* head taken */
-    HTTP_SERVING,  /* the caller owes an answer */
-    HTTP_STREAM,   /* the caller owes bytes, and an end */
-    HTTP_ANSWERED, /* the rest is ours */
-    HTTP_DEAD      /* the client is gone, the caller knows or has been told */
-};
-
-struct http_connection {
-    struct http_request request;
-    struct http_server *server;
-    struct MHD_Connection *mhd; /* NULL: closed, but the caller still owes an answer */
-    int fd;
-    enum http_phase phase;
-    struct list_node all, reading, parked;
-    int64_t reading_since, parked_since;
-    struct loop_fd park_watch;
-    bool suspended, watched, refused, peer_asked;
-    char *target;
-    size_t target_len;
-    struct buf body;
-    struct MHD_Response *response; /* ready, not queued yet */
-    unsigned status;
-    struct buf stream;
-    size_t stream_taken;
-    void (*drained)(struct http_request *);
-    const char **stream_headers;
-    size_t n_stream_headers, cap_stream_headers;
-    struct str *names, *values;
-    size_t n_names, cap_names, n_values, cap_values;
-    bool params_read;
-};
-
-struct http_server {
-    struct loop *loop;
-    struct http_config config;
-    struct MHD_Daemon *daemon;
-    struct loop_fd daemon_watch;
-    struct door *door;
-    struct drain *drain;
-    struct peer_table peers;
-    struct list all, reading, parked;
-    struct loop_timer reading_timer, parked_timer;
-    size_t body_bytes;
-    uint64_t activity; /* counts callbacks, to tell work from a library that only says it has some */
-    bool kicked, running, closing;
-    int64_t due; /* boot ms when the library wants to run */
-};
 
 static int64_t http_idle_ms(const struct http_server *server)
 {
@@ -108,7 +53,7 @@ static void refusal_send(int fd, const struct err *err, bool head_only)
     http_problem_render(&body, err);
     int status = err_http(err->code);
     buf_addf(&all, "HTTP/1.1 %d %s\r\nContent-Type: application/problem+json\r\nContent-Length: %zu\r\nConnection: close\r\n\r\n", status,
-             MHD_get_reason_phrase_for((unsigned)status), body.len);
+        MHD_get_reason_phrase_for((unsigned)status), body.len);
     if (!head_only)
         buf_add_str(&all, buf_str(&body));
     ssize_t ignored = send(fd, all.ptr, all.len, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -178,7 +123,7 @@ static struct http_connection *connection_new(struct http_server *server, struct
     return connection;
 }
 
-static void connection_free(struct http_connection *connection)
+void http_connection_free(struct http_connection *connection)
 {
     struct http_server *server = connection->server;
     list_remove(&server->all, &connection->all);
@@ -211,7 +156,7 @@ static void http_on_connection(void *owner, struct MHD_Connection *mhd, void **c
     connection->mhd = NULL;
     connection->fd = -1;
     if (connection->phase != HTTP_SERVING && connection->phase != HTTP_STREAM)
-        connection_free(connection);
+        http_connection_free(connection);
 }
 
 /* request_reset: ready for the next request on the same connection. */
@@ -293,7 +238,7 @@ static void park_on_event(struct loop_fd *watch, uint32_t events)
     connection->server->kicked = true;
 }
 
-static void connection_park(struct http_connection *connection)
+void http_connection_park(struct http_connection *connection)
 {
     struct http_server *server = connection->server;
     MHD_suspend_connection(connection->mhd);
@@ -304,7 +249,7 @@ static void connection_park(struct http_connection *connection)
         loop_arm(server->loop, &server->parked_timer, connection->parked_since + PARK_WATCH_MS);
 }
 
-static void connection_unpark(struct http_connection *connection)
+void http_connection_unpark(struct http_connection *connection)
 {
     if (!connection->suspended)
         return;
@@ -343,9 +288,9 @@ static int64_t reading_deadline(const struct http_connection *connection)
     return deadline + (int64_t)(connection->body.len * 1000 / BODY_RATE);
 }
 
-/* connection_cut: libmicrohttpd has no call to close a connection: its socket is shut, and should it not even look at that
+/* http_connection_cut: libmicrohttpd has no call to close a connection: its socket is shut, and should it not even look at that
  * (its buffer may be full), its own clock closes it a second later. */
-static void connection_cut(struct http_connection *connection)
+void http_connection_cut(struct http_connection *connection)
 {
     if (connection->phase == HTTP_BODY) {
         struct err err = { .code = ERR_none };
@@ -376,7 +321,7 @@ static void http_on_reading(struct loop_timer *timer)
             continue;
         }
         list_remove(&server->reading, node);
-        connection_cut(connection);
+        http_connection_cut(connection);
     }
     if (next != INT64_MAX)
         loop_arm(server->loop, timer, next);
@@ -409,8 +354,8 @@ static size_t http_unescape(void *owner, struct MHD_Connection *mhd, char *text)
     return strlen(text);
 }
 
-static enum MHD_Result http_on_header(void *owner, enum MHD_ValueKind kind, const char *name, size_t name_len, const char *value,
-                                      size_t value_len)
+static enum MHD_Result http_on_header(
+    void *owner, enum MHD_ValueKind kind, const char *name, size_t name_len, const char *value, size_t value_len)
 {
     (void)kind;
     http_head_add(owner, (struct str){ name, name_len }, (struct str){ value ? value : "", value ? value_len : 0 });
@@ -476,16 +421,6 @@ static enum MHD_Result request_take_body(struct http_connection *connection, con
     return MHD_YES;
 }
 
-/* answer_queue: hands a ready answer to the library; inside its access handler only. */
-static enum MHD_Result answer_queue(struct http_connection *connection)
-{
-    struct MHD_Response *response = connection->response;
-    connection->response = NULL;
-    enum MHD_Result queued = MHD_queue_response(connection->mhd, connection->status, response);
-    MHD_destroy_response(response);
-    return queued;
-}
-
 static enum MHD_Result request_serve(struct http_connection *connection)
 {
     struct http_server *server = connection->server;
@@ -496,13 +431,13 @@ static enum MHD_Result request_serve(struct http_connection *connection)
     connection->phase = HTTP_SERVING;
     server->config.serve(&connection->request, server->config.owner);
     if (connection->response)
-        return answer_queue(connection);
-    connection_park(connection);
+        return http_answer_queue(connection);
+    http_connection_park(connection);
     return MHD_YES;
 }
 
 static enum MHD_Result http_on_access(void *owner, struct MHD_Connection *mhd, const char *url, const char *method, const char *version,
-                                      const char *upload, size_t *upload_len, void **context)
+    const char *upload, size_t *upload_len, void **context)
 {
     struct http_server *server = owner;
     struct http_connection *connection = connection_of(mhd);
@@ -517,201 +452,13 @@ static enum MHD_Result http_on_access(void *owner, struct MHD_Connection *mhd, c
     case HTTP_STREAM:
     case HTTP_ANSWERED:
         if (connection->response)
-            return answer_queue(connection);
-        connection_park(connection);
+            return http_answer_queue(connection);
+        http_connection_park(connection);
         return MHD_YES;
     case HTTP_DEAD:
         return MHD_NO;
     }
     return MHD_NO;
-}
-
-/* -- answers --------------------------------------------------------------------------------------------------------------- */
-
-/* A caller that answers a request whose client is gone, and which had no `gone`. */
-static bool answer_void(struct http_connection *connection)
-{
-    if (connection->mhd)
-        return false;
-    connection->phase = HTTP_DEAD;
-    connection_free(connection);
-    return true;
-}
-
-static void response_header(struct MHD_Response *response, const char *name, const char *value)
-{
-    /* The library refuses line ends in it, which nobody but an attacker misses. */
-    if (value && *value)
-        (void)MHD_add_response_header(response, name, value);
-}
-
-void http_answer(struct http_request *request, int status, const char *content_type, struct str body, const char *const *headers)
-{
-    struct http_connection *connection = request->connection;
-    ASSERT(connection->phase == HTTP_SERVING && !connection->response);
-    if (answer_void(connection))
-        return;
-    if (body.len <= ANSWER_IN_ARENA) {
-        /* The arena lives until the answer is sent: no copy that has to be freed. */
-        char *copy = arena_alloc(&request->arena, body.len + 1);
-        if (body.len > 0)
-            memcpy(copy, body.ptr, body.len);
-        connection->response = MHD_create_response_from_buffer(body.len, copy, MHD_RESPMEM_PERSISTENT);
-    } else {
-        void *large = mem_alloc(body.len);
-        memcpy(large, body.ptr, body.len);
-        connection->response = MHD_create_response_from_buffer(body.len, large, MHD_RESPMEM_MUST_FREE);
-    }
-    ASSERT(connection->response);
-    response_header(connection->response, "Content-Type", content_type);
-    for (size_t i = 0; headers && headers[i]; i += 2)
-        response_header(connection->response, headers[i], headers[i + 1]);
-    connection->status = (unsigned)status;
-    connection->phase = HTTP_ANSWERED;
-    connection_unpark(connection);
-}
-
-/* stream_read: the library wants bytes. */
-static ssize_t stream_read(void *owner, uint64_t position, char *out, size_t max)
-{
-    (void)position;
-    struct http_connection *connection = owner;
-    connection->server->activity++;
-    if (connection->phase == HTTP_DEAD)
-        return MHD_CONTENT_READER_END_WITH_ERROR;
-    size_t pending = connection->stream.len - connection->stream_taken;
-    if (pending == 0) {
-        if (connection->phase == HTTP_ANSWERED)
-            return MHD_CONTENT_READER_END_OF_STREAM;
-        connection_park(connection);
-        return 0;
-    }
-    size_t n = pending < max ? pending : max;
-    memcpy(out, connection->stream.ptr + connection->stream_taken, n);
-    connection->stream_taken += n;
-    if (n < pending)
-        return (ssize_t)n;
-    buf_reset(&connection->stream);
-    connection->stream_taken = 0;
-    if (connection->drained && connection->phase == HTTP_STREAM)
-        connection->drained(&connection->request);
-    return (ssize_t)n;
-}
-
-void http_stream_header(struct http_request *request, const char *name, const char *value)
-{
-    struct http_connection *connection = request->connection;
-    const char *pair[] = { name, value };
-    for (size_t i = 0; i < 2; i++) {
-        const char **slot = ARENA_PUSH(&request->arena, connection->stream_headers, connection->n_stream_headers, connection->cap_stream_headers);
-        *slot = str_dupz(&request->arena, str_of(pair[i]));
-    }
-}
-
-void http_stream_begin(struct http_request *request, int status, const char *content_type, void (*drained)(struct http_request *))
-{
-    struct http_connection *connection = request->connection;
-    ASSERT(connection->phase == HTTP_SERVING && !connection->response);
-    connection->phase = HTTP_STREAM;
-    connection->drained = drained;
-    buf_init(&connection->stream, STREAM_MAX);
-    if (!connection->mhd)
-        return;
-    connection->response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK, stream_read, connection, NULL);
-    ASSERT(connection->response);
-    response_header(connection->response, "Content-Type", content_type);
-    if (str_eq(request->method, STR("HEAD"))) /* over before the caller's end: the connection can't be used again under it */
-        response_header(connection->response, "Connection", "close");
-    for (size_t i = 0; i + 1 < connection->n_stream_headers; i += 2)
-        response_header(connection->response, connection->stream_headers[i], connection->stream_headers[i + 1]);
-    connection->status = (unsigned)status;
-    connection_unpark(connection);
-}
-
-void http_stream_add(struct http_request *request, struct str bytes)
-{
-    struct http_connection *connection = request->connection;
-    ASSERT(connection->phase == HTTP_STREAM);
-    if (!connection->mhd || bytes.len == 0)
-        return;
-    /* What was taken is thrown out when it is the larger part, so that a byte moves once on average. */
-    if (connection->stream_taken > connection->stream.len / 2) {
-        buf_drop(&connection->stream, connection->stream_taken);
-        connection->stream_taken = 0;
-    }
-    buf_add_str(&connection->stream, bytes);
-    if (connection->stream.full)
-        connection_cut(connection); /* a stream with a hole is worse than none */
-    connection_unpark(connection);
-}
-
-size_t http_stream_pending(const struct http_request *request)
-{
-    return request->connection->stream.len - request->connection->stream_taken;
-}
-
-void http_stream_end(struct http_request *request)
-{
-    struct http_connection *connection = request->connection;
-    ASSERT(connection->phase == HTTP_STREAM);
-    if (answer_void(connection))
-        return;
-    connection->phase = HTTP_ANSWERED;
-    connection_unpark(connection);
-}
-
-/* -- what was asked --------------------------------------------------------------------------------------------------------- */
-
-struct str http_header(const struct http_request *request, const char *name)
-{
-    const char *value = NULL;
-    size_t len = 0;
-    struct MHD_Connection *mhd = request->connection->mhd;
-    if (!mhd || MHD_lookup_connection_value_n(mhd, MHD_HEADER_KIND, name, strlen(name), &value, &len) != MHD_YES || !value)
-        return (struct str){ 0 };
-    return str_trim((struct str){ value, len });
-}
-
-static void params_read(struct http_request *request)
-{
-    struct http_connection *connection = request->connection;
-    struct str rest = request->query, pair;
-    connection->params_read = true;
-    while (connection->n_names < HTTP_PARAMS_MAX && str_cut(&rest, '&', &pair)) {
-        if (pair.len == 0)
-            continue;
-        struct str name = { 0 }, value = { 0 };
-        ptrdiff_t equals = str_index(pair, '=');
-        size_t split = equals < 0 ? pair.len : (size_t)equals;
-        if (!http_decode(&request->arena, str_sub(pair, 0, split), true, &name) ||
-            !http_decode(&request->arena, str_sub(pair, equals < 0 ? split : split + 1, pair.len), true, &value))
-            continue; /* "%2" "&" "5": each whole, cut in the middle by somebody clever */
-        *ARENA_PUSH(&request->arena, connection->names, connection->n_names, connection->cap_names) = name;
-        *ARENA_PUSH(&request->arena, connection->values, connection->n_values, connection->cap_values) = value;
-    }
-}
-
-bool http_param(struct http_request *request, const char *name, struct str *out)
-{
-    struct http_connection *connection = request->connection;
-    if (!connection->params_read)
-        params_read(request);
-    for (size_t i = 0; i < connection->n_names; i++) {
-        if (str_eqz(connection->names[i], name)) {
-            *out = connection->values[i];
-            return true;
-        }
-    }
-    return false;
-}
-
-size_t http_params(struct http_request *request, struct str **out_names)
-{
-    struct http_connection *connection = request->connection;
-    if (!connection->params_read)
-        params_read(request);
-    *out_names = connection->names;
-    return connection->n_names;
 }
 
 /* -- the server --------------------------------------------------------------------------------------------------------------- */
@@ -773,16 +520,13 @@ static void http_on_visit(int fd, const struct sockaddr *address, socklen_t addr
 
 static struct MHD_Daemon *daemon_start(struct http_server *server)
 {
-    /* No MHD_OPTION_STRICT_FOR_CLIENT: in 0.9.75 it means two checks (Host, blanks in the target) that http_head makes with a better answer. */
+    /* No MHD_OPTION_STRICT_FOR_CLIENT: in 0.9.75 it means two checks (Host, blanks in the target) that http_head makes with a better
+     * answer. */
     return MHD_start_daemon(MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, http_on_access, server,
-                            MHD_OPTION_CONNECTION_LIMIT, server->config.connections_max + 1, /* we count before the library does */
-                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES,
-                            MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)WRITE_STALL_S,
-                            MHD_OPTION_NOTIFY_CONNECTION, http_on_connection, server,
-                            MHD_OPTION_NOTIFY_COMPLETED, http_on_completed, server,
-                            MHD_OPTION_URI_LOG_CALLBACK, http_on_line, server,
-                            MHD_OPTION_UNESCAPE_CALLBACK, http_unescape, server,
-                            MHD_OPTION_END);
+        MHD_OPTION_CONNECTION_LIMIT, server->config.connections_max + 1, /* we count before the library does */
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)WRITE_STALL_S,
+        MHD_OPTION_NOTIFY_CONNECTION, http_on_connection, server, MHD_OPTION_NOTIFY_COMPLETED, http_on_completed, server,
+        MHD_OPTION_URI_LOG_CALLBACK, http_on_line, server, MHD_OPTION_UNESCAPE_CALLBACK, http_unescape, server, MHD_OPTION_END);
 }
 
 struct http_server *http_server_open(struct loop *loop, const struct http_config *config, struct err *err)
@@ -803,7 +547,8 @@ struct http_server *http_server_open(struct loop *loop, const struct http_config
         mem_free(server);
         return NULL;
     }
-    server->daemon_watch = (struct loop_fd){ MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd, http_on_ready, server };
+    server->daemon_watch =
+        (struct loop_fd){ MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd, http_on_ready, server };
     loop_add(loop, &server->daemon_watch, EPOLLIN);
     loop_before_wait(loop, http_before_wait, server);
     server->drain = drain_new(loop);
@@ -825,13 +570,13 @@ void http_server_close(struct http_server *server)
     for (struct list_node *node = server->all.first; node; node = node->next) {
         struct http_connection *connection = CONTAINER_OF(node, struct http_connection, all);
         if (connection->mhd)
-            connection_unpark(connection);
+            http_connection_unpark(connection);
     }
     loop_remove(server->loop, &server->daemon_watch);
     loop_forget(server->loop, server);
     MHD_stop_daemon(server->daemon); /* tells us of every connection */
     while (server->all.first)
-        connection_free(CONTAINER_OF(server->all.first, struct http_connection, all));
+        http_connection_free(CONTAINER_OF(server->all.first, struct http_connection, all));
     drain_free(server->drain);
     loop_disarm(server->loop, &server->reading_timer);
     loop_disarm(server->loop, &server->parked_timer);

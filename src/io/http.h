@@ -20,10 +20,10 @@
 struct http_server;
 
 struct http_peer {
-    bool local;      /* came through the unix socket */
-    bool loopback;   /* came from a loopback address */
+    bool local;    /* came through the unix socket */
+    bool loopback; /* came from a loopback address */
     bool uid_known;
-    uid_t uid;       /* SO_PEERCRED, or the kernel's socket table for loopback */
+    uid_t uid; /* SO_PEERCRED, or the kernel's socket table for loopback */
     char address[64];
 };
 
@@ -32,14 +32,14 @@ struct http_request {
     struct str body;
     struct http_peer peer;
     struct arena arena;
-    void *user;                               /* the server user's */
-    void (*gone)(struct http_request *self);  /* client went away, or the stream was closed, before the answer was complete */
-    struct http_connection *connection;       /* private */
+    void *user;                              /* the server user's */
+    void (*gone)(struct http_request *self); /* client went away, or the stream was closed, before the answer was complete */
+    struct http_connection *connection;      /* private */
 };
 
 struct http_config {
-    const char *address; /* "127.0.0.1:8420", "[::1]:0"; NULL: none */
-    const char *socket_path; /* NULL: none; a stale socket file is replaced, a live one refused */
+    const char *address;      /* "127.0.0.1:8420", "[::1]:0"; NULL: none */
+    const char *socket_path;  /* NULL: none; a stale socket file is replaced, a live one refused */
     unsigned connections_max; /* 0: 4096; further ones get a 503 */
     unsigned idle_timeout_s;  /* 0: 15; to send a whole head; a body may take longer at 16 KiB/s and more */
     size_t (*body_limit)(struct str method, struct str path, void *owner);
@@ -48,14 +48,16 @@ struct http_config {
 };
 
 struct http_server *http_server_open(struct loop *loop, const struct http_config *config, struct err *err);
-void http_server_close(struct http_server *server); /* open requests are dropped */
+void http_server_close(struct http_server *server);                /* open requests are dropped */
 const char *http_server_address(const struct http_server *server); /* "http://127.0.0.1:8420", the port as chosen; NULL: none */
 
 struct str http_header(const struct http_request *request, const char *name); /* empty: none */
-bool http_param(struct http_request *request, const char *name, struct str *out); /* query parameter, decoded, in the arena; twice the same name: the first */
+bool http_param(struct http_request *request, const char *name,
+    struct str *out); /* query parameter, decoded, in the arena; twice the same name: the first */
 size_t http_params(struct http_request *request, struct str **out_names); /* all names, to refuse unknown ones */
 
-/* http_answer: the request is over for the caller. HEAD is answered without the body by itself. body is copied. headers: NULL or a NULL-ended list of name, value, name, value, ... */
+/* http_answer: the request is over for the caller. HEAD is answered without the body by itself. body is copied. headers: NULL or a
+ * NULL-ended list of name, value, name, value, ... */
 void http_answer(struct http_request *request, int status, const char *content_type, struct str body, const char *const *headers);
 
 /* A stream: begun once, then fed; bytes are sent as they come (chunked). http_stream_end closes it properly.

@@ -23,7 +23,8 @@ bool http_head_check(const struct http_head *head, struct str version, struct er
 bool http_is_token(struct str s);
 
 /* http_target_parse: splits and decodes "/a%20b?q=1"; the path lives in the arena, the query stays encoded (but is known to decode). */
-bool http_target_parse(struct arena *arena, struct str method, struct str target, struct str *out_path, struct str *out_query, struct err *err);
+bool http_target_parse(
+    struct arena *arena, struct str method, struct str target, struct str *out_path, struct str *out_query, struct err *err);
 
 /* http_decode: percent-decoding into the arena; false: a bad escape or a NUL. */
 bool http_decode(struct arena *arena, struct str s, bool plus_is_blank, struct str *out);

@@ -59,13 +59,13 @@ __attribute__((format(printf, 3, 0))) static void log_line(enum log_level level,
     (void)ignored;
 }
 
-#define LOG_FUNCTION(name, level)             \
+#define LOG_FUNCTION(name, level) \
     void name(const char *event, const char *fmt, ...) \
-    {                                         \
-        va_list args;                         \
-        va_start(args, fmt);                  \
-        log_line(level, event, fmt, args);    \
-        va_end(args);                         \
+    { \
+        va_list args; \
+        va_start(args, fmt); \
+        log_line(level, event, fmt, args); \
+        va_end(args); \
     }
 
 LOG_FUNCTION(log_debug, LOG_DEBUG_)

@@ -1,5 +1,6 @@
 /* log: the server's and the executor's own log lines, to stderr: one line, event name first, then key=value.
- * log_event("executor.lost", "name=%s tasks=%zu", ...). Values with blanks or control bytes are to be quoted with log_quote. Thread-safe. */
+ * log_event("executor.lost", "name=%s tasks=%zu", ...). Values with blanks or control bytes are to be quoted with log_quote. Thread-safe.
+ */
 #ifndef WEIR_IO_LOG_H
 #define WEIR_IO_LOG_H
 
@@ -11,7 +12,9 @@ void log_debug(const char *event, const char *fmt, ...) __attribute__((format(pr
 void log_event(const char *event, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void log_warn(const char *event, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void log_error(const char *event, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-struct log_quoted { char z[256]; };
+struct log_quoted {
+    char z[256];
+};
 struct log_quoted log_quote(struct str s);
 
 #endif

@@ -19,7 +19,7 @@
 
 /* Both ends as the peer sees them: 4 or 16 address bytes, ports in network order. */
 struct peer_ends {
-    unsigned char family; /* AF_INET or AF_INET6 */
+    unsigned char family;       /* AF_INET or AF_INET6 */
     uint32_t here[4], there[4]; /* here: the peer's own end */
     uint16_t here_port, there_port;
 };
@@ -98,9 +98,8 @@ static bool ends_read(int fd, struct peer_ends *out)
     unsigned char family;
     if (getsockname(fd, (struct sockaddr *)&ours, &ours_size) != 0 || getpeername(fd, (struct sockaddr *)&theirs, &theirs_size) != 0)
         return false;
-    return address_read(&theirs, &out->family, out->here, &out->here_port) &&
-           address_read(&ours, &family, out->there, &out->there_port) && family == out->family &&
-           address_is_loopback(out->family, out->here);
+    return address_read(&theirs, &out->family, out->here, &out->here_port) && address_read(&ours, &family, out->there, &out->there_port) &&
+           family == out->family && address_is_loopback(out->family, out->here);
 }
 
 enum peer_answer { PEER_FOUND, PEER_NONE, PEER_NO_SERVICE };

@@ -31,7 +31,7 @@ struct tty_progress {
 };
 void tty_progress_begin(struct tty_progress *out, int fd);
 void tty_progress_show(struct tty_progress *progress, struct str line);
-void tty_progress_clear(struct tty_progress *progress);               /* takes the line away, before other output */
+void tty_progress_clear(struct tty_progress *progress);                /* takes the line away, before other output */
 void tty_progress_end(struct tty_progress *progress, struct str last); /* the last line stays; empty: none */
 
 #endif
