@@ -1,0 +1,419 @@
+/* agent: its life: the directory and its lock, the seats of an earlier agent, signals, failures and the ways to end.
+ *
+ * Promises: one agent per directory; SIGTERM ends the agent and leaves jobs to their shims; SIGINT ends the jobs too. Nothing that a server or
+ * a job does ends the agent but an order to drain, and a lost server when it belongs to one (`beside`).
+ *
+ * Fails at start only: when the directory can't be used, another agent has it, or a server's address isn't one. */
+#include "exec/agent.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "exec/target.h"
+#include "io/clock.h"
+#include "io/log.h"
+
+enum { RETRY_MIN_MS = 50, RETRY_MAX_MS = 2000, ALONE_MS = 2000, STOP_REPORT_MS = 2000, IDLE_KEEP_MS = 60000 };
+
+/* -- small things the other files ask for ----------------------------------------------------------------------------------- */
+
+struct client *agent_client(struct agent *agent)
+{
+    return agent->clients[agent->server];
+}
+
+size_t agent_running(const struct agent *agent)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < agent->n_seats; i++)
+        n += agent->seats[i]->state == SEAT_RUNNING || agent->seats[i]->state == SEAT_DROPPED;
+    return n;
+}
+
+struct seat *agent_find(struct agent *agent, struct str fence)
+{
+    for (size_t i = 0; i < agent->n_seats; i++)
+        if (agent->seats[i]->state > SEAT_IDLE && str_eqz(fence, agent->seats[i]->fence))
+            return agent->seats[i];
+    return NULL;
+}
+
+struct seat *agent_seat(struct agent *agent)
+{
+    struct seat *empty = NULL;
+    unsigned number = 0;
+    for (size_t i = 0; i < agent->n_seats; i++) {
+        struct seat *seat = agent->seats[i];
+        if (seat->state == SEAT_IDLE)
+            return seat;
+        if (seat->state == SEAT_EMPTY && !empty)
+            empty = seat;
+        if (seat->number >= number)
+            number = seat->number + 1;
+    }
+    struct err err = { .code = ERR_none };
+    if (!empty && !(empty = seat_new(agent, number, &err)))
+        log_error("seat.new", "error=%s", log_quote(str_of(err.text)).z);
+    return empty;
+}
+
+struct place agent_place(const struct agent *agent, const struct seat *seat)
+{
+    return (struct place){
+        .dir = seat->dir,
+        .server = agent->config->servers[agent->server],
+        .path = agent->path,
+        .lang = agent->lang,
+        .container = agent->container,
+        .container_options = agent->config->container_options,
+        .environ = environ,
+        .log_bytes_max = agent->config->log_bytes_max,
+        .grace_ms = agent->config->grace_ms,
+    };
+}
+
+/* -- the server comes and goes ------------------------------------------------------------------------------------------------ */
+
+void agent_answered(struct agent *agent, int64_t sent_ms)
+{
+    if (agent->silent_since_ms != 0)
+        log_event("server.back", "server=%s", agent->config->servers[agent->server]);
+    agent->silent_since_ms = 0;
+    agent->failures = 0;
+    if (sent_ms > agent->heard_ms)
+        agent->heard_ms = sent_ms;
+}
+
+void agent_failed(struct agent *agent, const char *what, const struct err *err)
+{
+    if (agent->silent_since_ms == 0) {
+        agent->silent_since_ms = clock_boot_ms();
+        log_warn("server.failed", "server=%s request=%s error=%s", agent->config->servers[agent->server], what, log_quote(str_of(err->text)).z);
+    }
+    unsigned shift = agent->failures < 6 ? agent->failures : 6;
+    int64_t wait_ms = RETRY_MIN_MS << shift;
+    agent->failures++;
+    loop_arm(agent->loop, &agent->retry, loop_now(agent->loop) + (wait_ms < RETRY_MAX_MS ? wait_ms : RETRY_MAX_MS));
+    agent_check_end(agent);
+}
+
+static void agent_retry(struct loop_timer *timer)
+{
+    struct agent *agent = timer->owner;
+    size_t n = agent->config->n_servers;
+    if (n > 1 && agent->failures > 1) { /* the second failure in a row: the next one */
+        agent->server = (agent->server + 1) % n;
+        agent->registered = false;
+    }
+    if (!agent->registered)
+        agent_register(agent);
+}
+
+/* -- the ways to end ----------------------------------------------------------------------------------------------------------- */
+
+static bool agent_all_told(const struct agent *agent)
+{
+    for (size_t i = 0; i < agent->n_seats; i++)
+        if (agent->seats[i]->state > SEAT_IDLE)
+            return false;
+    return true;
+}
+
+static void agent_end(struct agent *agent, const char *why)
+{
+    log_event("executor.ends", "reason=\"%s\" running=%zu", why, agent_running(agent));
+    loop_stop(agent->loop);
+}
+
+void agent_check_end(struct agent *agent)
+{
+    bool running = agent_running(agent) > 0;
+    int64_t now = clock_boot_ms();
+    if (agent->stopping && !running && (agent_all_told(agent) || (agent->silent_since_ms != 0 && now > agent->stop_at)))
+        agent_end(agent, "interrupted");
+    else if (agent->draining && !agent->config->beside && agent_all_told(agent))
+        agent_end(agent, "drained");
+    else if (agent->config->beside && !running && agent->silent_since_ms != 0 && now - agent->silent_since_ms >= ALONE_MS)
+        agent_end(agent, "the server is gone");
+}
+
+static void agent_stop_due(struct loop_timer *timer)
+{
+    agent_end(timer->owner, "interrupted, and something would not end in time");
+}
+
+static void agent_on_term(int signo, void *owner)
+{
+    (void)signo;
+    agent_end(owner, "terminated");
+}
+
+static void agent_on_int(int signo, void *owner)
+{
+    (void)signo;
+    struct agent *agent = owner;
+    if (agent->stopping) {
+        agent_end(agent, "interrupted twice");
+        return;
+    }
+    agent->stopping = true;
+    int64_t grace_ms = agent->config->grace_ms;
+    for (size_t i = 0; i < agent->n_seats; i++)
+        seat_signal(agent->seats[i], SIGTERM, grace_ms, OUTCOME_lost);
+    agent->stop_at = clock_boot_ms() + grace_ms + STOP_REPORT_MS;
+    loop_arm(agent->loop, &agent->stop, agent->stop_at);
+    agent_check_end(agent);
+}
+
+static void agent_on_child(int signo, void *owner)
+{
+    (void)signo;
+    (void)owner;
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        ; /* the end of a shim is heard on its connection; this is only so that no zombie stays */
+}
+
+/* Shims that had nothing to do for a while end; the timer is armed only while there are any. */
+static void agent_idle(struct loop_timer *timer)
+{
+    struct agent *agent = timer->owner;
+    int64_t now = loop_now(agent->loop), next = INT64_MAX;
+    for (size_t i = 0; i < agent->n_seats; i++) {
+        struct seat *seat = agent->seats[i];
+        if (seat->state != SEAT_IDLE)
+            continue;
+        int64_t at = seat->idle_since_ms + IDLE_KEEP_MS;
+        if (at <= now)
+            seat_retire(seat);
+        else if (at < next)
+            next = at;
+    }
+    if (next != INT64_MAX)
+        loop_arm(agent->loop, &agent->idle, next);
+}
+
+static int64_t agent_before_wait(void *owner)
+{
+    struct agent *agent = owner;
+    int64_t next;
+    while (agent_poll_if_due(agent, &next))
+        ;
+    if (agent->idle.node.pos == 0)
+        for (size_t i = 0; i < agent->n_seats; i++)
+            if (agent->seats[i]->state == SEAT_IDLE) {
+                loop_arm(agent->loop, &agent->idle, loop_now(agent->loop) + IDLE_KEEP_MS);
+                break;
+            }
+    if (agent->stopping || agent->draining)
+        agent_check_end(agent);
+    return next;
+}
+
+/* -- the directory -------------------------------------------------------------------------------------------------------------- */
+
+static bool make_dirs(const char *path)
+{
+    char copy[PATH_MAX];
+    snprintf(copy, sizeof copy, "%s", path);
+    for (char *at = copy + 1; *at; at++) {
+        if (*at != '/')
+            continue;
+        *at = '\0';
+        mkdir(copy, 0700);
+        *at = '/';
+    }
+    return mkdir(copy, 0700) == 0 || errno == EEXIST;
+}
+
+static bool file_get(const char *dir, const char *name, char *out, size_t size)
+{
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, out, size - 1) : -1;
+    if (fd >= 0)
+        close(fd);
+    if (n <= 0)
+        return false;
+    out[n] = '\0';
+    out[strcspn(out, "\n")] = '\0';
+    return out[0] != '\0';
+}
+
+static bool file_set(const char *dir, const char *name, const char *text, struct err *err)
+{
+    char path[PATH_MAX], temporary[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    if ((size_t)snprintf(temporary, sizeof temporary, "%s.new", path) >= sizeof temporary)
+        return err_set(err, ERR_io, "%s: the path is too long", dir);
+    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) && write(fd, "\n", 1) == 1 && fsync(fd) == 0;
+    if (fd >= 0)
+        close(fd);
+    if (!ok || rename(temporary, path) < 0)
+        return err_set(err, ERR_io, "%s: %s", path, strerrordesc_np(errno));
+    return true;
+}
+
+/* Who we are must survive a restart: the server knows our tasks by it. */
+static bool agent_identify(struct agent *agent, struct err *err)
+{
+    char text[300], host[65];
+    if (!file_get(agent->dir, "instance", agent->instance, sizeof agent->instance)) {
+        unsigned char random[16];
+        clock_entropy(random, sizeof random);
+        for (size_t i = 0; i < sizeof random; i++)
+            snprintf(agent->instance + 2 * i, 3, "%02x", random[i]);
+        if (!file_set(agent->dir, "instance", agent->instance, err))
+            return false;
+    }
+    if (gethostname(host, sizeof host) < 0 || host[0] == '\0')
+        snprintf(host, sizeof host, "localhost");
+    host[sizeof host - 1] = '\0';
+    agent->host = strdup(host);
+    if (agent->config->name)
+        snprintf(text, sizeof text, "%s", agent->config->name);
+    else if (!file_get(agent->dir, "name", text, sizeof text))
+        snprintf(text, sizeof text, "%s-%.6s", host, agent->instance);
+    agent->name = strdup(text);
+    return file_set(agent->dir, "name", text, err);
+}
+
+static bool agent_open_dir(struct agent *agent, struct err *err)
+{
+    char path[PATH_MAX];
+    if (!make_dirs(agent->config->data) || !realpath(agent->config->data, path))
+        return err_set(err, ERR_io, "%s: %s", agent->config->data, strerrordesc_np(errno));
+    agent->dir = strdup(path);
+    snprintf(path, sizeof path, "%s/lock", agent->dir);
+    agent->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (agent->lock_fd < 0)
+        return err_set(err, ERR_io, "%s: %s", path, strerrordesc_np(errno));
+    if (flock(agent->lock_fd, LOCK_EX | LOCK_NB) < 0)
+        return err_set(err, ERR_too_many, "%s: another executor works in this directory", agent->dir);
+    snprintf(path, sizeof path, "%s/shims", agent->dir);
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return err_set(err, ERR_io, "%s: %s", path, strerrordesc_np(errno));
+    agent->shims_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (agent->shims_fd < 0)
+        return err_set(err, ERR_io, "%s: %s", path, strerrordesc_np(errno));
+    return agent_identify(agent, err);
+}
+
+/* -- start and end ---------------------------------------------------------------------------------------------------------------- */
+
+static bool program_found(const char *program, const char *path)
+{
+    struct str rest = str_of(path), dir;
+    char file[PATH_MAX];
+    while (str_cut(&rest, ':', &dir)) {
+        snprintf(file, sizeof file, "%.*s/%s", STR_ARG(dir), program);
+        if (access(file, X_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+static const char *container_program(const struct agent *agent)
+{
+    static const char *const programs[] = { "podman", "docker" };
+    if (agent->config->container)
+        return agent->config->container;
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++)
+        if (program_found(programs[i], agent->path))
+            return programs[i];
+    return NULL;
+}
+
+static void agent_open_loop(struct agent *agent)
+{
+    static const struct {
+        int signo;
+        void (*fn)(int signo, void *owner);
+    } traps[] = { { SIGTERM, agent_on_term }, { SIGINT, agent_on_int }, { SIGCHLD, agent_on_child } };
+    agent->loop = loop_new();
+    for (size_t i = 0; i < sizeof traps / sizeof *traps; i++)
+        loop_on_signal(agent->loop, traps[i].signo, traps[i].fn, agent);
+    signal(SIGHUP, SIG_IGN); /* a terminal that goes away is no reason to stop */
+    agent->retry = (struct loop_timer){ .due = agent_retry, .owner = agent };
+    agent->stop = (struct loop_timer){ .due = agent_stop_due, .owner = agent };
+    agent->idle = (struct loop_timer){ .due = agent_idle, .owner = agent };
+    loop_before_wait(agent->loop, agent_before_wait, agent);
+}
+
+static bool agent_open(struct agent *agent, const struct agent_config *config, struct err *err)
+{
+    const char *path = getenv("PATH"), *lang = getenv("LANG");
+    *agent = (struct agent){ .config = config, .lock_fd = -1, .shims_fd = -1, .lease_ms = 15000 };
+    agent->path = strdup(path && path[0] ? path : "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+    agent->lang = strdup(lang && lang[0] ? lang : "C.UTF-8");
+    agent->container = container_program(agent);
+    agent->seq = clock_wall_ms() * 1000; /* above every number of an earlier life */
+    buf_init(&agent->body, (size_t)64 << 20);
+    agent_open_loop(agent);
+    agent->clients = mem_alloc(config->n_servers * sizeof *agent->clients);
+    memset(agent->clients, 0, config->n_servers * sizeof *agent->clients);
+    for (size_t i = 0; i < config->n_servers; i++) {
+        struct client_config one = { .server = config->servers[i], .token = config->token };
+        agent->clients[i] = client_open(&one, agent->loop, err);
+        if (!agent->clients[i])
+            return false;
+    }
+    if (!agent_open_dir(agent, err))
+        return false;
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* what a dying shim leaves behind comes to us */
+    return seat_find_all(agent, err);
+}
+
+static void agent_close(struct agent *agent)
+{
+    for (size_t i = 0; i < agent->n_seats; i++)
+        seat_free(agent->seats[i]);
+    mem_free(agent->seats);
+    for (size_t i = 0; agent->clients && i < agent->config->n_servers; i++)
+        if (agent->clients[i])
+            client_close(agent->clients[i]);
+    mem_free(agent->clients);
+    for (struct list_node *node; (node = list_take_first(&agent->calls));) {
+        struct poll_call *call = CONTAINER_OF(node, struct poll_call, node);
+        mem_free(call->told);
+        mem_free(call);
+    }
+    loop_free(agent->loop);
+    buf_release(&agent->body);
+    arena_release(&agent->scratch);
+    char *texts[] = { agent->dir, agent->name, agent->path, agent->lang, agent->host };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        free(texts[i]);
+    if (agent->shims_fd >= 0)
+        close(agent->shims_fd);
+    if (agent->lock_fd >= 0)
+        close(agent->lock_fd);
+}
+
+int agent_run(const struct agent_config *config)
+{
+    static struct agent agent;
+    struct err err = { .code = ERR_none };
+    if (!agent_open(&agent, config, &err)) {
+        fprintf(stderr, "weir executor: %s\n", err.text);
+        agent_close(&agent);
+        return err_exit(err.code);
+    }
+    log_event("executor.start", "name=%s dir=%s slots=%lld sandbox=none found=%zu", log_quote(str_of(agent.name)).z, agent.dir, (long long)config->slots,
+              agent_running(&agent));
+    agent_register(&agent);
+    loop_run(agent.loop);
+    agent_close(&agent);
+    return agent.exit_status;
+}

@@ -1,0 +1,98 @@
+/* agent: the executor daemon: it registers with a server, keeps one long poll open, has granted tasks run in its seats (seat.h), streams
+ * their logs and reports their ends.
+ *
+ * Everything happens on one loop in one thread. The agent may die at any moment: what it must not forget is in the seats' directories,
+ * written by it before a job starts and by the shim before it is told. */
+#ifndef WEIR_EXEC_AGENT_H
+#define WEIR_EXEC_AGENT_H
+
+#include "base/list.h"
+#include "exec/seat.h"
+#include "exec/target.h"
+#include "io/client.h"
+#include "io/loop.h"
+
+struct agent_config {
+    const char *const *servers; /* in order of preference */
+    size_t n_servers;
+    const char *data;       /* the directory; made when it isn't there */
+    const char *name;       /* NULL: the one stored in the directory, else made from the host's name */
+    const char *zone;       /* NULL: none */
+    const char *token;      /* NULL: none */
+    const char *const *labels; /* "K=V" */
+    size_t n_labels;
+    int64_t slots, grace_ms;
+    uint64_t log_bytes_max;
+    bool beside;            /* belongs to a server on this machine: ends when that is gone and no job runs */
+    const char *container;  /* NULL: podman or docker, whichever is found */
+    const char *const *container_options; /* NULL-ended; NULL: none */
+};
+
+int agent_run(const struct agent_config *config); /* until it is told to end; the exit code */
+
+/* -- private to the agent's own files: agent.c (life), poll.c (talk), report.c (logs and ends) ------------------------------- */
+
+/* One poll on its way. */
+struct poll_call {
+    struct list_node node; /* of agent.calls */
+    struct agent *agent;
+    int64_t seq, sent_ms;
+    bool quick;        /* carries finishes: answered at once, never parked */
+    struct seat **told; /* seats whose end it carries, in order */
+    size_t n_told;
+};
+
+struct agent {
+    const struct agent_config *config;
+    struct loop *loop;
+    struct client **clients; /* one per server */
+    size_t server;           /* the one in use */
+    char *dir, *name, *path, *lang, *host;
+    const char *container;
+    char instance[33];
+    int lock_fd, shims_fd;
+    bool stopping;           /* SIGINT: everything ends */
+    bool draining;
+    int64_t stop_at;         /* boot ms; 0: none */
+    int exit_status;
+
+    bool registered;
+    char id[64];             /* as the server calls us */
+    int64_t lease_ms;
+    int64_t heard_ms;        /* boot time when the last poll that was answered was sent */
+    int64_t silent_since_ms; /* boot time of the first failure in a row; 0: the server answers */
+    unsigned failures;
+    struct loop_timer retry, pause, stop, idle;
+
+    int64_t seq;
+    struct buf body;         /* of the newest poll, for sending it again */
+    struct list calls;       /* all polls, also overtaken ones that still wait for their answer */
+    struct poll_call *call;  /* the newest poll, while it is on its way */
+    struct poll_call *again; /* the newest poll, while it waits for being sent again */
+    int64_t told_free;
+    int64_t long_at_ms;      /* the next long poll isn't opened before */
+
+    struct seat **seats;
+    size_t n_seats;
+    struct arena scratch;
+};
+
+struct client *agent_client(struct agent *agent);
+size_t agent_running(const struct agent *agent);
+bool agent_poll_if_due(struct agent *agent, int64_t *out_next); /* poll.c: sends what there is to say; *out_next: boot ms of the next look */
+void agent_register(struct agent *agent);                       /* poll.c */
+void agent_answered(struct agent *agent, int64_t sent_ms);
+void agent_failed(struct agent *agent, const char *what, const struct err *err);
+struct seat *agent_find(struct agent *agent, struct str fence);
+struct seat *agent_seat(struct agent *agent); /* an idle one, or a new one; NULL: none can be made */
+void agent_check_end(struct agent *agent);    /* is there a reason to end, and nothing left to do? */
+struct place agent_place(const struct agent *agent, const struct seat *seat);
+
+/* report.c */
+void report_log(struct seat *seat);            /* sends what is there and may be sent now */
+void report_forget(struct seat *seat);         /* stops whatever is under way for the seat's job */
+bool report_ready(const struct seat *seat);    /* its end can go into the next poll */
+void report_item(struct seat *seat, struct json *json);
+void report_result(struct seat *seat, int status, struct str code);
+
+#endif

@@ -1,0 +1,143 @@
+/* cgroup: see cgroup.h. Everything here is best effort: a step that fails leaves the limit off and says so through `memory` and `pids`. */
+#include "exec/cgroup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Where controllers of version 1 and the tree of version 2 are mounted, in the order tried. */
+static const char *const cgroup_roots_v2[] = { "/sys/fs/cgroup", "/sys/fs/cgroup/unified" };
+
+static bool file_write(const char *dir, const char *name, const char *text)
+{
+    char path[600];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t n = write(fd, text, strlen(text));
+    close(fd);
+    return n == (ssize_t)strlen(text);
+}
+
+static bool file_write_number(const char *dir, const char *name, int64_t number)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%" PRId64, number);
+    return file_write(dir, name, text);
+}
+
+/* Our own group in the hierarchy whose line in /proc/self/cgroup has this controller list ("" is version 2). */
+static bool own_path(const char *controller, char *out, size_t size)
+{
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    char line[512];
+    bool found = false;
+    while (file && !found && fgets(line, sizeof line, file)) {
+        char *list = strchr(line, ':');
+        char *path = list ? strchr(list + 1, ':') : NULL;
+        if (!path)
+            continue;
+        *path++ = '\0';
+        path[strcspn(path, "\n")] = '\0';
+        found = strcmp(list + 1, controller) == 0;
+        if (found)
+            snprintf(out, size, "%s", strcmp(path, "/") == 0 ? "" : path);
+    }
+    if (file)
+        fclose(file);
+    return found;
+}
+
+static const char *group_make(struct cgroup *group, const char *root, const char *controller, const char *name)
+{
+    char own[300];
+    char *path = group->paths[group->n];
+    if (!own_path(controller, own, sizeof own))
+        return NULL;
+    int n = snprintf(path, sizeof group->paths[0], "%s%s/weir-%s", root, own, name);
+    if (n < 0 || (size_t)n >= sizeof group->paths[0] || (mkdir(path, 0755) < 0 && errno != EEXIST)) {
+        path[0] = '\0';
+        return NULL;
+    }
+    char procs[600];
+    snprintf(procs, sizeof procs, "%s/cgroup.procs", path);
+    group->procs[group->n] = open(procs, O_WRONLY | O_CLOEXEC);
+    if (group->procs[group->n] < 0) {
+        rmdir(path);
+        path[0] = '\0';
+        return NULL;
+    }
+    group->n++;
+    return path;
+}
+
+static void open_v2(struct cgroup *group, const struct job_limits *limits, const char *name)
+{
+    for (size_t i = 0; i < sizeof cgroup_roots_v2 / sizeof *cgroup_roots_v2; i++) {
+        char probe[128];
+        snprintf(probe, sizeof probe, "%s/cgroup.controllers", cgroup_roots_v2[i]);
+        const char *path = access(probe, F_OK) == 0 ? group_make(group, cgroup_roots_v2[i], "", name) : NULL;
+        if (!path)
+            continue;
+        group->memory = limits->memory_bytes > 0 && file_write_number(path, "memory.max", limits->memory_bytes);
+        group->pids = limits->pids > 0 && file_write_number(path, "pids.max", limits->pids);
+        if (group->memory || group->pids)
+            return;
+        cgroup_close(group);
+    }
+}
+
+void cgroup_open(struct cgroup *group, const struct job_limits *limits, const char *name)
+{
+    *group = (struct cgroup){ .procs = { -1, -1 } };
+    if (limits->memory_bytes <= 0 && limits->pids <= 0)
+        return;
+    open_v2(group, limits, name);
+    if (group->n > 0)
+        return;
+    const char *path = limits->memory_bytes > 0 ? group_make(group, "/sys/fs/cgroup/memory", "memory", name) : NULL;
+    if (path) {
+        group->memory = file_write_number(path, "memory.limit_in_bytes", limits->memory_bytes);
+        file_write_number(path, "memory.memsw.limit_in_bytes", limits->memory_bytes); /* only where swap is counted */
+    }
+    path = limits->pids > 0 ? group_make(group, "/sys/fs/cgroup/pids", "pids", name) : NULL;
+    if (path)
+        group->pids = file_write_number(path, "pids.max", limits->pids);
+}
+
+void cgroup_kill(struct cgroup *group)
+{
+    for (unsigned i = 0; i < group->n; i++) {
+        if (file_write(group->paths[i], "cgroup.kill", "1"))
+            continue;
+        char path[600], line[32];
+        snprintf(path, sizeof path, "%s/cgroup.procs", group->paths[i]);
+        FILE *file = fopen(path, "re");
+        while (file && fgets(line, sizeof line, file)) {
+            pid_t pid = (pid_t)strtol(line, NULL, 10);
+            if (pid > 1 && pid != getpid())
+                kill(pid, SIGKILL);
+        }
+        if (file)
+            fclose(file);
+    }
+}
+
+void cgroup_close(struct cgroup *group)
+{
+    for (unsigned i = 0; i < group->n; i++) {
+        close(group->procs[i]);
+        rmdir(group->paths[i]);
+        group->paths[i][0] = '\0';
+        group->procs[i] = -1;
+    }
+    group->n = 0;
+    group->memory = group->pids = false;
+}

@@ -1,0 +1,64 @@
+/* job: one attempt as a shim sees it (argv, environment, limits), and the two records that outlive processes.
+ *
+ * `DIR/shims/N/job` is written by the agent before the job starts; `DIR/shims/N/status` by the shim when it started and when it ended.
+ * A status counts only for the job with the same fence. Both are plain files on one machine, so numbers are stored as the machine has
+ * them; a record that is torn, or was written by another version, is refused by its magic and its hash. */
+#ifndef WEIR_EXEC_JOB_H
+#define WEIR_EXEC_JOB_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "core/model.h"
+
+enum { FENCE_MAX = 200, JOB_STRINGS_MAX = 100000 };
+#define JOB_BYTES_MAX ((size_t)64 << 20)
+
+struct job_limits { /* 0: none */
+    int64_t memory_bytes, pids, cpu_s, files, file_bytes;
+};
+
+struct job {
+    int64_t task;
+    struct str fence;
+    bool holds; /* holds a slot: must be dead before its lease is */
+    int64_t timeout_ms; /* 0: none */
+    int64_t grace_ms;
+    struct job_limits limits;
+    uint64_t log_bytes_max;
+    char **argv, **envp;     /* ended by NULL */
+    struct str script;       /* goes to io/script; empty: none */
+    struct str needs, input; /* go to io/needs and io/input; empty: none */
+    char *container;         /* program that ends the container named in io/cid; NULL: no container */
+    struct str refusal;      /* not empty: it can't be run, and this says why */
+    int64_t refusal_exit;
+};
+
+/* job_pack: the record with its head. job_unpack: *bytes must live as long as the job, whose strings point into it. */
+void job_pack(const struct job *job, struct buf *out);
+bool job_unpack(struct str bytes, struct arena *arena, struct job *out, struct err *err);
+
+/* The head of the record: `released` is set in place once the server has everything of this job. */
+struct job_head {
+    char magic[4];
+    uint32_t released;
+    uint64_t body_bytes, hash;
+};
+#define JOB_RELEASED_AT offsetof(struct job_head, released)
+
+enum status_state { STATUS_NONE, STATUS_RUNNING, STATUS_ENDED };
+struct status {
+    char magic[4];
+    uint32_t state; /* enum status_state */
+    char fence[FENCE_MAX + 1];
+    int32_t pid;
+    int32_t exit, signo;  /* -1: none */
+    uint32_t outcome;     /* enum outcome: none, timeout or lost */
+    int64_t task;
+    int64_t started_ms, finished_ms; /* wall clock */
+    int64_t cpu_us, max_rss_bytes;
+    int64_t log_bytes; /* what the spool holds, the mark of a cut included */
+};
+#define STATUS_MAGIC "WST1"
+bool status_fits(const struct status *status, struct str fence); /* readable, and of this fence */
+
+#endif

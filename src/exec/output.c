@@ -1,0 +1,71 @@
+/* output: see output.h. The file is the job's to write and therefore opened without following links, waiting for a writer or trusting its
+ * size. Nothing here fails: what can't be read is no output. */
+#include "exec/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+bool output_read(int dir_fd, struct buf *out)
+{
+    struct stat st;
+    if (fstatat(dir_fd, "io/out", &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
+        return false;
+    int fd = openat(dir_fd, "io/out", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    char *space = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? buf_reserve(out, OUTPUT_BYTES_MAX) : NULL;
+    ssize_t n = 0;
+    size_t len = 0;
+    while (space && len < OUTPUT_BYTES_MAX && ((n = read(fd, space + len, OUTPUT_BYTES_MAX - len)) > 0 || (n < 0 && errno == EINTR)))
+        len += n > 0 ? (size_t)n : 0;
+    close(fd);
+    if (space)
+        buf_commit(out, len);
+    return out->len > 0;
+}
+
+struct output_line {
+    struct str name, value;
+};
+
+static bool line_put(struct output_line *lines, size_t *n, struct str line)
+{
+    ptrdiff_t at = str_index(line, '=');
+    struct str name = str_trim(str_sub(line, 0, at < 0 ? 0 : (size_t)at));
+    if (name.len == 0 || name.len > 255)
+        return false;
+    size_t i = 0;
+    while (i < *n && !str_eq(lines[i].name, name))
+        i++;
+    if (i == OUTPUT_NAMES_MAX)
+        return false;
+    struct str value = str_sub(line, (size_t)at + 1, line.len);
+    if (value.len > 0 && value.ptr[value.len - 1] == '\r')
+        value.len--;
+    lines[i] = (struct output_line){ name, value };
+    *n += i == *n;
+    return true;
+}
+
+void output_put(struct str text, struct json *json, size_t *out_left)
+{
+    struct output_line lines[OUTPUT_NAMES_MAX];
+    struct str line;
+    size_t n = 0;
+    *out_left = 0;
+    if (text.len >= OUTPUT_BYTES_MAX) { /* cut: the last line isn't whole */
+        ptrdiff_t at = str_rindex(text, '\n');
+        text.len = at < 0 ? 0 : (size_t)at;
+        ++*out_left;
+    }
+    while (str_cut(&text, '\n', &line))
+        *out_left += line.len > 0 && !line_put(lines, &n, line);
+    json_object_begin(json);
+    for (size_t i = 0; i < n; i++) {
+        json_key_str(json, lines[i].name);
+        json_str(json, lines[i].value);
+    }
+    json_object_end(json);
+}

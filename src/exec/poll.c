@@ -1,0 +1,366 @@
+/* poll: the talk with the server: registration, the long poll, what its answer says.
+ *
+ * One poll is the newest; only its answer brings grants. A poll that carries ends asks to be answered at once (wait_ms 0) and is waited for; one
+ * that only listens may be overtaken at any time, because ends and free slots must not wait for it: the server answers the older one empty, and
+ * grants that crossed our new poll on the wire are void, since that poll didn't renew them. A poll whose answer was lost is sent again, byte for
+ * byte, under its number: the server repeats itself.
+ *
+ * What fails is tried again for ever at growing distances, at the next server when there are several. */
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+
+#include "exec/agent.h"
+#include "io/clock.h"
+#include "io/log.h"
+#include "text/json_read.h"
+
+enum { ANSWER_DEPTH_MAX = 256, REQUEST_TIMEOUT_MS = 10000, LISTEN_PAUSE_MS = 10, SPARE_SEATS = 4 };
+
+static void poll_send(struct agent *agent, struct poll_call *call);
+
+static json_t *answer_parse(const struct client_response *response)
+{
+    struct arena arena = { 0 };
+    struct err err = { .arena = &arena };
+    json_t *answer = json_parse(buf_str(&response->body), ANSWER_DEPTH_MAX, &err);
+    if (!json_is_object(answer)) {
+        log_warn("server.answer", "error=%s", log_quote(str_of(err.text)).z);
+        json_decref(answer);
+        answer = NULL;
+    }
+    arena_release(&arena);
+    return answer;
+}
+
+static struct str member_text(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_string(value) ? (struct str){ json_string_value(value), json_string_length(value) } : (struct str){ 0 };
+}
+
+static int64_t member_number(const json_t *object, const char *key, int64_t otherwise)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_integer(value) ? json_integer_value(value) : otherwise;
+}
+
+/* -- registration ---------------------------------------------------------------------------------------------------------- */
+
+static void call_free(struct agent *agent, struct poll_call *call)
+{
+    if (!call)
+        return;
+    if (agent->call == call)
+        agent->call = NULL;
+    if (agent->again == call)
+        agent->again = NULL;
+    list_remove(&agent->calls, &call->node);
+    mem_free(call->told);
+    mem_free(call);
+}
+
+/* call_forget: its ends go into another poll. */
+static void call_forget(struct agent *agent, struct poll_call *call)
+{
+    for (size_t i = 0; call && i < call->n_told; i++)
+        call->told[i]->told = false;
+    call_free(agent, call);
+}
+
+static void registered(struct client_response *response, struct err *err, void *owner)
+{
+    struct agent *agent = owner;
+    json_t *answer = response->status / 100 == 2 ? answer_parse(response) : NULL;
+    const json_t *id = json_object_get(answer, "id");
+    if (response->status != 0 && !answer)
+        client_problem(response, err);
+    if (!json_is_string(id) && !json_is_integer(id)) {
+        agent_failed(agent, "register", err);
+        json_decref(answer);
+        return;
+    }
+    if (json_is_string(id))
+        snprintf(agent->id, sizeof agent->id, "%s", json_string_value(id));
+    else
+        snprintf(agent->id, sizeof agent->id, "%" PRId64, (int64_t)json_integer_value(id));
+    int64_t lease_ms = member_number(answer, "lease_ms", 0);
+    agent->lease_ms = lease_ms >= 100 && lease_ms <= 86400000 ? lease_ms : 15000;
+    agent->registered = true;
+    agent->told_free = 0;
+    agent->long_at_ms = 0;
+    json_decref(answer);
+    log_event("executor.registered", "name=%s id=%s server=%s slots=%" PRId64, log_quote(str_of(agent->name)).z, agent->id,
+              agent->config->servers[agent->server], agent->config->slots);
+    agent->silent_since_ms = 0;
+    agent->failures = 0;
+    for (size_t i = 0; i < agent->n_seats; i++)
+        report_log(agent->seats[i]);
+}
+
+static void put_labels(struct json *json, const struct agent_config *config)
+{
+    json_key(json, "labels");
+    json_object_begin(json);
+    for (size_t i = 0; i < config->n_labels; i++) {
+        struct str label = str_of(config->labels[i]);
+        ptrdiff_t at = str_index(label, '=');
+        size_t len = at < 0 ? label.len : (size_t)at;
+        json_key_str(json, str_sub(label, 0, len));
+        json_str(json, str_sub(label, len + 1, label.len));
+    }
+    json_object_end(json);
+}
+
+void agent_register(struct agent *agent)
+{
+    static const char *const kinds[] = { "command", "script", "image" }; /* all but data */
+    struct buf body;
+    agent->registered = false;
+    ASSERT(!agent->call); /* the newest poll has failed, or there was none */
+    call_forget(agent, agent->again);
+    buf_init(&body, 1 << 20);
+    struct json json = json_to(&body);
+    json_object_begin(&json);
+    json_put_z(&json, "name", agent->name);
+    json_put_i64(&json, "slots", agent->config->slots);
+    put_labels(&json, agent->config);
+    if (agent->config->zone)
+        json_put_z(&json, "zone", agent->config->zone);
+    json_key(&json, "kinds");
+    json_array_begin(&json);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        json_z(&json, kinds[i]);
+    json_array_end(&json);
+    json_put_z(&json, "instance", agent->instance);
+    json_put_z(&json, "host", agent->host);
+    json_put_z(&json, "version", WEIR_VERSION);
+    json_object_end(&json);
+    client_start(agent_client(agent), "POST", "/v1/executors", buf_str(&body), "application/json", REQUEST_TIMEOUT_MS, registered, agent);
+    buf_release(&body);
+}
+
+/* -- what an answer says ---------------------------------------------------------------------------------------------------- */
+
+static void take_grant(struct agent *agent, const json_t *grant)
+{
+    struct err err = { .code = ERR_none };
+    int64_t task = member_number(grant, "task", 0);
+    struct str fence = member_text(grant, "fence");
+    const json_t *spec = json_object_get(grant, "spec");
+    if (task <= 0 || fence.len == 0 || fence.len > FENCE_MAX || memchr(fence.ptr, '\0', fence.len)) {
+        log_warn("grant.unreadable", "task=%" PRId64, task);
+        return;
+    }
+    if (agent->stopping || agent_find(agent, fence))
+        return; /* not renewed: goes back; or a repeated answer */
+    struct seat *seat = agent_seat(agent);
+    if (!seat || !seat_start(seat, task, fence, spec, &err)) {
+        log_error("job.start", "task=%" PRId64 " error=%s", task, log_quote(str_of(seat ? err.text : "there is no seat")).z);
+        if (seat)
+            seat_retire(seat); /* the record isn't believed: no shim has started it */
+    }
+}
+
+static void take_cancel(struct agent *agent, const json_t *cancel)
+{
+    static const struct {
+        const char *name;
+        int signo;
+    } signals[] = { { "TERM", SIGTERM }, { "HUP", SIGHUP }, { "KILL", SIGKILL } };
+    struct seat *seat = agent_find(agent, member_text(cancel, "fence"));
+    if (!seat)
+        return;
+    if (str_eqz(member_text(cancel, "reason"), "stale_fence")) {
+        log_event("task.stale", "task=%lld", (long long)seat->task);
+        seat_drop(seat);
+        return;
+    }
+    int signo = SIGTERM;
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        if (str_eqz(member_text(cancel, "signal"), signals[i].name))
+            signo = signals[i].signo;
+    seat_signal(seat, signo, seat->grace_ms, OUTCOME_none);
+}
+
+static void each_member(struct agent *agent, const json_t *answer, const char *key, void (*take)(struct agent *, const json_t *))
+{
+    const json_t *list = json_object_get(answer, key);
+    for (size_t i = 0, n = json_array_size(list); i < n; i++)
+        take(agent, json_array_get(list, i));
+}
+
+static void take_results(struct agent *agent, struct poll_call *call, const json_t *answer)
+{
+    const json_t *results = json_object_get(answer, "results");
+    bool all = json_array_size(results) == call->n_told;
+    if (!all)
+        log_warn("server.answer", "error=\"%zu results for %zu ends\"", json_array_size(results), call->n_told);
+    for (size_t i = 0; i < call->n_told; i++) {
+        const json_t *result = all ? json_array_get(results, i) : NULL;
+        struct seat *seat = call->told[i];
+        if (seat->state == SEAT_ENDED && seat->told) /* it may have been dropped meanwhile */
+            report_result(seat, result ? (int)member_number(result, "status", 200) : 503, member_text(result, "code"));
+    }
+    (void)agent;
+}
+
+static void poll_answer(struct agent *agent, struct poll_call *call, const json_t *answer)
+{
+    bool newest = agent->call == call;
+    int64_t lease_ms = member_number(answer, "lease_ms", agent->lease_ms);
+    if (lease_ms >= 100 && lease_ms <= 86400000)
+        agent->lease_ms = lease_ms;
+    agent_answered(agent, call->sent_ms);
+    take_results(agent, call, answer);
+    if (newest) {
+        struct str state = member_text(answer, "state");
+        agent->draining = str_starts(state, STR("drain"));
+        each_member(agent, answer, "grants", take_grant);
+        arena_reset(&agent->scratch);
+    }
+    each_member(agent, answer, "cancels", take_cancel);
+    if (newest) {
+        bool full = agent_running(agent) >= (size_t)agent->config->slots;
+        agent->long_at_ms = full ? loop_now(agent->loop) + LISTEN_PAUSE_MS : 0;
+    }
+    for (size_t i = 0; i < agent->n_seats; i++)
+        seat_lease(agent->seats[i]);
+}
+
+static void poll_refused(struct agent *agent, struct poll_call *call, const struct client_response *response, struct err *err)
+{
+    if (response->status != 0)
+        client_problem(response, err);
+    bool unknown = response->status == 404 || response->status == 409 || response->status == 400 || response->status == 422;
+    if (unknown) {
+        log_event("executor.unknown", "id=%s status=%d code=%s", agent->id, response->status, err_name(err->code));
+        agent->registered = false; /* a store that was restored, or a server that doesn't understand us: from the beginning */
+        call_forget(agent, call);
+    } else {
+        agent->call = NULL;
+        agent->again = call;
+    }
+    agent_failed(agent, "poll", err);
+}
+
+static void polled(struct client_response *response, struct err *err, void *owner)
+{
+    struct poll_call *call = owner;
+    struct agent *agent = call->agent;
+    json_t *answer = response->status / 100 == 2 ? answer_parse(response) : NULL;
+    if (!answer && agent->call == call) {
+        poll_refused(agent, call, response, err);
+        return;
+    }
+    if (answer)
+        poll_answer(agent, call, answer);
+    json_decref(answer);
+    call_free(agent, call);
+    agent_check_end(agent);
+}
+
+/* -- sending ----------------------------------------------------------------------------------------------------------------- */
+
+static int64_t poll_free(const struct agent *agent)
+{
+    int64_t slots = agent->config->slots, running = (int64_t)agent_running(agent), busy = 0;
+    for (size_t i = 0; i < agent->n_seats; i++)
+        busy += agent->seats[i]->state > SEAT_IDLE;
+    if (agent->stopping || agent->draining)
+        return 0;
+    /* Ended jobs that the server doesn't take pile up in seats: at some point no new ones are asked for. */
+    int64_t room = 2 * slots + SPARE_SEATS - busy;
+    int64_t open = slots - running < room ? slots - running : room;
+    return open > 0 ? open : 0;
+}
+
+static void poll_body(struct agent *agent, struct poll_call *call)
+{
+    buf_reset(&agent->body);
+    struct json json = json_to(&agent->body);
+    json_object_begin(&json);
+    json_put_i64(&json, "seq", call->seq);
+    json_put_i64(&json, "free", agent->told_free);
+    /* A quarter of the lease: a third is allowed, but a job that must die with its lease has to die by then. */
+    json_put_i64(&json, "wait_ms", call->quick ? 0 : agent->lease_ms / 4);
+    json_key(&json, "renew");
+    json_array_begin(&json);
+    for (size_t i = 0; i < agent->n_seats; i++) {
+        struct seat *seat = agent->seats[i];
+        if (seat->state != SEAT_RUNNING && seat->state != SEAT_ENDED)
+            continue;
+        json_object_begin(&json);
+        json_put_i64(&json, "task", seat->task);
+        json_put_z(&json, "fence", seat->fence);
+        json_object_end(&json);
+    }
+    json_array_end(&json);
+    if (call->quick) {
+        json_key(&json, "finishes");
+        json_array_begin(&json);
+        for (size_t i = 0; i < call->n_told; i++)
+            report_item(call->told[i], &json);
+        json_array_end(&json);
+    }
+    json_object_end(&json);
+}
+
+static void poll_send(struct agent *agent, struct poll_call *call)
+{
+    struct str path = str_fmt(&agent->scratch, "/v1/executors/%s/poll", agent->id);
+    int64_t wait_ms = call->quick ? 0 : agent->lease_ms / 4;
+    int64_t patience_ms = agent->lease_ms / 4 < 1000 ? 1000 : agent->lease_ms / 4;
+    call->sent_ms = clock_boot_ms();
+    agent->call = call;
+    agent->again = NULL;
+    client_start(agent_client(agent), "POST", str_dupz(&agent->scratch, path), buf_str(&agent->body), "application/json", wait_ms + patience_ms,
+                 polled, call);
+    arena_reset(&agent->scratch);
+}
+
+static void poll_new(struct agent *agent)
+{
+    struct poll_call *call = mem_alloc(sizeof *call);
+    *call = (struct poll_call){ .agent = agent, .seq = ++agent->seq };
+    list_append(&agent->calls, &call->node);
+    call->told = mem_alloc((agent->n_seats + 1) * sizeof *call->told);
+    for (size_t i = 0; i < agent->n_seats; i++)
+        if (report_ready(agent->seats[i]))
+            call->told[call->n_told++] = agent->seats[i];
+    call->quick = call->n_told > 0;
+    agent->told_free = poll_free(agent);
+    poll_body(agent, call);
+    poll_send(agent, call);
+}
+
+static bool poll_has_ends(const struct agent *agent)
+{
+    for (size_t i = 0; i < agent->n_seats; i++)
+        if (report_ready(agent->seats[i]))
+            return true;
+    return false;
+}
+
+bool agent_poll_if_due(struct agent *agent, int64_t *out_next)
+{
+    *out_next = INT64_MAX;
+    if (agent->retry.node.pos > 0)
+        return false;
+    if (!agent->registered)
+        return false;
+    if (agent->again) {
+        poll_send(agent, agent->again);
+        return true;
+    }
+    bool news = poll_has_ends(agent);
+    if (agent->call) {
+        if (agent->call->quick || (!news && poll_free(agent) <= agent->told_free))
+            return false;
+    } else if (!news && loop_now(agent->loop) < agent->long_at_ms) {
+        *out_next = agent->long_at_ms;
+        return false;
+    }
+    poll_new(agent); /* the older call, if any, ends by itself; agent->call tells which one counts */
+    return true;
+}

@@ -1,0 +1,241 @@
+/* runner: see runner.h. The spawn is a vfork: the shim is small, but the copy of page tables still costs more than everything else here.
+ *
+ * Promises: the child has descriptors 0, 1, 2 and no others, a session and group of its own, default signals, its limits, and dies with
+ * the shim. Between vfork and execve the child shares our memory, so it only makes system calls and writes one errno.
+ *
+ * What can't be started ends like in a shell: 127 not found, 126 found and not to be run. */
+#include "exec/runner.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "exec/tree.h"
+
+struct runner_limit {
+    int resource;
+    rlim_t value;
+};
+struct runner_plan { /* everything the child needs, made before vfork */
+    char *const *argv, *const *envp;
+    char **shell_argv; /* for a file without an interpreter line */
+    char paths[64][512];
+    size_t n_paths;
+    int work_fd, null_fd, out_fd;
+    const int *procs;
+    unsigned n_procs;
+    struct runner_limit limits[4];
+    size_t n_limits;
+    pid_t parent;
+    volatile int error;
+};
+
+static void plan_paths(struct runner_plan *plan)
+{
+    const char *program = plan->argv[0];
+    plan->n_paths = 0;
+    if (strchr(program, '/')) {
+        snprintf(plan->paths[plan->n_paths++], sizeof plan->paths[0], "%s", program);
+        return;
+    }
+    struct str rest = STR("/usr/local/bin:/usr/bin:/bin"), dir;
+    for (char *const *entry = plan->envp; *entry; entry++)
+        if (strncmp(*entry, "PATH=", 5) == 0)
+            rest = str_of(*entry + 5);
+    while (program[0] && plan->n_paths < sizeof plan->paths / sizeof *plan->paths && str_cut(&rest, ':', &dir)) {
+        int n = snprintf(plan->paths[plan->n_paths], sizeof plan->paths[0], "%.*s%s%s", STR_ARG(dir), dir.len > 0 ? "/" : "", program);
+        if (n > 0 && (size_t)n < sizeof plan->paths[0])
+            plan->n_paths++;
+    }
+}
+
+static void plan_limits(struct runner_plan *plan, const struct job_limits *limits, bool memory_by_group)
+{
+    const struct runner_limit rows[] = {
+        { RLIMIT_AS, memory_by_group ? 0 : (rlim_t)limits->memory_bytes },
+        { RLIMIT_CPU, (rlim_t)limits->cpu_s },
+        { RLIMIT_NOFILE, (rlim_t)limits->files },
+        { RLIMIT_FSIZE, (rlim_t)limits->file_bytes },
+    };
+    plan->n_limits = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].value > 0)
+            plan->limits[plan->n_limits++] = rows[i];
+}
+
+static void child_exec(struct runner_plan *plan)
+{
+    int fault = ENOENT; /* told only at the end: a successful execve must leave no word behind */
+    for (size_t i = 0; i < plan->n_paths; i++) {
+        execve(plan->paths[i], plan->argv, plan->envp);
+        int error = errno;
+        if (error == ENOEXEC) {
+            plan->shell_argv[1] = plan->paths[i];
+            execve("/bin/sh", plan->shell_argv, plan->envp);
+            error = errno;
+        }
+        if (error != ENOENT && error != ENOTDIR)
+            fault = error;
+        if (error != ENOENT && error != ENOTDIR && error != EACCES)
+            break;
+    }
+    plan->error = fault;
+}
+
+/* Only system calls from here to execve: memory is the parent's. */
+static _Noreturn void child_main(struct runner_plan *plan)
+{
+    setsid();
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    bool ok = getppid() == plan->parent; /* it may have died before the line above */
+    for (unsigned i = 0; i < plan->n_procs; i++)
+        ok &= write(plan->procs[i], "0", 1) == 1;
+    for (size_t i = 0; i < plan->n_limits; i++) {
+        struct rlimit limit = { plan->limits[i].value, plan->limits[i].value };
+        ok &= setrlimit((__rlimit_resource_t)plan->limits[i].resource, &limit) == 0 || errno == EPERM; /* above what we have: that holds */
+    }
+    ok = ok && dup2(plan->null_fd, 0) == 0 && dup2(plan->out_fd, 1) == 1 && dup2(plan->out_fd, 2) == 2 && fchdir(plan->work_fd) == 0 &&
+         close_range(3, ~0U, 0) == 0;
+    if (ok)
+        child_exec(plan);
+    else
+        plan->error = errno;
+    _exit(127);
+}
+
+static __attribute__((noinline)) pid_t plan_spawn(struct runner_plan *plan)
+{
+    pid_t pid = vfork();
+    if (pid == 0)
+        child_main(plan);
+    return pid;
+}
+
+static bool runner_pipe(struct runner *runner, int *out_write)
+{
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return false;
+    runner->pipe_fd = fds[0];
+    *out_write = fds[1];
+    return fcntl(fds[0], F_SETFL, O_NONBLOCK) == 0; /* this end only: the job's must block */
+}
+
+static void say_limits(const struct job *job, const struct cgroup *group, struct spool *spool)
+{
+    if (job->limits.pids > 0 && !group->pids)
+        spool_note(spool, "[weir: no limit on processes: this machine gives us no cgroup for it]\n");
+    if (job->limits.memory_bytes > 0 && !group->memory)
+        spool_note(spool, "[weir: the memory limit is one on address space: this machine gives us no cgroup for it]\n");
+}
+
+bool runner_start(struct runner *runner, const struct job *job, int work_fd, int null_fd, const char *name, struct spool *spool, int *out_exit)
+{
+    static struct runner_plan plan; /* too large for the stack, and there is one job at a time */
+    *runner = (struct runner){ .pidfd = -1, .pipe_fd = -1, .tree_ended = true };
+    *out_exit = 126;
+    int out_fd = -1;
+    if (!runner_pipe(runner, &out_fd)) {
+        spool_note(spool, "[weir: can't make a pipe: %s]\n", strerrordesc_np(errno));
+        runner_close(runner);
+        return false;
+    }
+    cgroup_open(&runner->group, &job->limits, name);
+    say_limits(job, &runner->group, spool);
+    size_t n = 0;
+    while (job->argv[n])
+        n++;
+    char **shell_argv = mem_alloc((n + 2) * sizeof *shell_argv); /* sh FILE, then the arguments */
+    memcpy(shell_argv + 1, job->argv, (n + 1) * sizeof *shell_argv);
+    static char sh[] = "sh";
+    shell_argv[0] = sh;
+    plan.argv = job->argv;
+    plan.envp = job->envp;
+    plan.shell_argv = shell_argv;
+    plan.work_fd = work_fd;
+    plan.null_fd = null_fd;
+    plan.out_fd = out_fd;
+    plan.procs = runner->group.procs;
+    plan.n_procs = runner->group.n;
+    plan.parent = getpid();
+    plan.error = 0;
+    plan_paths(&plan);
+    plan_limits(&plan, &job->limits, runner->group.memory);
+    pid_t pid = plan_spawn(&plan);
+    int fault = pid < 0 ? errno : plan.error;
+    close(out_fd);
+    mem_free(shell_argv);
+    if (pid > 0) {
+        runner->pid = pid;
+        runner->tree_ended = false;
+    }
+    if (fault == 0) {
+        runner->pidfd = pidfd_open(pid, 0);
+        return true;
+    }
+    if (pid > 0)
+        runner_reap(runner);
+    while (!runner->tree_ended)
+        runner_kill(runner);
+    *out_exit = fault == ENOENT ? 127 : 126;
+    spool_note(spool, "[weir: can't run '%.300s': %s]\n", job->argv[0], fault == ENOENT ? "there is no such program" : strerrordesc_np(fault));
+    runner_close(runner);
+    return false;
+}
+
+void runner_signal(struct runner *runner, int signo)
+{
+    if (runner->pid > 0 && !runner->tree_ended) {
+        if (!runner->main_ended)
+            kill(-runner->pid, signo);
+        tree_signal(getpid(), signo, runner->main_ended ? 0 : runner->pid);
+        if (signo != SIGKILL)
+            tree_signal(getpid(), SIGCONT, 0);
+    }
+}
+
+void runner_reap(struct runner *runner)
+{
+    struct rusage usage;
+    int status;
+    pid_t pid;
+    while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0 || (pid < 0 && errno == EINTR)) {
+        if (pid < 0)
+            continue;
+        if (pid == runner->pid) {
+            runner->main_ended = true;
+            runner->wait_status = status;
+        }
+        runner->cpu_us += ((int64_t)usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 + usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
+        int64_t rss_bytes = (int64_t)usage.ru_maxrss * 1024;
+        if (rss_bytes > runner->max_rss_bytes)
+            runner->max_rss_bytes = rss_bytes;
+    }
+    runner->tree_ended = pid < 0 && errno == ECHILD;
+}
+
+void runner_kill(struct runner *runner)
+{
+    cgroup_kill(&runner->group);
+    if (!runner->main_ended && runner->pid > 0)
+        kill(-runner->pid, SIGKILL);
+    tree_signal(getpid(), SIGKILL, 0);
+    runner_reap(runner);
+}
+
+void runner_close(struct runner *runner)
+{
+    if (runner->pidfd >= 0)
+        close(runner->pidfd);
+    if (runner->pipe_fd >= 0)
+        close(runner->pipe_fd);
+    runner->pidfd = runner->pipe_fd = -1;
+    runner->pid = 0;
+    cgroup_close(&runner->group);
+}

@@ -1,0 +1,33 @@
+/* runner: the processes of one job: started, signalled, waited for, and all of them gone at the end.
+ *
+ * The process that runs this must be a subreaper: whatever a job leaves behind by forking twice or by a session of its own becomes our
+ * child, so "waitpid says that no child is left" is the proof that nothing of the job lives. */
+#ifndef WEIR_EXEC_RUNNER_H
+#define WEIR_EXEC_RUNNER_H
+
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "exec/cgroup.h"
+#include "exec/job.h"
+#include "exec/spool.h"
+
+struct runner {
+    pid_t pid;          /* of the main process; also its session and group; 0: none */
+    int pidfd, pipe_fd; /* -1: none */
+    bool main_ended, tree_ended;
+    int wait_status;
+    int64_t cpu_us, max_rss_bytes;
+    struct cgroup group;
+};
+
+/* runner_start: spawns the job in work_fd with stdin from null_fd. false: it can't be run; *out_exit is 127 or 126 and the spool has the
+ * line that says why. */
+bool runner_start(struct runner *runner, const struct job *job, int work_fd, int null_fd, const char *name, struct spool *spool, int *out_exit);
+
+void runner_signal(struct runner *runner, int signo); /* to the whole tree; stopped processes are woken to hear it */
+void runner_reap(struct runner *runner);              /* takes every ended child; sets main_ended and tree_ended */
+void runner_kill(struct runner *runner);              /* one round of KILL to everything that lives, and a reap */
+void runner_close(struct runner *runner);             /* descriptors and the cgroup; the tree must have ended */
+
+#endif

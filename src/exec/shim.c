@@ -1,0 +1,467 @@
+/* shim: one poll loop around one runner.
+ *
+ * Promises: `status` says RUNNING before the job's first instruction and ENDED before anybody is told; ENDED is said only when waitpid knows
+ * of no child, so nothing of the job lives; the next job starts in an empty directory. Deadlines (time-out, grace, lease) are boot time,
+ * so they hold through a suspend and without any agent.
+ *
+ * Without an agent it goes on while a job runs and exits when it has ended; a later agent finds the record. If the shim itself is killed
+ * the kernel kills the job's main process, and the agent counts the job as lost. */
+#include "exec/shim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "exec/runner.h"
+#include "exec/wire.h"
+#include "exec/workdir.h"
+#include "io/clock.h"
+
+enum { LOG_TELL_MS = 40, SWEEP_MS = 5, PUMP_BYTES = 1 << 20, CONTAINER_WAIT_MS = 20000 };
+static const uint64_t LOG_TELL_BYTES = 256 << 10;
+
+enum shim_state { SHIM_IDLE, SHIM_RUNNING, SHIM_ENDED };
+enum shim_clock { CLOCK_TIMEOUT, CLOCK_KILL, CLOCK_LEASE, CLOCK_TELL, CLOCK_SWEEP, CLOCK_COUNT };
+
+struct shim {
+    const char *name; /* the last part of its directory */
+    int dir_fd, listen_fd, agent_fd, timer_fd, null_fd;
+    int job_fd, status_fd, log_fd, out_fd, io_fd, work_fd;
+    enum shim_state state;
+    struct arena arena;
+    struct buf record;
+    struct job job;
+    struct runner runner;
+    struct spool spool;
+    struct status status;
+    bool ending;      /* a signal was sent: descendants have until CLOCK_KILL as well */
+    bool killing;     /* everything left is to die now */
+    bool needs_full;  /* io/needs holds something of the job before */
+    bool ended_untold;
+    int64_t lease_grace_ms;
+    uint64_t told_bytes;
+    int64_t at[CLOCK_COUNT]; /* boot ms; 0: not set */
+    int64_t armed_at;
+};
+
+/* -- clocks ------------------------------------------------------------------------------------------------------------- */
+
+/* The timer is only ever moved forward in time when it fires: a stream of short jobs with a time-out arms it once. */
+static void shim_arm(struct shim *shim, enum shim_clock which, int64_t at)
+{
+    shim->at[which] = at;
+    if (at == 0 || (shim->armed_at != 0 && shim->armed_at <= at))
+        return;
+    struct itimerspec when = { .it_value = { .tv_sec = at / 1000, .tv_nsec = at % 1000 * 1000000 } };
+    timerfd_settime(shim->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+    shim->armed_at = at;
+}
+
+static void shim_rearm(struct shim *shim)
+{
+    shim->armed_at = 0;
+    for (int i = 0; i < CLOCK_COUNT; i++)
+        shim_arm(shim, (enum shim_clock)i, shim->at[i]);
+}
+
+/* -- talking to the agent ------------------------------------------------------------------------------------------------ */
+
+static void shim_lose_agent(struct shim *shim)
+{
+    if (shim->agent_fd >= 0)
+        close(shim->agent_fd);
+    shim->agent_fd = -1;
+}
+
+static void shim_tell(struct shim *shim, enum wire_kind kind)
+{
+    if (shim->agent_fd < 0)
+        return;
+    struct wire message = { .kind = kind, .bytes = (int64_t)shim->spool.bytes };
+    if (kind != WIRE_LOG)
+        message.status = shim->status;
+    bool sent = wire_send(shim->agent_fd, &message);
+    if (!sent && errno != EAGAIN) {
+        shim_lose_agent(shim);
+    } else if (kind == WIRE_ENDED) {
+        shim->ended_untold = !sent; /* tried again when the agent reads */
+    } else if (kind == WIRE_LOG) {
+        shim->told_bytes = sent ? shim->spool.bytes : shim->told_bytes;
+        shim_arm(shim, CLOCK_TELL, sent ? 0 : clock_boot_ms() + LOG_TELL_MS);
+    }
+}
+
+static void shim_accept(struct shim *shim)
+{
+    int fd = accept4(shim->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+    if (fd < 0)
+        return;
+    shim_lose_agent(shim); /* there is one agent, by its lock: whoever comes later is it */
+    shim->agent_fd = fd;
+    shim_tell(shim, WIRE_HELLO);
+}
+
+/* -- the job's files ----------------------------------------------------------------------------------------------------- */
+
+static bool file_put(int dir_fd, const char *name, struct str content)
+{
+    unlinkat(dir_fd, name, 0); /* whatever the job before made of it */
+    int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return false;
+    bool ok = true;
+    for (size_t done = 0; ok && done < content.len;) {
+        ssize_t n = write(fd, content.ptr + done, content.len - done);
+        ok = n > 0 || (n < 0 && errno == EINTR);
+        done += n > 0 ? (size_t)n : 0;
+    }
+    close(fd);
+    return ok;
+}
+
+/* io/out must be there, empty and the one file that out_fd knows: two system calls when the job before left it alone. */
+static bool out_renew(struct shim *shim)
+{
+    struct stat st;
+    if (shim->out_fd >= 0 && fstat(shim->out_fd, &st) == 0 && st.st_nlink == 1 && st.st_size == 0)
+        return true;
+    if (shim->out_fd >= 0)
+        close(shim->out_fd);
+    shim->out_fd = -1;
+    if (!file_put(shim->io_fd, "out", (struct str){ 0 }))
+        return false;
+    shim->out_fd = openat(shim->io_fd, "out", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    return shim->out_fd >= 0;
+}
+
+static bool shim_files(struct shim *shim)
+{
+    const struct job *job = &shim->job;
+    bool ok = out_renew(shim);
+    if (job->needs.len > 0 || shim->needs_full) {
+        ok &= file_put(shim->io_fd, "needs", job->needs.len > 0 ? job->needs : STR("{}"));
+        shim->needs_full = job->needs.len > 0;
+    }
+    if (job->input.len > 0)
+        ok &= file_put(shim->io_fd, "input", job->input);
+    if (job->script.len > 0)
+        ok &= file_put(shim->io_fd, "script", job->script);
+    if (job->container)
+        unlinkat(shim->io_fd, "cid", 0);
+    return ok;
+}
+
+/* -- the end of a job ---------------------------------------------------------------------------------------------------- */
+
+/* A killed container client leaves the container behind; only its program can remove it. */
+static void container_remove(struct shim *shim)
+{
+    char id[80];
+    int fd = openat(shim->io_fd, "cid", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, id, sizeof id - 1) : -1;
+    if (fd >= 0)
+        close(fd);
+    if (n <= 0)
+        return;
+    id[n] = '\0';
+    id[strspn(id, "0123456789abcdef")] = '\0';
+    char rm[] = "rm", force[] = "--force";
+    char *const argv[] = { shim->job.container, rm, force, id, NULL };
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    for (int i = 0; i < 3; i++)
+        posix_spawn_file_actions_adddup2(&actions, shim->null_fd, i);
+    pid_t pid;
+    if (posix_spawnp(&pid, shim->job.container, &actions, NULL, argv, shim->job.envp) == 0) {
+        int64_t until = clock_boot_ms() + CONTAINER_WAIT_MS;
+        while (waitpid(pid, NULL, WNOHANG) == 0 && clock_boot_ms() < until)
+            nanosleep(&(struct timespec){ .tv_nsec = 5 * 1000 * 1000 }, NULL);
+    }
+    posix_spawn_file_actions_destroy(&actions);
+}
+
+static void shim_write_status(struct shim *shim)
+{
+    ssize_t n = pwrite(shim->status_fd, &shim->status, sizeof shim->status, 0);
+    (void)n; /* on a full disk the agent still hears it; only a restart would count it as lost */
+}
+
+static void shim_ended(struct shim *shim)
+{
+    struct status *status = &shim->status;
+    spool_close(&shim->spool);
+    status->state = STATUS_ENDED;
+    status->finished_ms = clock_wall_ms();
+    status->cpu_us = shim->runner.cpu_us;
+    status->max_rss_bytes = shim->runner.max_rss_bytes;
+    status->log_bytes = (int64_t)shim->spool.bytes;
+    shim_write_status(shim);
+    shim->state = SHIM_ENDED;
+    memset(shim->at, 0, sizeof shim->at);
+    shim_tell(shim, WIRE_ENDED);
+    runner_close(&shim->runner);
+    workdir_clean(shim->dir_fd, "work", &shim->work_fd);
+    arena_reset(&shim->arena);
+}
+
+/* shim_settle: after anything may have ended: is the main process gone, and who is left? */
+static void shim_settle(struct shim *shim)
+{
+    struct runner *runner = &shim->runner;
+    runner_reap(runner);
+    if (!runner->tree_ended && runner->main_ended && runner->pidfd >= 0) {
+        close(runner->pidfd); /* it stays readable for ever */
+        runner->pidfd = -1;
+    }
+    shim->killing |= runner->main_ended && !shim->ending;
+    if (shim->killing && !runner->tree_ended)
+        runner_kill(runner);
+    if (!runner->tree_ended) {
+        if (runner->main_ended || shim->killing)
+            shim_arm(shim, CLOCK_SWEEP, clock_boot_ms() + SWEEP_MS);
+        return;
+    }
+    if (shim->job.container && shim->ending)
+        container_remove(shim);
+    while (runner->pipe_fd >= 0 && spool_pump(&shim->spool, runner->pipe_fd, PUMP_BYTES) == SPOOL_MORE)
+        ;
+    int status = runner->wait_status;
+    shim->status.exit = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    shim->status.signo = WIFSIGNALED(status) ? WTERMSIG(status) : -1;
+    shim_ended(shim);
+}
+
+/* shim_end: TERM or HUP with a grace, or KILL. The first reason counts; a second call can only make it quicker. */
+static void shim_end(struct shim *shim, int signo, int64_t grace_ms, uint32_t outcome)
+{
+    if (shim->state != SHIM_RUNNING || shim->killing)
+        return;
+    int64_t kill_at = clock_boot_ms() + (grace_ms > 0 ? grace_ms : 0);
+    if (outcome != OUTCOME_none && shim->status.outcome == OUTCOME_none)
+        shim->status.outcome = outcome;
+    shim->ending = true;
+    if (signo == SIGKILL) {
+        shim->killing = true;
+        shim_settle(shim);
+        return;
+    }
+    runner_signal(&shim->runner, signo);
+    if (shim->at[CLOCK_KILL] == 0 || kill_at < shim->at[CLOCK_KILL])
+        shim_arm(shim, CLOCK_KILL, kill_at);
+}
+
+/* -- messages ------------------------------------------------------------------------------------------------------------ */
+
+static bool shim_read_record(struct shim *shim, int64_t bytes, struct err *err)
+{
+    buf_reset(&shim->record);
+    char *space = bytes > 0 ? buf_reserve(&shim->record, (size_t)bytes) : NULL;
+    ssize_t n = space ? pread(shim->job_fd, space, (size_t)bytes, 0) : -1;
+    if (n != bytes)
+        return err_set(err, ERR_io, "the job record can't be read");
+    buf_commit(&shim->record, (size_t)n);
+    return job_unpack(buf_str(&shim->record), &shim->arena, &shim->job, err);
+}
+
+static void shim_begin_status(struct shim *shim)
+{
+    shim->status = (struct status){ .state = STATUS_RUNNING, .exit = -1, .signo = -1, .task = shim->job.task, .started_ms = clock_wall_ms() };
+    memcpy(shim->status.magic, STATUS_MAGIC, sizeof shim->status.magic);
+    memcpy(shim->status.fence, shim->job.fence.ptr, shim->job.fence.len);
+    shim_write_status(shim);
+}
+
+static void shim_start(struct shim *shim, const struct wire *message)
+{
+    struct err err = { .code = ERR_none };
+    if (shim->state == SHIM_RUNNING)
+        return; /* never said by our agent */
+    if (!shim_read_record(shim, message->bytes, &err))
+        _exit(70); /* the agent counts it as lost: there is nothing we could say it about */
+    struct job *job = &shim->job;
+    shim->ending = shim->killing = shim->ended_untold = false;
+    shim->told_bytes = 0;
+    if (ftruncate(shim->log_fd, 0) < 0)
+        _exit(70);
+    spool_open(&shim->spool, shim->log_fd, job->log_bytes_max);
+    shim_begin_status(shim);
+    int exit_status = 126;
+    bool started = false;
+    shim->runner = (struct runner){ .pidfd = -1, .pipe_fd = -1 };
+    if (job->refusal.len > 0) {
+        spool_note(&shim->spool, "[weir: %.*s]\n", STR_ARG(job->refusal));
+        exit_status = (int)job->refusal_exit;
+    } else if (!shim_files(shim)) {
+        spool_note(&shim->spool, "[weir: can't write the job's files: %s]\n", strerrordesc_np(errno));
+    } else {
+        started = runner_start(&shim->runner, job, shim->work_fd, shim->null_fd, shim->name, &shim->spool, &exit_status);
+    }
+    if (!started) {
+        shim->status.exit = exit_status;
+        shim_ended(shim);
+        return;
+    }
+    shim->state = SHIM_RUNNING;
+    shim->status.pid = (int32_t)shim->runner.pid;
+    if (job->timeout_ms > 0)
+        shim_arm(shim, CLOCK_TIMEOUT, clock_boot_ms() + job->timeout_ms);
+    if (message->at_ms > 0) {
+        shim->lease_grace_ms = message->grace_ms;
+        shim_arm(shim, CLOCK_LEASE, message->at_ms);
+    }
+}
+
+static void shim_lease(struct shim *shim, const struct wire *message)
+{
+    if (shim->state != SHIM_RUNNING)
+        return;
+    shim->lease_grace_ms = message->grace_ms;
+    shim_arm(shim, CLOCK_LEASE, message->at_ms);
+}
+
+static void shim_signal(struct shim *shim, const struct wire *message)
+{
+    shim_end(shim, message->signo, message->grace_ms, message->outcome);
+}
+
+static void (*const shim_messages[])(struct shim *, const struct wire *) = {
+    [WIRE_START] = shim_start,
+    [WIRE_SIGNAL] = shim_signal,
+    [WIRE_LEASE] = shim_lease,
+};
+
+static void shim_hear(struct shim *shim)
+{
+    struct wire message;
+    int heard = wire_read(shim->agent_fd, &message);
+    if (heard == 0)
+        shim_lose_agent(shim);
+    else if (heard > 0 && message.kind < sizeof shim_messages / sizeof *shim_messages && shim_messages[message.kind])
+        shim_messages[message.kind](shim, &message);
+}
+
+/* -- the loop ------------------------------------------------------------------------------------------------------------ */
+
+static void shim_pump(struct shim *shim)
+{
+    struct runner *runner = &shim->runner;
+    if (spool_pump(&shim->spool, runner->pipe_fd, PUMP_BYTES) == SPOOL_END) {
+        close(runner->pipe_fd); /* every writer is gone; the job may live on */
+        runner->pipe_fd = -1;
+    }
+    uint64_t fresh = shim->spool.bytes - shim->told_bytes;
+    if (fresh >= LOG_TELL_BYTES)
+        shim_tell(shim, WIRE_LOG);
+    else if (fresh > 0 && shim->at[CLOCK_TELL] == 0)
+        shim_arm(shim, CLOCK_TELL, clock_boot_ms() + LOG_TELL_MS);
+}
+
+static void shim_due(struct shim *shim)
+{
+    uint64_t count;
+    ssize_t n = read(shim->timer_fd, &count, sizeof count);
+    (void)n;
+    int64_t now = clock_boot_ms(), due[CLOCK_COUNT];
+    for (int i = 0; i < CLOCK_COUNT; i++) {
+        due[i] = shim->at[i] != 0 && shim->at[i] <= now;
+        shim->at[i] = due[i] ? 0 : shim->at[i];
+    }
+    if (due[CLOCK_TELL])
+        shim_tell(shim, WIRE_LOG);
+    if (due[CLOCK_TIMEOUT])
+        shim_end(shim, SIGTERM, shim->job.grace_ms, OUTCOME_timeout);
+    if (due[CLOCK_LEASE])
+        shim_end(shim, SIGTERM, shim->lease_grace_ms, OUTCOME_lost);
+    if (due[CLOCK_KILL])
+        shim_end(shim, SIGKILL, 0, OUTCOME_none);
+    if (due[CLOCK_SWEEP] && shim->state == SHIM_RUNNING)
+        shim_settle(shim);
+    shim_rearm(shim);
+}
+
+static void shim_turn(struct shim *shim)
+{
+    bool running = shim->state == SHIM_RUNNING;
+    enum { AT_PIPE, AT_PID, AT_TIMER, AT_LISTEN, AT_AGENT, AT_COUNT };
+    struct pollfd fds[AT_COUNT] = {
+        [AT_PIPE] = { .fd = running ? shim->runner.pipe_fd : -1, .events = POLLIN },
+        [AT_PID] = { .fd = running ? shim->runner.pidfd : -1, .events = POLLIN },
+        [AT_TIMER] = { .fd = shim->timer_fd, .events = POLLIN },
+        [AT_LISTEN] = { .fd = shim->listen_fd, .events = POLLIN },
+        [AT_AGENT] = { .fd = shim->agent_fd, .events = (short)(POLLIN | (shim->ended_untold ? POLLOUT : 0)) },
+    };
+    if (poll(fds, AT_COUNT, -1) < 0)
+        return;
+    if (fds[AT_PIPE].revents)
+        shim_pump(shim);
+    if (fds[AT_PID].revents)
+        shim_settle(shim);
+    if (fds[AT_TIMER].revents)
+        shim_due(shim);
+    if (fds[AT_AGENT].revents & POLLOUT)
+        shim_tell(shim, WIRE_ENDED);
+    if (fds[AT_LISTEN].revents)
+        shim_accept(shim);
+    else if (fds[AT_AGENT].revents & (POLLIN | POLLHUP | POLLERR))
+        shim_hear(shim);
+}
+
+static bool shim_open(struct shim *shim, const char *dir)
+{
+    const char *slash = strrchr(dir, '/');
+    *shim = (struct shim){ .name = slash ? slash + 1 : dir, .dir_fd = SHIM_FD_DIR, .listen_fd = SHIM_FD_LISTEN, .agent_fd = SHIM_FD_AGENT };
+    for (int fd = SHIM_FD_DIR; fd < SHIM_FD_COUNT; fd++)
+        if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+            return false;
+    close_range(SHIM_FD_COUNT, ~0U, 0);
+    buf_init(&shim->record, JOB_BYTES_MAX);
+    shim->runner = (struct runner){ .pidfd = -1, .pipe_fd = -1 };
+    shim->out_fd = -1;
+    shim->needs_full = true; /* whatever an earlier shim left there */
+    shim->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    shim->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    shim->job_fd = openat(shim->dir_fd, "job", O_RDONLY | O_CLOEXEC);
+    shim->status_fd = openat(shim->dir_fd, "status", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    shim->log_fd = openat(shim->dir_fd, "log", O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    shim->io_fd = workdir_open(shim->dir_fd, "io");
+    shim->work_fd = workdir_open(shim->dir_fd, "work");
+    const int needed[] = { shim->null_fd, shim->timer_fd, shim->job_fd, shim->status_fd, shim->log_fd, shim->io_fd, shim->work_fd };
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        if (needed[i] < 0)
+            return false;
+    return workdir_clean(shim->dir_fd, "work", &shim->work_fd);
+}
+
+int shim_main(const char *dir)
+{
+    static struct shim shim;
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 || chdir("/") < 0 || !shim_open(&shim, dir)) {
+        fprintf(stderr, "weir shim: %s: %s (this command is for the executor alone)\n", dir, strerrordesc_np(errno));
+        return 71;
+    }
+    /* Once for all jobs: nothing is left ignored or blocked by whoever started us, and no core is ever dumped. */
+    for (int signo = 1; signo < NSIG; signo++)
+        signal(signo, SIG_DFL);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
+    shim_tell(&shim, WIRE_HELLO);
+    while (shim.agent_fd >= 0 || shim.state == SHIM_RUNNING)
+        shim_turn(&shim);
+    arena_release(&shim.arena);
+    buf_release(&shim.record);
+    return 0;
+}

@@ -1,0 +1,25 @@
+/* spool: a job's log on disk, from a pipe, byte for byte and in order, up to a limit.
+ *
+ * What is past the limit, or can't be written, is read and dropped, so that the job never stalls; spool_close then adds one line that says
+ * exactly where the log was cut and how much is missing. Nothing is synced: the log is safe once the server has it. */
+#ifndef WEIR_EXEC_SPOOL_H
+#define WEIR_EXEC_SPOOL_H
+
+#include "base/str.h"
+
+struct spool {
+    int fd;               /* of the log, opened for appending; the caller's */
+    uint64_t bytes_max;   /* of the job's own bytes */
+    uint64_t bytes;       /* in the file */
+    uint64_t kept, dropped;
+};
+
+void spool_open(struct spool *spool, int fd, uint64_t bytes_max); /* empties the file */
+void spool_add(struct spool *spool, struct str bytes);
+void spool_note(struct spool *spool, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* a line of our own, past any limit */
+/* spool_pump: takes what the pipe has, at most about `bytes_max` bytes. */
+enum spool_pumped { SPOOL_END, SPOOL_NOTHING, SPOOL_MORE }; /* no writer is left; nothing there now; there may be more */
+enum spool_pumped spool_pump(struct spool *spool, int pipe_fd, size_t bytes_max);
+void spool_close(struct spool *spool);
+
+#endif

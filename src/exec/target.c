@@ -1,0 +1,164 @@
+/* target: what is the same for all targets: the environment of INTERFACES.md sections 3 and 7, limits and times, and the choice.
+ *
+ * Promises that a job sees PATH, HOME, LANG, its own `env` and the WEIR variables, and nothing else. Members of a spec that it doesn't
+ * know are ignored, values of a wrong type count as absent: the server has checked them, and a newer one may say more. */
+#include "exec/target.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "text/json_read.h"
+
+enum { ENVIRONMENT_MAX = 4096 };
+
+static const struct target *const targets[] = { &target_container, &target_shell };
+
+struct str target_text(const json_t *spec, const char *key)
+{
+    const json_t *value = json_object_get(spec, key);
+    return json_is_string(value) ? (struct str){ json_string_value(value), json_string_length(value) } : (struct str){ 0 };
+}
+
+static int64_t spec_number(const json_t *spec, const char *key)
+{
+    const json_t *value = json_object_get(spec, key);
+    return json_is_integer(value) && json_integer_value(value) > 0 ? json_integer_value(value) : 0;
+}
+
+char **target_argv(const json_t *spec, struct arena *arena, size_t n_head)
+{
+    const json_t *command = json_object_get(spec, "command");
+    size_t n = json_array_size(command);
+    if (n == 0 || n > JOB_STRINGS_MAX)
+        return NULL;
+    char **argv = ARENA_ARRAY(arena, char *, n_head + n + 1);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *word = json_array_get(command, i);
+        if (!json_is_string(word) || strlen(json_string_value(word)) != json_string_length(word))
+            return NULL;
+        argv[n_head + i] = str_dupz(arena, str_of(json_string_value(word)));
+    }
+    return argv;
+}
+
+void environment_put(struct environment *env, struct str name, struct str value)
+{
+    if (name.len == 0 || memchr(name.ptr, '=', name.len) || memchr(name.ptr, '\0', name.len) || (value.len > 0 && memchr(value.ptr, '\0', value.len)))
+        return; /* execve can't carry it */
+    struct str text = str_fmt(env->arena, "%.*s=%.*s", STR_ARG(name), STR_ARG(value));
+    char *z = str_dupz(env->arena, text);
+    for (size_t i = 0; i < env->n; i++) {
+        if (strncmp(env->list[i], z, name.len + 1) == 0) {
+            env->list[i] = z;
+            return;
+        }
+    }
+    if (env->n < ENVIRONMENT_MAX)
+        *ARENA_PUSH(env->arena, env->list, env->n, env->cap) = z;
+}
+
+/* PREFIX plus parts in upper case, everything but letters and digits as an underscore. */
+static struct str variable_name(struct arena *arena, const char *prefix, const char *a, const char *b)
+{
+    char *name = str_dupz(arena, str_fmt(arena, "%s%s%s%s", prefix, a, b ? "_" : "", b ? b : ""));
+    for (char *c = name + strlen(prefix); *c; c++)
+        *c = isascii((unsigned char)*c) && isalnum((unsigned char)*c) ? (char)toupper((unsigned char)*c) : '_';
+    return str_of(name);
+}
+
+static struct str value_text(struct arena *arena, const json_t *value)
+{
+    if (json_is_string(value))
+        return (struct str){ json_string_value(value), json_string_length(value) };
+    return json_is_null(value) ? (struct str){ 0 } : json_text(arena, value, false);
+}
+
+static void put_object(struct environment *env, const json_t *object, const char *prefix, const char *middle)
+{
+    const char *key;
+    json_t *value;
+    void *cursor = object ? json_object_iter((json_t *)(uintptr_t)object) : NULL;
+    for (; cursor; cursor = json_object_iter_next((json_t *)(uintptr_t)object, cursor)) {
+        key = json_object_iter_key(cursor);
+        value = json_object_iter_value(cursor);
+        struct str name = !prefix ? str_of(key) : variable_name(env->arena, prefix, middle ? middle : key, middle ? key : NULL);
+        environment_put(env, name, value_text(env->arena, value));
+    }
+}
+
+static void put_needs(struct environment *env, const json_t *needs)
+{
+    void *cursor = needs ? json_object_iter((json_t *)(uintptr_t)needs) : NULL;
+    for (; cursor; cursor = json_object_iter_next((json_t *)(uintptr_t)needs, cursor)) {
+        const json_t *outputs = json_object_iter_value(cursor);
+        if (json_is_object(outputs))
+            put_object(env, outputs, "WEIR_OUTPUT_", json_object_iter_key(cursor));
+    }
+}
+
+/* Variables that are a member of the spec, as it is; absent ones aren't set. */
+static const struct {
+    const char *variable, *member;
+} spec_variables[] = {
+    { "WEIR_ARCHIVE", "archive" }, { "WEIR_REV", "rev" },         { "WEIR_PREV_REV", "prev_rev" }, { "WEIR_TASK", "name" },
+    { "WEIR_KEY", "key" },         { "WEIR_ATTEMPT", "attempt" }, { "WEIR_TOKEN", "token" },
+};
+
+static void put_weir(struct environment *env, const json_t *spec, int64_t task, struct str fence, const struct place *place, const char *io)
+{
+    put_needs(env, json_object_get(spec, "needs"));
+    put_object(env, json_object_get(spec, "params"), "WEIR_PARAM_", NULL);
+    for (size_t i = 0; i < sizeof spec_variables / sizeof *spec_variables; i++) {
+        const json_t *value = json_object_get(spec, spec_variables[i].member);
+        if (value && !json_is_null(value))
+            environment_put(env, str_of(spec_variables[i].variable), value_text(env->arena, value));
+    }
+    environment_put(env, STR("WEIR_TASK_ID"), str_fmt(env->arena, "%lld", (long long)task));
+    environment_put(env, STR("WEIR_FENCE"), fence);
+    environment_put(env, STR("WEIR_SERVER"), str_of(place->server));
+    environment_put(env, STR("WEIR_OUTPUT"), str_fmt(env->arena, "%s/out", io));
+    environment_put(env, STR("WEIR_NEEDS"), str_fmt(env->arena, "%s/needs", io));
+    if (json_object_get(spec, "data"))
+        environment_put(env, STR("WEIR_INPUT"), str_fmt(env->arena, "%s/input", io));
+}
+
+static void job_limits(const json_t *limits, struct job_limits *out)
+{
+    out->memory_bytes = spec_number(limits, "memory");
+    out->pids = spec_number(limits, "pids");
+    out->cpu_s = spec_number(limits, "cpu_s");
+    out->files = spec_number(limits, "files");
+    out->file_bytes = spec_number(limits, "file_bytes");
+}
+
+void target_job(const json_t *spec, int64_t task, struct str fence, const struct place *place, struct arena *arena, struct job *out)
+{
+    *out = (struct job){ .task = task, .fence = fence, .log_bytes_max = place->log_bytes_max, .grace_ms = place->grace_ms };
+    const struct target *target = NULL;
+    for (size_t i = 0; i < sizeof targets / sizeof *targets && !target; i++)
+        target = targets[i]->fits(spec) ? targets[i] : NULL;
+    if (!target) {
+        out->refusal = STR("the task has neither a command nor a script");
+        out->refusal_exit = 126;
+        return;
+    }
+    out->holds = json_is_true(json_object_get(spec, "holds"));
+    out->timeout_ms = spec_number(spec, "timeout_ms");
+    if (spec_number(spec, "grace_ms") > 0)
+        out->grace_ms = spec_number(spec, "grace_ms");
+    job_limits(json_object_get(spec, "limits"), &out->limits);
+    const json_t *needs = json_object_get(spec, "needs"), *data = json_object_get(spec, "data");
+    if (json_object_size(needs) > 0)
+        out->needs = json_text(arena, needs, false);
+    if (data)
+        out->input = str_fmt(arena, "%.*s\n", STR_ARG(json_text(arena, data, false)));
+
+    struct environment env = { .arena = arena };
+    const char *io = target->io ? target->io : str_dupz(arena, str_fmt(arena, "%s/io", place->dir));
+    environment_put(&env, STR("PATH"), str_of(place->path));
+    environment_put(&env, STR("HOME"), target->home ? str_of(target->home) : str_fmt(arena, "%s/work", place->dir));
+    environment_put(&env, STR("LANG"), str_of(place->lang));
+    put_object(&env, json_object_get(spec, "env"), NULL, NULL);
+    put_weir(&env, spec, task, fence, place, io);
+    target->prepare(spec, place, &env, out);
+}

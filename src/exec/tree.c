@@ -1,0 +1,172 @@
+/* tree: one pass over /proc makes a table of (pid, parent, group); everything else works on that table.
+ *
+ * Promises never to signal pid 1, this process, or what isn't a descendant in the picture. A process that vanished between the picture and
+ * the signal is no fault. /proc that can't be read gives an empty picture. */
+#include "exec/tree.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+
+struct tree_row {
+    pid_t pid, parent, group;
+    bool chosen;
+};
+struct tree {
+    struct arena arena;
+    struct tree_row *rows;
+    size_t n, cap;
+};
+
+/* "PID (any name) S PPID PGRP ...": the name may hold anything, so the last bracket counts. */
+static bool row_read(int proc, const char *pid, struct tree_row *out)
+{
+    char path[32], text[512];
+    snprintf(path, sizeof path, "%.16s/stat", pid);
+    int fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (n <= 0)
+        return false;
+    text[n] = '\0';
+    const char *end = strrchr(text, ')');
+    if (!end || end[1] != ' ' || end[2] == '\0')
+        return false;
+    char *rest;
+    out->parent = (pid_t)strtol(end + 3, &rest, 10);
+    out->group = (pid_t)strtol(rest, NULL, 10);
+    out->pid = (pid_t)strtol(pid, NULL, 10);
+    out->chosen = false;
+    return true;
+}
+
+static void tree_take(struct tree *tree)
+{
+    DIR *proc = opendir("/proc");
+    if (!proc)
+        return;
+    for (struct dirent *entry; (entry = readdir(proc));) {
+        struct tree_row row;
+        if (isdigit((unsigned char)entry->d_name[0]) && row_read(dirfd(proc), entry->d_name, &row))
+            *ARENA_PUSH(&tree->arena, tree->rows, tree->n, tree->cap) = row;
+    }
+    closedir(proc);
+}
+
+static int row_compare(const void *a, const void *b)
+{
+    pid_t left = ((const struct tree_row *)a)->pid, right = ((const struct tree_row *)b)->pid;
+    return (left > right) - (left < right);
+}
+
+static void tree_choose(struct tree *tree, pid_t root)
+{
+    if (tree->n > 0)
+        qsort(tree->rows, tree->n, sizeof *tree->rows, row_compare);
+    /* Parents mostly have smaller pids and so come first; a second pass finds the rest, and so on until nothing changes. */
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (size_t i = 0; i < tree->n; i++) {
+            struct tree_row *row = &tree->rows[i];
+            if (row->chosen)
+                continue;
+            struct tree_row key = { .pid = row->parent };
+            const struct tree_row *parent = bsearch(&key, tree->rows, tree->n, sizeof key, row_compare);
+            if (row->parent == root || (parent && parent->chosen))
+                row->chosen = changed = true;
+        }
+    }
+}
+
+size_t tree_signal(pid_t root, int signo, pid_t spare)
+{
+    struct tree tree = { 0 };
+    size_t n = 0;
+    tree_take(&tree);
+    tree_choose(&tree, root);
+    for (size_t i = 0; i < tree.n; i++) {
+        struct tree_row *row = &tree.rows[i];
+        if (row->chosen && row->pid > 1 && row->pid != getpid() && (spare == 0 || row->group != spare))
+            n += kill(row->pid, signo) == 0;
+    }
+    arena_release(&tree.arena);
+    return n;
+}
+
+static bool environ_has(int proc, const char *pid, const char *mark, char *space, size_t size)
+{
+    char path[32];
+    snprintf(path, sizeof path, "%.16s/environ", pid);
+    int fd = openat(proc, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    size_t len = 0;
+    for (ssize_t n; len < size && (n = read(fd, space + len, size - len)) > 0;)
+        len += (size_t)n;
+    close(fd);
+    size_t mark_len = strlen(mark) + 1; /* with its NUL: the value must match to its end */
+    for (const char *at = space, *end = space + len; at < end;) {
+        const char *next = memchr(at, '\0', (size_t)(end - at));
+        if (!next)
+            return false;
+        if ((size_t)(next - at) + 1 == mark_len && memcmp(at, mark, mark_len) == 0)
+            return true;
+        at = next + 1;
+    }
+    return false;
+}
+
+static size_t kill_marked_once(const char *mark, char *space, size_t size)
+{
+    size_t n = 0;
+    DIR *proc = opendir("/proc");
+    if (!proc)
+        return 0;
+    for (struct dirent *entry; (entry = readdir(proc));) {
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        if (pid > 1 && pid != getpid() && environ_has(dirfd(proc), entry->d_name, mark, space, size))
+            n += kill(pid, SIGKILL) == 0;
+    }
+    closedir(proc);
+    return n;
+}
+
+bool tree_kill_marked(const char *fence)
+{
+    enum { ROUNDS = 200, ENVIRON_MAX = 1 << 20 };
+    char mark[256];
+    snprintf(mark, sizeof mark, "WEIR_FENCE=%s", fence);
+    char *space = mem_alloc(ENVIRON_MAX);
+    size_t left = 1;
+    for (int i = 0; i < ROUNDS && left > 0; i++) {
+        left = kill_marked_once(mark, space, ENVIRON_MAX);
+        if (left > 0)
+            nanosleep(&(struct timespec){ .tv_nsec = 10 * 1000 * 1000 }, NULL);
+    }
+    mem_free(space);
+    return left == 0;
+}
+
+void tree_kill_strays(const pid_t *known, size_t n)
+{
+    struct tree tree = { 0 };
+    tree_take(&tree);
+    for (size_t i = 0; i < tree.n; i++) {
+        bool stray = tree.rows[i].parent == getpid();
+        for (size_t k = 0; k < n && stray; k++)
+            stray = known[k] != tree.rows[i].pid;
+        if (stray)
+            kill(tree.rows[i].pid, SIGKILL);
+    }
+    arena_release(&tree.arena);
+}

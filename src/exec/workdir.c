@@ -1,0 +1,130 @@
+/* workdir: see workdir.h. Works on descriptors only, so that a job that swaps a directory for a link while it is being removed gains
+ * nothing. Depth is bounded by descending one level at a time and starting over, not by recursion. */
+#include "exec/workdir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { DEPTH_OPEN = 64, ROUNDS = 4096 };
+
+int workdir_open(int dir_fd, const char *name)
+{
+    if (mkdirat(dir_fd, name, 0700) < 0 && errno != EEXIST)
+        return -1;
+    return openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static bool name_is_dot(const char *name)
+{
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+static int child_open(int fd, const char *name, dev_t device)
+{
+    int child = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (child < 0 && errno == EACCES && fchmodat(fd, name, 0700, 0) == 0)
+        child = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+    if (child >= 0 && (fstat(child, &st) < 0 || st.st_dev != device)) {
+        close(child);
+        child = -1;
+    }
+    return child;
+}
+
+/* Removes what can be removed in fd, up to `depth` levels down. true: it is empty now. *progress: something went away. fd is closed. */
+static bool dir_empty(int fd, dev_t device, int depth, bool *progress)
+{
+    fchmod(fd, 0700);
+    DIR *dir = fdopendir(fd);
+    if (!dir) {
+        close(fd);
+        return false;
+    }
+    bool empty = true;
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        if (name_is_dot(entry->d_name))
+            continue;
+        bool gone = unlinkat(fd, entry->d_name, 0) == 0;
+        if (!gone && (errno == EISDIR || errno == EPERM || errno == EACCES)) {
+            int child = depth > 0 ? child_open(fd, entry->d_name, device) : -1;
+            if (child >= 0)
+                dir_empty(child, device, depth - 1, progress);
+            gone = unlinkat(fd, entry->d_name, AT_REMOVEDIR) == 0;
+        }
+        *progress |= gone;
+        empty &= gone;
+    }
+    closedir(dir);
+    return empty;
+}
+
+/* A chain deeper than DEPTH_OPEN: its lower part is hung directly beneath the top, so each round takes DEPTH_OPEN levels away. */
+static bool dir_hoist(int top, dev_t device, int round)
+{
+    int fd = openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool moved = false;
+    char to[32] = "";
+    for (int depth = 0; fd >= 0 && depth <= DEPTH_OPEN + 1; depth++) {
+        DIR *dir = fdopendir(fd);
+        if (!dir)
+            break;
+        struct dirent *entry;
+        do
+            entry = readdir(dir);
+        while (entry && (name_is_dot(entry->d_name) || entry->d_type != DT_DIR));
+        int child = entry ? child_open(fd, entry->d_name, device) : -1;
+        if (child >= 0 && depth == DEPTH_OPEN / 2) {
+            snprintf(to, sizeof to, "+weir%d", round);
+            moved = renameat(fd, entry->d_name, top, to) == 0;
+            close(child);
+            child = -1;
+        }
+        closedir(dir);
+        fd = child;
+        if (moved)
+            break;
+    }
+    if (fd >= 0)
+        close(fd);
+    return moved;
+}
+
+static bool dir_is_empty(int fd)
+{
+    char space[1024] __attribute__((aligned(8)));
+    if (lseek(fd, 0, SEEK_SET) < 0)
+        return false;
+    ssize_t n = getdents64(fd, space, sizeof space);
+    /* "." and ".." are 24 bytes each: more than that is an entry. */
+    return n >= 0 && n <= 48;
+}
+
+bool workdir_clean(int dir_fd, const char *name, int *fd)
+{
+    struct stat st;
+    bool ok = dir_is_empty(*fd);
+    if (!ok && fstat(*fd, &st) == 0) {
+        bool progress = true;
+        for (int round = 0; round < ROUNDS && !ok && progress; round++) {
+            progress = false;
+            int again = openat(*fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+            ok = again >= 0 && dir_empty(again, st.st_dev, DEPTH_OPEN, &progress);
+            if (!ok && !progress)
+                progress = dir_hoist(*fd, st.st_dev, round);
+        }
+    }
+    if (fstat(*fd, &st) == 0 && st.st_nlink > 0 && faccessat(dir_fd, name, X_OK, 0) == 0)
+        return ok;
+    int made = workdir_open(dir_fd, name);
+    if (made < 0)
+        return false;
+    close(*fd);
+    *fd = made;
+    return ok;
+}

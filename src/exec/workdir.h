@@ -1,0 +1,14 @@
+/* workdir: the working directory of a shim's jobs, emptied between them and made once. */
+#ifndef WEIR_EXEC_WORKDIR_H
+#define WEIR_EXEC_WORKDIR_H
+
+#include <stdbool.h>
+
+/* workdir_open: `name` beneath dir_fd, made when it isn't there; -1: errno. */
+int workdir_open(int dir_fd, const char *name);
+
+/* workdir_clean: removes everything in it, follows no link, crosses no mount. Costs two system calls when there is nothing. The directory
+ * itself is made again when the job took it away: *fd is then a new descriptor. false: something could not be removed. */
+bool workdir_clean(int dir_fd, const char *name, int *fd);
+
+#endif
