@@ -81,8 +81,9 @@ INSERT INTO outputs (task, body) VALUES ($1, $2) ON CONFLICT (task) DO UPDATE SE
 INSERT INTO log_tail (task, grant_no, start_byte, bytes) VALUES ($1, $2, $3, $4)
 ON CONFLICT (task, grant_no) DO UPDATE SET start_byte = excluded.start_byte, bytes = excluded.bytes;
 
--- name: unique_insert
-INSERT INTO unique_key (tenant, key_text, task) VALUES ($1, $2, $3);
+-- name: unique_put
+-- The newest claim of a turn wins: a task may be created, granted, and followed by the next of its key within one turn.
+INSERT INTO unique_key (tenant, key_text, task) VALUES ($1, $2, $3) ON CONFLICT (tenant, key_text) DO UPDATE SET task = excluded.task;
 
 -- name: unique_delete
 -- With the task: a key that another task has taken since isn't this one's to give back.
@@ -125,3 +126,12 @@ WHERE one = 1;
 -- Once, for a new store; head_update fills it.
 INSERT INTO head (one, incarnation, turn, seq, hash, seal, next_task, next_spec, next_lane, next_class, next_slot, next_executor, next_token, v_now)
 VALUES (1, 0, 0, 0, '', '', 1, 1, 1, 1, 1, 1, 1, 0);
+
+-- name: meta_put
+INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
+-- name: meta_get
+SELECT value FROM meta WHERE name = $1;
+
+-- name: meta_delete
+DELETE FROM meta WHERE name = $1;

@@ -61,10 +61,10 @@ bool db_connect(struct db *db, const char *path, int flags, struct err *err)
     return true;
 }
 
-bool db_prepare(struct db *db, enum sql_user user, struct err *err)
+bool db_prepare(struct db *db, unsigned users, struct err *err)
 {
     for (int id = 0; id < SQL_COUNT; id++) {
-        if (!(sql_texts[id].users & user))
+        if (!(sql_texts[id].users & users))
             continue;
         if (sqlite3_prepare_v3(db->conn, sql_texts[id].text, -1, SQLITE_PREPARE_PERSISTENT, &db->stmts[id], NULL) != SQLITE_OK)
             return connection_fail(db, sql_texts[id].name, err);

@@ -21,7 +21,7 @@ struct db {
 
 /* db_connect: opens the file (which must exist) with hardening on, nothing prepared yet. flags: SQLITE_OPEN_READONLY or _READWRITE. */
 bool db_connect(struct db *db, const char *path, int flags, struct err *err);
-bool db_prepare(struct db *db, enum sql_user user, struct err *err);
+bool db_prepare(struct db *db, unsigned users, struct err *err); /* SQL_FOR_ bits */
 void db_close(struct db *db);
 bool db_exec(struct db *db, enum sql_id id, struct err *err);             /* a text for exec, its rows are ignored */
 bool db_exec_text(struct db *db, const char *text, struct err *err);      /* only for migrations */

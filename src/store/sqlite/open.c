@@ -17,20 +17,6 @@ enum {
     QUICK_CHECK_BYTES_MAX = 32 << 20, /* a whole check of more would delay the start; `weir verify` has the time */
 };
 
-static bool quick_check(struct db *db, const char *text, struct err *err)
-{
-    sqlite3_stmt *stmt = NULL;
-    if (sqlite3_prepare_v2(db->conn, text, -1, &stmt, NULL) != SQLITE_OK || sqlite3_step(stmt) != SQLITE_ROW) {
-        err_set(err, db_code(db, sqlite3_extended_errcode(db->conn)), "quick check: %s", sqlite3_errmsg(db->conn));
-        sqlite3_finalize(stmt);
-        return false;
-    }
-    struct str word = column_view(stmt, 0);
-    bool ok = str_eqz(word, "ok") || err_set(err, ERR_corrupt, "the quick check of the database says: %.*s", STR_ARG(word));
-    sqlite3_finalize(stmt);
-    return ok;
-}
-
 /* The head must be the end of the history: the one thing that a turn builds on. */
 static bool head_check(struct sqlite_store *self, struct err *err)
 {
@@ -87,7 +73,7 @@ static bool database_open(struct sqlite_store *self, const char *data_dir, bool 
     if (!key_open(self, data_dir, version == 0, err) || !db_exec(&self->db, SQL_pragma_writer, err))
         return false;
     const char *check = file_size(self->path) <= QUICK_CHECK_BYTES_MAX ? "PRAGMA quick_check(1)" : "PRAGMA quick_check('head')";
-    if (version && !quick_check(&self->db, check, err))
+    if (version && !integrity_check(&self->db, check, err))
         return false;
     return schema_migrate(&self->db, version, err) && db_prepare(&self->db, SQL_FOR_WRITER, err) && head_make(self, err) && head_check(self, err);
 }

@@ -30,3 +30,8 @@ PRAGMA cell_size_check = ON;
 PRAGMA synchronous = FULL;
 PRAGMA wal_autocheckpoint = 0;
 PRAGMA cache_size = -256;
+
+-- name: pragma_single_file
+-- A copy that travels: everything in one file, durable when the statement returns.
+PRAGMA journal_mode = DELETE;
+PRAGMA synchronous = FULL;

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "store/sqlite/rows.h"
 #include "store/sqlite/sqlite.h"
 
 bool schema_check(struct db *db, const char *path, int64_t *out_version, struct err *err)
@@ -57,4 +58,18 @@ bool schema_migrate(struct db *db, int64_t version, struct err *err)
         }
     }
     return true;
+}
+
+bool integrity_check(struct db *db, const char *pragma, struct err *err)
+{
+    sqlite3_stmt *stmt = NULL;
+    if (sqlite3_prepare_v2(db->conn, pragma, -1, &stmt, NULL) != SQLITE_OK || sqlite3_step(stmt) != SQLITE_ROW) {
+        err_set(err, db_code(db, sqlite3_extended_errcode(db->conn)), "%s: %s", pragma, sqlite3_errmsg(db->conn));
+        sqlite3_finalize(stmt);
+        return false;
+    }
+    struct str word = column_view(stmt, 0);
+    bool ok = str_eqz(word, "ok") || err_set(err, ERR_corrupt, "the database's own check says: %.*s", (int)(word.len < 200 ? word.len : 200), word.ptr);
+    sqlite3_finalize(stmt);
+    return ok;
 }

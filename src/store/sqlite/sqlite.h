@@ -43,6 +43,11 @@ bool head_write(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const struct 
 bool turn_write(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const uint8_t before[STORE_HASH_BYTES], int64_t turn, int64_t first_seq,
                 int64_t time, struct str events, uint8_t out_hash[STORE_HASH_BYTES], struct err *err);
 
+/* verify_walk: store_verify on an open connection (prepared for reader and verifier). */
+bool verify_walk(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], int64_t witness_seq, const uint8_t *witness_hash, struct verify_report *out,
+                 struct err *err);
+bool integrity_check(struct db *db, const char *pragma, struct err *err); /* "PRAGMA quick_check(1)" and its kind: the answer must be ok */
+
 extern const struct store_ops sqlite_ops; /* load.c */
 
 #endif

@@ -338,10 +338,12 @@ static bool unique_write(struct sqlite_store *self, enum sql_id id, const struct
     return true;
 }
 
+/* Removed, added, and removed once more: a task that was created and granted in the same turn doesn't keep its key. */
 static bool uniques_write(struct sqlite_store *self, const struct changes *c, struct err *err)
 {
     return unique_write(self, SQL_unique_delete, c->unique_remove, c->n_unique_remove, err) &&
-           unique_write(self, SQL_unique_insert, c->unique_add, c->n_unique_add, err);
+           unique_write(self, SQL_unique_put, c->unique_add, c->n_unique_add, err) &&
+           (!c->n_unique_add || unique_write(self, SQL_unique_delete, c->unique_remove, c->n_unique_remove, err));
 }
 
 static bool idempotencies_write(struct sqlite_store *self, const struct changes *c, struct err *err)

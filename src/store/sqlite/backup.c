@@ -1,0 +1,196 @@
+/* backup: a store as one file, beside a running server, and back.
+ *
+ * A backup is a database file of its own (0600, no WAL) that is synced and then renamed to its name: a file of that name is whole. It carries the
+ * verify key in its `meta` table, because a history without its key can't be continued or checked: keep the file as you keep the data directory.
+ * Pages are copied in short steps. A commit by another process makes SQLite start over, so after RESTARTS_MAX of that the rest is
+ * copied in one go, under one snapshot; the WAL grows meanwhile and is cut later. Logs (DATA/logs) aren't part of it.
+ *
+ * A restore checks the file (SQLite's integrity check, then the whole chain), gives the store a new incarnation, so that no old fence is ever
+ * taken, and writes that into the history. It refuses a directory that holds a store; when it fails nothing is left under that name. */
+#include <errno.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "io/clock.h"
+#include "store/pack.h"
+#include "store/sqlite/rows.h"
+#include "store/sqlite/sqlite.h"
+
+enum { STEP_PAGES = 1024, PAUSE_NS = 2000000, RESTARTS_MAX = 2, LOCKED_MAX = 2500, KEY_HEX_BYTES = CHAIN_KEY_BYTES * 2 + 1 };
+
+#define KEY_NAME STR("verify_key")
+
+static void pause_briefly(void)
+{
+    struct timespec ts = { .tv_nsec = PAUSE_NS };
+    nanosleep(&ts, NULL);
+}
+
+static bool pages_copy(struct db *from, struct db *to, struct err *err)
+{
+    sqlite3_backup *backup = sqlite3_backup_init(to->conn, "main", from->conn, "main");
+    if (!backup)
+        return err_set(err, db_code(to, sqlite3_extended_errcode(to->conn)), "copy: %s", sqlite3_errmsg(to->conn));
+    int rc, left = 0, restarts = 0, locked = 0;
+    do {
+        rc = sqlite3_backup_step(backup, restarts < RESTARTS_MAX ? STEP_PAGES : -1);
+        int now_left = sqlite3_backup_remaining(backup);
+        restarts += left > 0 && now_left > left;
+        left = now_left;
+        locked += rc == SQLITE_BUSY || rc == SQLITE_LOCKED;
+        if (rc != SQLITE_DONE)
+            pause_briefly();
+    } while (rc == SQLITE_OK || ((rc == SQLITE_BUSY || rc == SQLITE_LOCKED) && locked < LOCKED_MAX));
+    sqlite3_backup_finish(backup);
+    return rc == SQLITE_DONE || err_set(err, db_code(to, rc), "copy: %s", sqlite3_errstr(rc));
+}
+
+/* Opens a store's file for reading, whatever schema it has up to ours. */
+static bool source_open(struct db *db, const char *path, int64_t *out_version, struct err *err)
+{
+    if (!file_exists(path))
+        return err_set(err, ERR_not_found, "there is no store at %s", path);
+    if (!db_connect(db, path, SQLITE_OPEN_READONLY, err) || !schema_check(db, path, out_version, err))
+        return false;
+    return *out_version || err_set(err, ERR_not_found, "%s is empty", path);
+}
+
+static bool target_open(struct db *db, const char *path, struct err *err)
+{
+    bool made;
+    if (unlink(path) < 0 && errno != ENOENT)
+        return err_set(err, ERR_io, "%s: %s", path, strerror(errno));
+    return file_create(path, &made, err) && db_connect(db, path, SQLITE_OPEN_READWRITE, err);
+}
+
+static bool key_put(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], struct err *err)
+{
+    char hex[KEY_HEX_BYTES];
+    sodium_bin2hex(hex, sizeof hex, key, CHAIN_KEY_BYTES);
+    bind_text(db->stmts[SQL_meta_put], 1, KEY_NAME);
+    bind_text(db->stmts[SQL_meta_put], 2, str_of(hex));
+    bool ok = db_run(db, SQL_meta_put, err);
+    sodium_memzero(hex, sizeof hex);
+    return ok;
+}
+
+static bool key_get(struct db *db, const char *file, uint8_t out[CHAIN_KEY_BYTES], struct err *err)
+{
+    sqlite3_stmt *stmt = db->stmts[SQL_meta_get];
+    bind_text(stmt, 1, KEY_NAME);
+    enum db_step step = db_next(db, SQL_meta_get, err);
+    if (step == DB_ERROR)
+        return false;
+    struct str hex = step == DB_ROW ? column_view(stmt, 0) : (struct str){ 0 };
+    size_t n = 0;
+    bool ok = hex.len == CHAIN_KEY_BYTES * 2 && sodium_hex2bin(out, CHAIN_KEY_BYTES, hex.ptr, hex.len, NULL, &n, NULL) == 0 && n == CHAIN_KEY_BYTES;
+    db_reset(db, SQL_meta_get);
+    return ok || err_set(err, ERR_invalid, "%s carries no verify key: it wasn't made by weir backup", file);
+}
+
+static bool backup_write(struct db *from, struct db *to, const uint8_t key[CHAIN_KEY_BYTES], struct err *err)
+{
+    return pages_copy(from, to, err) && db_exec(to, SQL_pragma_single_file, err) && db_prepare(to, SQL_FOR_WRITER, err) && key_put(to, key, err);
+}
+
+bool store_backup(const char *data_dir, const char *to_file, struct err *err)
+{
+    struct db from = { 0 }, to = { 0 };
+    uint8_t key[CHAIN_KEY_BYTES];
+    char path[FILES_PATH_MAX], part[FILES_PATH_MAX], dir[FILES_PATH_MAX];
+    int64_t version;
+    int n = snprintf(part, sizeof part, "%s.part", to_file);
+    if (sodium_init() < 0 || n < 0 || n >= FILES_PATH_MAX)
+        return err_set(err, ERR_invalid, "the path %.64s... is too long", to_file);
+    if (!path_join(path, data_dir, "weir.db", err) || !path_parent(dir, to_file, err))
+        return false;
+    bool ok = source_open(&from, path, &version, err);
+    if (ok && version != SQL_SCHEMA_VERSION)
+        ok = err_set(err, ERR_unavailable, "%s has schema %d: start weir serve once to bring it to %d", path, (int)version, SQL_SCHEMA_VERSION);
+    ok = ok && chain_key_load(data_dir, key, err) && target_open(&to, part, err) && backup_write(&from, &to, key, err);
+    bool opened = to.conn != NULL;
+    db_close(&to);
+    db_close(&from);
+    sodium_memzero(key, sizeof key);
+    ok = ok && file_sync(part, err);
+    if (ok && rename(part, to_file) < 0)
+        ok = err_set(err, ERR_io, "%s: %s", to_file, strerror(errno));
+    if (!ok && opened)
+        unlink(part);
+    return ok && dir_sync(dir, err);
+}
+
+/* A new incarnation, told in the history; the key leaves the database. */
+static bool incarnation_renew(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], struct err *err)
+{
+    struct store_head head;
+    struct event event = { .kind = EVENT_incarnation, .actor = STR("restore"), .reason = STR("restored from a backup") };
+    struct buf packed;
+    uint64_t before;
+    if (!db_run(db, SQL_begin, err) || !rows_head(db, &head, NULL, err))
+        return false;
+    before = head.incarnation;
+    while (head.incarnation == before || head.incarnation == 0)
+        clock_entropy(&head.incarnation, sizeof head.incarnation);
+    buf_init(&packed, 4096);
+    pack_events(&packed, &event, 1);
+    head.turn++;
+    uint8_t hash[STORE_HASH_BYTES];
+    memcpy(hash, head.hash, sizeof hash);
+    bool ok = turn_write(db, key, hash, head.turn, head.seq + 1, clock_wall_ms(), buf_str(&packed), head.hash, err);
+    head.seq++;
+    buf_release(&packed);
+    bind_text(db->stmts[SQL_meta_delete], 1, KEY_NAME);
+    return ok && head_write(db, key, &head, err) && db_run(db, SQL_meta_delete, err) && db_run(db, SQL_commit, err);
+}
+
+static bool history_check(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const char *file, struct err *err)
+{
+    struct verify_report report;
+    if (!verify_walk(db, key, 0, NULL, &report, err))
+        return false;
+    return report.ok || err_set(err, ERR_corrupt, "%s is damaged: %s", file, report.fault);
+}
+
+static bool restore_write(const char *from_file, const char *part, uint8_t out_key[CHAIN_KEY_BYTES], struct err *err)
+{
+    struct db from = { 0 }, to = { 0 };
+    int64_t version = 0;
+    bool ok = source_open(&from, from_file, &version, err) && integrity_check(&from, "PRAGMA integrity_check(1)", err) && target_open(&to, part, err) &&
+              pages_copy(&from, &to, err) && db_exec(&to, SQL_pragma_single_file, err) && schema_migrate(&to, version, err) &&
+              db_prepare(&to, SQL_FOR_WRITER | SQL_FOR_READER | SQL_FOR_VERIFIER, err) && key_get(&to, from_file, out_key, err) &&
+              history_check(&to, out_key, from_file, err) && incarnation_renew(&to, out_key, err);
+    db_close(&to);
+    db_close(&from);
+    return ok && file_sync(part, err);
+}
+
+bool store_restore(const char *from_file, const char *data_dir, struct err *err)
+{
+    uint8_t key[CHAIN_KEY_BYTES];
+    char path[FILES_PATH_MAX], part[FILES_PATH_MAX];
+    if (sodium_init() < 0 || !path_join(path, data_dir, "weir.db", err) || !path_join(part, data_dir, "weir.db.part", err))
+        return false;
+    if (!file_exists(from_file))
+        return err_set(err, ERR_not_found, "there is no file %s", from_file);
+    if (!dir_create(data_dir, 0711, err))
+        return false;
+    int lock_fd = lock_take(data_dir, err);
+    if (lock_fd < 0)
+        return false;
+    bool ok = !file_exists(path) || err_set(err, ERR_conflict, "%s holds a store: restore into another directory, or move it away first", data_dir);
+    if (ok) {
+        ok = restore_write(from_file, part, key, err) && chain_key_store(data_dir, key, err);
+        if (ok && rename(part, path) < 0)
+            ok = err_set(err, ERR_io, "%s: %s", path, strerror(errno));
+        if (!ok)
+            unlink(part);
+        ok = ok && dir_sync(data_dir, err);
+        sodium_memzero(key, sizeof key);
+    }
+    close(lock_fd);
+    return ok;
+}
