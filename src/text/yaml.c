@@ -46,6 +46,23 @@ static bool chars_check(struct compose *compose)
     return true;
 }
 
+/* syntax_suggest: the three mistakes that people make and libyaml's words don't name. */
+static void syntax_suggest(struct compose *compose, const char *problem, const char *while_what)
+{
+    struct diags *diags = compose->build.context.diags;
+    struct str text = compose->build.context.file->text;
+    size_t at = 0, skip;
+    for (size_t i = 0; i < compose->parser.problem_mark.index && at < text.len; i++)
+        at += (unsigned char)text.ptr[at] < 0x80 ? 1 : utf8_length(text, at, &skip);
+    char c = at < text.len ? text.ptr[at] : '\0';
+    if (c == '\t')
+        diag_suggest(diags, "indent with blanks: a tab isn't allowed there");
+    else if (strstr(problem, "cannot start any token") != NULL)
+        diag_suggest(diags, "a value that begins with '%c' needs quotes", c);
+    else if (strstr(while_what, "scanning an alias") != NULL || strstr(while_what, "scanning an anchor") != NULL)
+        diag_suggest(diags, "a value that begins with '*' or '&' needs quotes");
+}
+
 static bool syntax_fault(struct compose *compose)
 {
     const yaml_parser_t *parser = &compose->parser;
@@ -59,14 +76,7 @@ static bool syntax_fault(struct compose *compose)
         diag_error(context->diags, place, "%s %s", problem, parser->context);
     else
         diag_error(context->diags, place, "%s", problem);
-    struct str text = context->file->text;
-    size_t index = 0, skip;
-    for (size_t i = 0; i < parser->problem_mark.index && index < text.len; i++)
-        index += (unsigned char)text.ptr[index] < 0x80 ? 1 : utf8_length(text, index, &skip);
-    if (index < text.len && text.ptr[index] == '\t')
-        diag_suggest(context->diags, "indent with blanks: a tab isn't allowed there");
-    else if (index < text.len && strchr("@`%*&!{}[]", text.ptr[index]) != NULL)
-        diag_suggest(context->diags, "a value that begins with '%c' needs quotes", text.ptr[index]);
+    syntax_suggest(compose, problem, parser->context != NULL ? parser->context : "");
     return false;
 }
 
