@@ -151,6 +151,6 @@ bool job_unpack(struct str bytes, struct arena *arena, struct job *out, struct e
 
 bool status_fits(const struct status *status, struct str fence)
 {
-    return memcmp(status->magic, STATUS_MAGIC, sizeof status->magic) == 0 && status->fence[FENCE_MAX] == '\0' && fence.len > 0 &&
+    return status->magic == STATUS_MAGIC && status->fence[FENCE_MAX] == '\0' && fence.len > 0 &&
            str_eqz(fence, status->fence);
 }

@@ -47,7 +47,7 @@ struct job_head {
 
 enum status_state { STATUS_NONE, STATUS_RUNNING, STATUS_ENDED };
 struct status {
-    char magic[4];
+    uint32_t magic;
     uint32_t state; /* enum status_state */
     char fence[FENCE_MAX + 1];
     int32_t pid;
@@ -58,7 +58,7 @@ struct status {
     int64_t cpu_us, max_rss_bytes;
     int64_t log_bytes; /* what the spool holds, the mark of a cut included */
 };
-#define STATUS_MAGIC "WST1"
+#define STATUS_MAGIC 0x31545357U
 bool status_fits(const struct status *status, struct str fence); /* readable, and of this fence */
 
 #endif

@@ -194,7 +194,8 @@ static void container_remove(struct shim *shim)
 
 static void shim_write_status(struct shim *shim)
 {
-    ssize_t n = pwrite(shim->status_fd, &shim->status, sizeof shim->status, 0);
+    struct status status = shim->status;
+    ssize_t n = pwrite(shim->status_fd, &status, sizeof status, 0);
     (void)n; /* on a full disk the agent still hears it; only a restart would count it as lost */
 }
 
@@ -277,8 +278,9 @@ static bool shim_read_record(struct shim *shim, int64_t bytes, struct err *err)
 
 static void shim_begin_status(struct shim *shim)
 {
-    shim->status = (struct status){ .state = STATUS_RUNNING, .exit = -1, .signo = -1, .task = shim->job.task, .started_ms = clock_wall_ms() };
-    memcpy(shim->status.magic, STATUS_MAGIC, sizeof shim->status.magic);
+    shim->status = (struct status){
+        .magic = STATUS_MAGIC, .state = STATUS_RUNNING, .exit = -1, .signo = -1, .task = shim->job.task, .started_ms = clock_wall_ms(),
+    };
     memcpy(shim->status.fence, shim->job.fence.ptr, shim->job.fence.len);
     shim_write_status(shim);
 }
