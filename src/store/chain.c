@@ -51,7 +51,8 @@ bool chain_key_load(const char *data_dir, uint8_t out[CHAIN_KEY_BYTES], struct e
         return false;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0 && errno == ENOENT)
-        return err_set(err, ERR_not_found, "%s is missing: the history can't be continued or checked without it; take it from a backup", path);
+        return err_set(err, ERR_not_found, "%s is missing: without it the history can't be continued or checked; take it from a backup",
+                       path);
     if (fd < 0)
         return err_set(err, ERR_io, "%s: %s", path, strerror(errno));
     uint8_t bytes[CHAIN_KEY_BYTES + 1];

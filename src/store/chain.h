@@ -1,7 +1,7 @@
 /* chain: the keyed hashes that make the history verifiable; the same for every store.
  *
- * The key is DATA/verify.key. A turn's hash covers the hash before it, so an edit, a removal, a swap or an insertion anywhere shows; the seal
- * covers the head, so that the end can't be cut off and the head set back by somebody who lacks the key. What only an outside witness
+ * The key is DATA/verify.key. A turn's hash covers the hash before it, so an edit, a removal, a swap or an insertion anywhere shows; the
+ * seal covers the head, so that the end can't be cut off and the head set back by somebody who lacks the key. What only an outside witness
  * can tell: that the whole store is a consistent older copy of itself. */
 #ifndef WEIR_STORE_CHAIN_H
 #define WEIR_STORE_CHAIN_H

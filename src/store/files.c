@@ -102,16 +102,17 @@ int lock_take(const char *dir, struct err *err)
         return path_fail(path, err), -1;
     if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
         ssize_t n = errno == EWOULDBLOCK ? pread(fd, text, sizeof text - 1, 0) : -1;
+        text[n > 0 ? n : 0] = '\0';
+        text[strcspn(text, "\n")] = '\0';
         if (n < 0)
             path_fail(path, err);
         else
-            err_set(err, ERR_conflict, "%s is in use: %.*s", dir, n ? (int)strcspn((text[n] = '\0', text), "\n") : 15, n ? text : "another process");
+            err_set(err, ERR_conflict, "%s is in use: %s", dir, *text ? text : "another process has it open");
         close(fd);
         return -1;
     }
     int n = snprintf(text, sizeof text, "process %ld has this store open\n", (long)getpid());
-    if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)n, 0) != n) { /* only words for people: a full disk must not keep a server from starting */
-        return fd;
-    }
+    if (ftruncate(fd, 0) == 0 && pwrite(fd, text, (size_t)n, 0) != n)
+        (void)ftruncate(fd, 0); /* only words for people: a full disk must not keep a server from starting */
     return fd;
 }

@@ -1,8 +1,8 @@
 /* pack: the events of one turn as bytes.
  *
- * A byte FORMAT, the number of events, then each event as: kind, a mask of the fields that differ from the event before it, those fields. Numbers
- * are zigzag differences to the event before, as varints; a string is either new (its length and bytes) or the number of one that
- * was new earlier in the turn. A thousand tasks created by one request take about four bytes each.
+ * A byte FORMAT, the number of events, then each event as: kind, a mask of the fields that differ from the event before it, those fields.
+ * Numbers are zigzag differences to the event before, as varints; a string is either new (its length and bytes) or the number of one
+ * that was new earlier in the turn. A thousand tasks created by one request take about four bytes each.
  *
  * Unpacking is total: any bytes give events or false, never a read outside, and memory is bounded by the length of the input. */
 #include "store/pack.h"
@@ -13,8 +13,8 @@
 enum { FORMAT = 1, EVENT_BYTES_MIN = 2 };
 
 enum field {
-    FIELD_task, FIELD_states, FIELD_actor, FIELD_prev_turn, FIELD_attempt, FIELD_grant, FIELD_lane, FIELD_reason, FIELD_subject, FIELD_cause,
-    FIELD_COUNT
+    FIELD_task, FIELD_states, FIELD_actor, FIELD_prev_turn, FIELD_attempt, FIELD_grant, FIELD_lane, FIELD_reason, FIELD_subject,
+    FIELD_cause, FIELD_COUNT
 };
 
 static uint64_t zigzag(int64_t n)

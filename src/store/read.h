@@ -1,5 +1,5 @@
-/* read: the read-only half of the store, for the api. A reader has its own connection and may live on any one thread at a time; each call is a
- * snapshot of its own and short (no read transaction over 50 ms or across a suspended connection). */
+/* read: the read-only half of the store, for the api. A reader has its own connection and may live on any one thread at a time; each
+ * call is a snapshot of its own and short (no read transaction over 50 ms or across a suspended connection). */
 #ifndef WEIR_STORE_READ_H
 #define WEIR_STORE_READ_H
 
@@ -9,7 +9,15 @@ struct reader;
 struct reader *reader_open(const struct store_config *config, struct err *err);
 void reader_close(struct reader *reader);
 
-struct edge_view { int64_t id; int64_t lane, rev; struct str lane_name, name, variant; int64_t run; enum task_state state; enum edge_kind kind; unsigned flags; int64_t finished; };
+struct edge_view { /* an edge as one of its tasks sees it: the other task, and the edge's kind and flags */
+    int64_t id, lane, rev;
+    struct str lane_name, name, variant;
+    int64_t run;
+    enum task_state state;
+    int64_t finished;
+    enum edge_kind kind;
+    unsigned flags;
+};
 struct task_view { /* a task with what its JSON shows */
     struct task task;
     struct str lane_name, tenant;
@@ -29,18 +37,26 @@ struct task_filter {
     int64_t before;  /* cursor: ids below; 0: from the newest */
     size_t limit;
 };
-/* reader_tasks: newest first, through an index for every filter; at most filter.limit views; *out_next 0: no more. */
-bool reader_tasks(struct reader *reader, struct arena *arena, const struct task_filter *filter, struct task_view **out, size_t *out_n, int64_t *out_next, struct err *err);
+/* reader_tasks: newest first; at most filter.limit views; *out_next 0: no more. A call takes 50 ms at most: where no index serves a filter
+ * the walk stops early, so a page may be short, or empty, with *out_next > 0. */
+bool reader_tasks(struct reader *reader, struct arena *arena, const struct task_filter *filter, struct task_view **out, size_t *out_n,
+                  int64_t *out_next, struct err *err);
 /* reader_find: by lane, rev, name, variant, run (archives) -> id, 0: none. */
-bool reader_find(struct reader *reader, struct str lane, int64_t rev, struct str name, struct str variant, int64_t run, int64_t *out_id, struct err *err);
+bool reader_find(struct reader *reader, struct str lane, int64_t rev, struct str name, struct str variant, int64_t run, int64_t *out_id,
+                 struct err *err);
 /* reader_edges: both directions of a task, with the other task's state. by_pred: its successors. */
-bool reader_edges(struct reader *reader, struct arena *arena, int64_t id, bool by_pred, struct edge_view **out, size_t *out_n, struct err *err);
+bool reader_edges(struct reader *reader, struct arena *arena, int64_t id, bool by_pred, struct edge_view **out, size_t *out_n,
+                  struct err *err);
 bool reader_holds(struct reader *reader, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err);
-bool reader_hold_users(struct reader *reader, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n, struct err *err);
-/* Events with seq > since, ascending, at most n; lane 0 and task 0: all. *out_last: the last seq looked at (>= since), so that a filtered follower moves on. */
-bool reader_events(struct reader *reader, struct arena *arena, int64_t since, int64_t lane, size_t n, struct event **out, size_t *out_n, int64_t *out_last, struct err *err);
+bool reader_hold_users(struct reader *reader, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out,
+                       size_t *out_n, struct err *err);
+/* Events with seq > since, ascending, at most n; lane 0: all. *out_last: the last seq looked at (>= since), so that a filtered follower
+ * moves on; a call looks at a bounded number of events, so fewer than n doesn't mean that there are no more: *out_last == since does. */
+bool reader_events(struct reader *reader, struct arena *arena, int64_t since, int64_t lane, size_t n, struct event **out, size_t *out_n,
+                   int64_t *out_last, struct err *err);
 /* Events of one task, newest first, by following prev_turn. */
-bool reader_task_events(struct reader *reader, struct arena *arena, int64_t task, size_t n, struct event **out, size_t *out_n, struct err *err);
+bool reader_task_events(struct reader *reader, struct arena *arena, int64_t task, size_t n, struct event **out, size_t *out_n,
+                        struct err *err);
 bool reader_lanes(struct reader *reader, struct arena *arena, struct lane ***out, size_t *out_n, struct err *err);
 bool reader_slots(struct reader *reader, struct arena *arena, struct slot ***out, size_t *out_n, struct err *err);
 bool reader_executors(struct reader *reader, struct arena *arena, struct executor ***out, size_t *out_n, struct err *err);
@@ -49,6 +65,7 @@ bool reader_tokens(struct reader *reader, struct arena *arena, struct token ***o
 bool reader_head(struct reader *reader, struct store_head *out, struct err *err);
 /* What a log chunk or finish must be checked against: the task's newest grant and whether that attempt has finished. */
 bool reader_grant(struct reader *reader, int64_t task, int64_t *out_grant, enum task_state *out_state, bool *out_found, struct err *err);
-bool reader_log_tail(struct reader *reader, struct arena *arena, int64_t task, int64_t grant, struct log_tail *out, bool *out_found, struct err *err);
+bool reader_log_tail(struct reader *reader, struct arena *arena, int64_t task, int64_t grant, struct log_tail *out, bool *out_found,
+                     struct err *err);
 
 #endif

@@ -12,13 +12,16 @@ struct reader_ops {
                   int64_t *out_next, struct err *err);
     bool (*find)(struct reader *reader, struct str lane, int64_t rev, struct str name, struct str variant, int64_t run, int64_t *out_id,
                  struct err *err);
-    bool (*edges)(struct reader *reader, struct arena *arena, int64_t id, bool by_pred, struct edge_view **out, size_t *out_n, struct err *err);
+    bool (*edges)(struct reader *reader, struct arena *arena, int64_t id, bool by_pred, struct edge_view **out, size_t *out_n,
+                  struct err *err);
     bool (*holds)(struct reader *reader, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err);
-    bool (*hold_users)(struct reader *reader, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n,
+    bool (*hold_users)(struct reader *reader, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out,
+                       size_t *out_n,
                        struct err *err);
     bool (*events)(struct reader *reader, struct arena *arena, int64_t since, int64_t lane, size_t n, struct event **out, size_t *out_n,
                    int64_t *out_last, struct err *err);
-    bool (*task_events)(struct reader *reader, struct arena *arena, int64_t task, size_t n, struct event **out, size_t *out_n, struct err *err);
+    bool (*task_events)(struct reader *reader, struct arena *arena, int64_t task, size_t n, struct event **out, size_t *out_n,
+                        struct err *err);
     bool (*lanes)(struct reader *reader, struct arena *arena, struct lane ***out, size_t *out_n, struct err *err);
     bool (*slots)(struct reader *reader, struct arena *arena, struct slot ***out, size_t *out_n, struct err *err);
     bool (*executors)(struct reader *reader, struct arena *arena, struct executor ***out, size_t *out_n, struct err *err);
@@ -26,7 +29,8 @@ struct reader_ops {
     bool (*tokens)(struct reader *reader, struct arena *arena, struct token ***out, size_t *out_n, struct err *err);
     bool (*head)(struct reader *reader, struct store_head *out, struct err *err);
     bool (*grant)(struct reader *reader, int64_t task, int64_t *out_grant, enum task_state *out_state, bool *out_found, struct err *err);
-    bool (*log_tail)(struct reader *reader, struct arena *arena, int64_t task, int64_t grant, struct log_tail *out, bool *out_found, struct err *err);
+    bool (*log_tail)(struct reader *reader, struct arena *arena, int64_t task, int64_t grant, struct log_tail *out, bool *out_found,
+                     struct err *err);
 };
 
 struct reader {

@@ -2,9 +2,9 @@
  * number of readers (store/read.h) with their own snapshots.
  *
  * A turn: begin, any loads, then commit(changes) or rollback. commit writes everything in one transaction with one fsync; true means
- * durable. commit's failures: ERR_disk_full (nothing changed, the store goes on) and ERR_outcome_unknown (a write or fsync failed: the caller
- * answers "unknown" and stops the process). Loads put what they return into the arena given. What a load returns is as of the last
- * commit: changes of the running turn are the caller's (core/slice).
+ * durable. commit's failures: ERR_disk_full (nothing changed, the store goes on) and ERR_outcome_unknown (a write or fsync failed: the
+ * caller answers "unknown" and stops the process). Loads put what they return into the arena given. What a load returns is as of the
+ * last commit: changes of the running turn are the caller's (core/slice).
  *
  * Policy never hides in SQL: the store fetches, keeps, and gives 'the first N by rank'. */
 #ifndef WEIR_STORE_STORE_H
@@ -91,23 +91,29 @@ struct store_ops {
     bool (*load_slots)(struct store *store, struct arena *arena, struct slot ***out, size_t *out_n, struct err *err);
     bool (*load_executors)(struct store *store, struct arena *arena, struct executor ***out, size_t *out_n, struct err *err);
     bool (*load_tokens)(struct store *store, struct arena *arena, struct token ***out, size_t *out_n, struct err *err);
-    bool (*load_live)(struct store *store, struct arena *arena, struct attempt **out, size_t *out_n, struct err *err); /* unfinished attempts */
+    /* unfinished attempts */
+    bool (*load_live)(struct store *store, struct arena *arena, struct attempt **out, size_t *out_n, struct err *err);
 
     bool (*load_task)(struct store *store, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err);
     /* by_pred: edges whose pred is id; else those whose waiter is id. */
-    bool (*load_edges)(struct store *store, struct arena *arena, int64_t id, bool by_pred, struct edge **out, size_t *out_n, struct err *err);
+    bool (*load_edges)(struct store *store, struct arena *arena, int64_t id, bool by_pred, struct edge **out, size_t *out_n,
+                       struct err *err);
     bool (*load_spec)(struct store *store, struct arena *arena, int64_t id, struct spec *out, struct err *err);
     bool (*load_attempt)(struct store *store, int64_t task, int64_t grant, struct attempt *out, bool *out_found, struct err *err);
     bool (*load_outputs)(struct store *store, struct arena *arena, int64_t task, struct str *out_json, struct err *err);
     /* The first n of a class by (prio DESC, vt, task). */
-    bool (*ready_first)(struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out, size_t *out_n, struct err *err);
+    bool (*ready_first)(struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out, size_t *out_n,
+                        struct err *err);
     /* The first n holds of a kind with key <= key_max (time: due ones), ordered by (key, rank, task). */
-    bool (*holds_due)(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key_max, size_t n, struct hold **out, size_t *out_n, struct err *err);
+    bool (*holds_due)(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key_max, size_t n, struct hold **out,
+                      size_t *out_n, struct err *err);
     /* The first n holds of (kind, key), ordered by (rank, task). */
-    bool (*holds_of)(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n, struct err *err);
+    bool (*holds_of)(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n,
+                     struct err *err);
     bool (*holds_of_task)(struct store *store, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err);
     bool (*unique_find)(struct store *store, struct str tenant, struct str key, int64_t *out_task, struct err *err); /* 0: none */
-    bool (*idempotency_find)(struct store *store, struct arena *arena, struct str tenant, struct str token, struct str route, struct str key,
+    bool (*idempotency_find)(struct store *store, struct arena *arena, struct str tenant, struct str token, struct str route,
+                             struct str key,
                              struct idempotency *out, bool *out_found, struct err *err);
     bool (*idempotency_expire)(struct store *store, int64_t now, size_t n_max, struct err *err); /* inside a turn; deletes at most n_max */
     int64_t (*size_bytes)(struct store *store);
@@ -123,7 +129,8 @@ struct store *store_open(const struct store_config *config, struct err *err);
 
 /* Operation: on a data directory that no server has open, except backup, which works beside one. */
 bool store_backup(const char *data_dir, const char *to_file, struct err *err);    /* in steps; consistent; fsynced */
-bool store_restore(const char *from_file, const char *data_dir, struct err *err); /* refuses a directory that holds a store; new incarnation */
+/* refuses a directory that holds a store; new incarnation */
+bool store_restore(const char *from_file, const char *data_dir, struct err *err);
 
 struct verify_report {
     bool ok;

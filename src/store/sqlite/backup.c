@@ -1,12 +1,13 @@
 /* backup: a store as one file, beside a running server, and back.
  *
- * A backup is a database file of its own (0600, no WAL) that is synced and then renamed to its name: a file of that name is whole. It carries the
- * verify key in its `meta` table, because a history without its key can't be continued or checked: keep the file as you keep the data directory.
- * Pages are copied in short steps. A commit by another process makes SQLite start over, so after RESTARTS_MAX of that the rest is
- * copied in one go, under one snapshot; the WAL grows meanwhile and is cut later. Logs (DATA/logs) aren't part of it.
+ * A backup is a database file of its own (0600, no WAL) that is synced and then renamed to its name: a file of that name is whole. It
+ * carries the verify key in its `meta` table, because a history without its key can't be continued or checked: keep the file as you keep
+ * the data directory. Pages are copied in short steps. A commit by another process makes SQLite start over, so after RESTARTS_MAX of
+ * that the rest is copied in one go, under one snapshot; the WAL grows meanwhile and is cut later. Logs (DATA/logs) aren't part of it.
  *
- * A restore checks the file (SQLite's integrity check, then the whole chain), gives the store a new incarnation, so that no old fence is ever
- * taken, and writes that into the history. It refuses a directory that holds a store; when it fails nothing is left under that name. */
+ * A restore checks the file (SQLite's integrity check, then the whole chain), gives the store a new incarnation, so that no old fence is
+ * ever taken, and writes that into the history. It refuses a directory that holds a store; when it fails nothing is left under that
+ * name. */
 #include <errno.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -86,14 +87,16 @@ static bool key_get(struct db *db, const char *file, uint8_t out[CHAIN_KEY_BYTES
         return false;
     struct str hex = step == DB_ROW ? column_view(stmt, 0) : (struct str){ 0 };
     size_t n = 0;
-    bool ok = hex.len == CHAIN_KEY_BYTES * 2 && sodium_hex2bin(out, CHAIN_KEY_BYTES, hex.ptr, hex.len, NULL, &n, NULL) == 0 && n == CHAIN_KEY_BYTES;
+    bool ok = hex.len == CHAIN_KEY_BYTES * 2 && sodium_hex2bin(out, CHAIN_KEY_BYTES, hex.ptr, hex.len, NULL, &n, NULL) == 0 &&
+    n == CHAIN_KEY_BYTES;
     db_reset(db, SQL_meta_get);
     return ok || err_set(err, ERR_invalid, "%s carries no verify key: it wasn't made by weir backup", file);
 }
 
 static bool backup_write(struct db *from, struct db *to, const uint8_t key[CHAIN_KEY_BYTES], struct err *err)
 {
-    return pages_copy(from, to, err) && db_exec(to, SQL_pragma_single_file, err) && db_prepare(to, SQL_FOR_WRITER, err) && key_put(to, key, err);
+    return pages_copy(from, to, err) && db_exec(to, SQL_pragma_single_file, err) && db_prepare(to, SQL_FOR_WRITER, err) && key_put(to, key,
+                                                                                                                                   err);
 }
 
 bool store_backup(const char *data_dir, const char *to_file, struct err *err)
@@ -109,7 +112,8 @@ bool store_backup(const char *data_dir, const char *to_file, struct err *err)
         return false;
     bool ok = source_open(&from, path, &version, err);
     if (ok && version != SQL_SCHEMA_VERSION)
-        ok = err_set(err, ERR_unavailable, "%s has schema %d: start weir serve once to bring it to %d", path, (int)version, SQL_SCHEMA_VERSION);
+        ok = err_set(err, ERR_unavailable, "%s has schema %d: start weir serve once to bring it to %d", path, (int)version,
+                     SQL_SCHEMA_VERSION);
     ok = ok && chain_key_load(data_dir, key, err) && target_open(&to, part, err) && backup_write(&from, &to, key, err);
     bool opened = to.conn != NULL;
     db_close(&to);
@@ -159,7 +163,8 @@ static bool restore_write(const char *from_file, const char *part, uint8_t out_k
 {
     struct db from = { 0 }, to = { 0 };
     int64_t version = 0;
-    bool ok = source_open(&from, from_file, &version, err) && integrity_check(&from, "PRAGMA integrity_check(1)", err) && target_open(&to, part, err) &&
+    bool ok = source_open(&from, from_file, &version, err) && integrity_check(&from, SQL_integrity_check, err) && target_open(&to, part,
+                                                                                                                              err) &&
               pages_copy(&from, &to, err) && db_exec(&to, SQL_pragma_single_file, err) && schema_migrate(&to, version, err) &&
               db_prepare(&to, SQL_FOR_WRITER | SQL_FOR_READER | SQL_FOR_VERIFIER, err) && key_get(&to, from_file, out_key, err) &&
               history_check(&to, out_key, from_file, err) && incarnation_renew(&to, out_key, err);
@@ -181,7 +186,8 @@ bool store_restore(const char *from_file, const char *data_dir, struct err *err)
     int lock_fd = lock_take(data_dir, err);
     if (lock_fd < 0)
         return false;
-    bool ok = !file_exists(path) || err_set(err, ERR_conflict, "%s holds a store: restore into another directory, or move it away first", data_dir);
+    bool ok = !file_exists(path) || err_set(err, ERR_conflict, "%s holds a store: restore into another directory, or move it away first",
+                                            data_dir);
     if (ok) {
         ok = restore_write(from_file, part, key, err) && chain_key_store(data_dir, key, err);
         if (ok && rename(part, path) < 0)

@@ -1,12 +1,13 @@
 /* checkpoint: a thread that moves the WAL's pages into the database beside the writer.
  *
- * The writer's WAL hook counts frames; per 16 MiB the thread runs a PASSIVE checkpoint on a connection of its own, which waits for nobody. While the
- * writer never rests the WAL can't start anew, so at 256 MiB the writer itself, between two turns, runs a TRUNCATE: most pages are
- * in the database by then, and what is left is short. A reader that stands in the way makes that attempt fail; the next one comes 16 MiB later.
- * Without commits nothing wakes up.
+ * The writer's WAL hook counts frames; per 16 MiB the thread runs a PASSIVE checkpoint on a connection of its own, which waits for
+ * nobody. While the writer never rests the WAL can't start anew, so at 256 MiB the writer itself, between two turns, runs a TRUNCATE:
+ * most pages are in the database by then, and what is left is short. A reader that stands in the way makes that attempt fail; the next
+ * one comes 16 MiB later. Without commits nothing wakes up.
  *
- * A checkpoint that finds no room or no lock loses nothing (the WAL keeps what it has) and is tried again. One that meets an I/O error is
- * remembered: checkpoint_failed tells the writer, whose next commit then stops the process, since a disk that lost a write isn't trusted. */
+ * A checkpoint that finds no room or no lock loses nothing (the WAL keeps what it has) and is tried again. One that meets an I/O error
+ * is remembered: checkpoint_failed tells the writer, whose next commit then stops the process, since a disk that lost a write isn't
+ * trusted. */
 #include "store/sqlite/checkpoint.h"
 
 #include <pthread.h>
@@ -64,7 +65,7 @@ struct checkpoint *checkpoint_start(const char *path, struct db *writer, struct 
 {
     struct checkpoint *cp = mem_alloc(sizeof *cp);
     *cp = (struct checkpoint){ .writer = writer, .passive_at = PASSIVE_BYTES, .truncate_at = TRUNCATE_BYTES };
-    if (!db_number(writer, "PRAGMA page_size", &cp->page_bytes, err) || !db_connect(&cp->db, path, SQLITE_OPEN_READWRITE, err))
+    if (!db_number(writer, SQL_page_size, &cp->page_bytes, err) || !db_connect(&cp->db, path, SQLITE_OPEN_READWRITE, err))
         goto fail;
     if (!db_exec(&cp->db, SQL_pragma_checkpoint, err))
         goto fail;

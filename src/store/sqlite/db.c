@@ -1,7 +1,7 @@
 /* db: one SQLite connection with its statements.
  *
- * Owns how a connection is opened (defensive, no extensions, no triggers or views from the file, no attaching) and how SQLite's codes become
- * ours: full -> disk_full, damaged -> corrupt, I/O -> outcome_unknown while committing and io elsewhere, busy -> unavailable. */
+ * Owns how a connection is opened (defensive, no extensions, no triggers or views from the file, no attaching) and how SQLite's codes
+ * become ours: full -> disk_full, damaged -> corrupt, I/O -> outcome_unknown while committing and io elsewhere, busy -> unavailable. */
 #include "store/sqlite/db.h"
 
 #include <string.h>
@@ -83,9 +83,12 @@ void db_close(struct db *db)
     memset(db, 0, sizeof *db);
 }
 
-bool db_exec_text(struct db *db, const char *text, struct err *err)
+bool db_exec_all(struct db *db, const char *const *texts, struct err *err)
 {
-    return sqlite3_exec(db->conn, text, NULL, NULL, NULL) == SQLITE_OK || connection_fail(db, "schema", err);
+    for (; *texts; texts++)
+        if (sqlite3_exec(db->conn, *texts, NULL, NULL, NULL) != SQLITE_OK)
+            return connection_fail(db, *texts, err);
+    return true;
 }
 
 bool db_exec(struct db *db, enum sql_id id, struct err *err)
@@ -93,13 +96,13 @@ bool db_exec(struct db *db, enum sql_id id, struct err *err)
     return sqlite3_exec(db->conn, sql_texts[id].text, NULL, NULL, NULL) == SQLITE_OK || connection_fail(db, sql_texts[id].name, err);
 }
 
-bool db_number(struct db *db, const char *pragma, int64_t *out, struct err *err)
+bool db_number(struct db *db, enum sql_id id, int64_t *out, struct err *err)
 {
     sqlite3_stmt *stmt = NULL;
-    int rc = sqlite3_prepare_v2(db->conn, pragma, -1, &stmt, NULL);
+    int rc = sqlite3_prepare_v2(db->conn, sql_texts[id].text, -1, &stmt, NULL);
     if (rc == SQLITE_OK)
         rc = sqlite3_step(stmt);
-    bool ok = rc == SQLITE_ROW || rc == SQLITE_DONE || (connection_fail(db, pragma, err), false);
+    bool ok = rc == SQLITE_ROW || rc == SQLITE_DONE || (connection_fail(db, sql_texts[id].name, err), false);
     if (ok)
         *out = rc == SQLITE_ROW ? sqlite3_column_int64(stmt, 0) : 0;
     sqlite3_finalize(stmt);

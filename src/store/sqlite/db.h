@@ -1,7 +1,8 @@
 /* db: one SQLite connection with its statements; private to store/sqlite.
  *
  * Statements are prepared when the connection is opened and bound by number: tools/embed_sql writes ?N, which SQLite takes at its word.
- * Text and bytes are bound without a copy: they must live until the statement has been stepped. A connection is used by one thread at a time. */
+ * Text and bytes are bound without a copy: they must live until the statement has been stepped. A connection is used by one thread at a
+ * time. */
 #ifndef WEIR_STORE_SQLITE_DB_H
 #define WEIR_STORE_SQLITE_DB_H
 
@@ -24,8 +25,8 @@ bool db_connect(struct db *db, const char *path, int flags, struct err *err);
 bool db_prepare(struct db *db, unsigned users, struct err *err); /* SQL_FOR_ bits */
 void db_close(struct db *db);
 bool db_exec(struct db *db, enum sql_id id, struct err *err);             /* a text for exec, its rows are ignored */
-bool db_exec_text(struct db *db, const char *text, struct err *err);      /* only for migrations */
-bool db_number(struct db *db, const char *pragma, int64_t *out, struct err *err); /* the first column of the first row; 0 if there is none */
+bool db_exec_all(struct db *db, const char *const *texts, struct err *err); /* a migration's, ended by NULL */
+bool db_number(struct db *db, enum sql_id id, int64_t *out, struct err *err); /* for exec: the first column of the first row; 0: no row */
 
 /* db_fail: fills err from the connection's last error, in SQLite's words and with the name of the statement; resets it; false. */
 bool db_fail(struct db *db, enum sql_id id, struct err *err);

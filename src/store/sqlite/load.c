@@ -1,7 +1,7 @@
 /* load: what the engine reads while it decides: single rows by key and 'the first N by rank'.
  *
- * Every statement is a walk along an index (golden plans: test/golden/plans_sqlite.txt), so that no load grows with the queue. What is returned
- * is as of the last commit and lives in the caller's arena. */
+ * Every statement is a walk along an index (golden plans: test/golden/plans_sqlite.txt), so that no load grows with the queue. What is
+ * returned is as of the last commit and lives in the caller's arena. */
 #include <stdio.h>
 
 #include "store/sqlite/rows.h"
@@ -53,7 +53,8 @@ static bool load_task(struct store *store, struct arena *arena, int64_t id, stru
     return rows_task(&sqlite_of(store)->db, arena, id, out, out_found, err);
 }
 
-static bool load_edges(struct store *store, struct arena *arena, int64_t id, bool by_pred, struct edge **out, size_t *out_n, struct err *err)
+static bool load_edges(struct store *store, struct arena *arena, int64_t id, bool by_pred, struct edge **out, size_t *out_n,
+                       struct err *err)
 {
     struct db *db = &sqlite_of(store)->db;
     enum sql_id sql = by_pred ? SQL_edges_by_pred : SQL_edges_by_waiter;
@@ -119,7 +120,8 @@ static bool load_outputs(struct store *store, struct arena *arena, int64_t task,
     return rows_outputs(&sqlite_of(store)->db, arena, task, out_json, err);
 }
 
-static bool ready_first(struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out, size_t *out_n, struct err *err)
+static bool ready_first(struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out, size_t *out_n,
+                        struct err *err)
 {
     struct db *db = &sqlite_of(store)->db;
     sqlite3_stmt *stmt = db->stmts[SQL_ready_first];
@@ -137,7 +139,8 @@ static bool ready_first(struct store *store, struct arena *arena, int64_t class_
     return step == DB_DONE;
 }
 
-static bool holds_due(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key_max, size_t n, struct hold **out, size_t *out_n,
+static bool holds_due(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key_max, size_t n, struct hold **out,
+                      size_t *out_n,
                       struct err *err)
 {
     struct db *db = &sqlite_of(store)->db;
@@ -178,7 +181,8 @@ static bool unique_find(struct store *store, struct str tenant, struct str key, 
     return true;
 }
 
-static bool idempotency_find(struct store *store, struct arena *arena, struct str tenant, struct str token, struct str route, struct str key,
+static bool idempotency_find(struct store *store, struct arena *arena, struct str tenant, struct str token, struct str route,
+                             struct str key,
                              struct idempotency *out, bool *out_found, struct err *err)
 {
     struct db *db = &sqlite_of(store)->db;

@@ -18,6 +18,44 @@ PRAGMA cache_size = -32768;
 PRAGMA query_only = ON;
 PRAGMA cache_size = -2048;
 
+-- name: application_id
+PRAGMA application_id;
+
+-- name: user_version
+PRAGMA user_version;
+
+-- name: page_size
+PRAGMA page_size;
+
+-- name: count_objects
+SELECT count(*) FROM sqlite_schema;
+
+-- name: count_planted
+-- Weir makes none of these; one that is there was put there.
+SELECT count(*) FROM sqlite_schema WHERE type NOT IN ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%';
+
+-- name: count_heads
+SELECT count(*) FROM head;
+
+-- name: quick_check
+PRAGMA quick_check(1);
+
+-- name: quick_check_head
+-- For a store too large to be looked through at every start.
+PRAGMA quick_check('head');
+
+-- name: integrity_check
+PRAGMA integrity_check(1);
+
+-- name: begin_immediate
+BEGIN IMMEDIATE;
+
+-- name: migration_commit
+COMMIT;
+
+-- name: migration_rollback
+ROLLBACK;
+
 -- name: pragma_all
 PRAGMA foreign_keys = OFF;
 PRAGMA temp_store = MEMORY;

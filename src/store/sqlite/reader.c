@@ -17,7 +17,8 @@ struct reader *sqlite_reader_open(const char *dir, struct err *err)
     bool ok = path_join(path, dir, "weir.db", err) && (file_exists(path) || err_set(err, ERR_not_found, "there is no store at %s", path));
     ok = ok && db_connect(&self->db, path, SQLITE_OPEN_READONLY, err) && schema_check(&self->db, path, &version, err);
     if (ok && version != SQL_SCHEMA_VERSION)
-        ok = err_set(err, ERR_unavailable, "%s has schema %d: start weir serve once to bring it to %d", path, (int)version, SQL_SCHEMA_VERSION);
+        ok = err_set(err, ERR_unavailable, "%s has schema %d: start weir serve once to bring it to %d", path, (int)version,
+                     SQL_SCHEMA_VERSION);
     ok = ok && db_exec(&self->db, SQL_pragma_reader, err) && db_prepare(&self->db, SQL_FOR_READER, err);
     if (!ok) {
         db_close(&self->db);
@@ -89,7 +90,8 @@ static bool view_attempts(struct db *db, struct arena *arena, struct task_view *
     return step == DB_DONE;
 }
 
-static bool views_of_edges(struct db *db, struct arena *arena, int64_t id, bool by_pred, struct edge_view **out, size_t *out_n, struct err *err)
+static bool views_of_edges(struct db *db, struct arena *arena, int64_t id, bool by_pred, struct edge_view **out, size_t *out_n,
+                           struct err *err)
 {
     enum sql_id sql = by_pred ? SQL_edge_views_by_pred : SQL_edge_views_by_waiter;
     sqlite3_stmt *stmt = db->stmts[sql];
@@ -152,7 +154,8 @@ static bool read_spec(struct reader *reader, struct arena *arena, int64_t task, 
     return true;
 }
 
-static bool read_edges(struct reader *reader, struct arena *arena, int64_t id, bool by_pred, struct edge_view **out, size_t *out_n, struct err *err)
+static bool read_edges(struct reader *reader, struct arena *arena, int64_t id, bool by_pred, struct edge_view **out, size_t *out_n,
+                       struct err *err)
 {
     return views_of_edges(&sqlite_reader_of(reader)->db, arena, id, by_pred, out, out_n, err);
 }
@@ -164,7 +167,8 @@ static bool read_holds(struct reader *reader, struct arena *arena, int64_t task,
     return rows_holds(db, SQL_holds_of_task, arena, out, out_n, err);
 }
 
-static bool read_hold_users(struct reader *reader, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n,
+static bool read_hold_users(struct reader *reader, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out,
+                            size_t *out_n,
                             struct err *err)
 {
     struct db *db = &sqlite_reader_of(reader)->db;
@@ -199,7 +203,8 @@ static void events_pick(struct event_list *list, struct arena *arena, const stru
     }
 }
 
-static bool read_events(struct reader *reader, struct arena *arena, int64_t since, int64_t lane, size_t n, struct event **out, size_t *out_n,
+static bool read_events(struct reader *reader, struct arena *arena, int64_t since, int64_t lane, size_t n, struct event **out,
+                        size_t *out_n,
                         int64_t *out_last, struct err *err)
 {
     struct db *db = &sqlite_reader_of(reader)->db;
@@ -265,7 +270,8 @@ static bool task_events_in_snapshot(struct db *db, struct arena *arena, int64_t 
     return true;
 }
 
-static bool read_task_events(struct reader *reader, struct arena *arena, int64_t task, size_t n, struct event **out, size_t *out_n, struct err *err)
+static bool read_task_events(struct reader *reader, struct arena *arena, int64_t task, size_t n, struct event **out, size_t *out_n,
+                             struct err *err)
 {
     struct db *db = &sqlite_reader_of(reader)->db;
     struct event_list list = { .max = n };
@@ -305,7 +311,8 @@ static bool read_head(struct reader *reader, struct store_head *out, struct err 
     return rows_head(&sqlite_reader_of(reader)->db, out, NULL, err);
 }
 
-static bool read_grant(struct reader *reader, int64_t task, int64_t *out_grant, enum task_state *out_state, bool *out_found, struct err *err)
+static bool read_grant(struct reader *reader, int64_t task, int64_t *out_grant, enum task_state *out_state, bool *out_found,
+                       struct err *err)
 {
     struct db *db = &sqlite_reader_of(reader)->db;
     sqlite3_stmt *stmt = db->stmts[SQL_task_grant];

@@ -22,13 +22,16 @@ extern const struct reader_ops sqlite_reader_ops;
 bool snapshot_begin(struct db *db, struct err *err);
 bool snapshot_end(struct db *db, bool ok);
 
-bool lane_view(struct db *db, struct arena *arena, int64_t id, struct lane *out, struct err *err); /* a lane without a row has only its id */
-bool view_fill(struct db *db, struct arena *arena, const struct lane *lane, struct task_view *view, struct err *err); /* all but view->task */
+/* a lane without a row has only its id */
+bool lane_view(struct db *db, struct arena *arena, int64_t id, struct lane *out, struct err *err);
+/* all but view->task */
+bool view_fill(struct db *db, struct arena *arena, const struct lane *lane, struct task_view *view, struct err *err);
 
 /* tasks.c */
 bool sqlite_read_tasks(struct reader *reader, struct arena *arena, const struct task_filter *filter, struct task_view **out, size_t *out_n,
                        int64_t *out_next, struct err *err);
-bool sqlite_read_find(struct reader *reader, struct str lane, int64_t rev, struct str name, struct str variant, int64_t run, int64_t *out_id,
+bool sqlite_read_find(struct reader *reader, struct str lane, int64_t rev, struct str name, struct str variant, int64_t run,
+                      int64_t *out_id,
                       struct err *err);
 
 #endif

@@ -25,8 +25,6 @@ static inline struct sqlite_store *sqlite_of(struct store *store)
     return (struct sqlite_store *)(void *)store;
 }
 
-enum { SQLITE_APPLICATION_ID = 0x57656972 }; /* "Weir" */
-
 struct store *sqlite_store_open(const struct store_config *config, const char *dir, struct err *err);
 void sqlite_store_close(struct store *store);
 struct reader *sqlite_reader_open(const char *dir, struct err *err);
@@ -44,9 +42,10 @@ bool turn_write(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const uint8_t
                 int64_t time, struct str events, uint8_t out_hash[STORE_HASH_BYTES], struct err *err);
 
 /* verify_walk: store_verify on an open connection (prepared for reader and verifier). */
-bool verify_walk(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], int64_t witness_seq, const uint8_t *witness_hash, struct verify_report *out,
+bool verify_walk(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], int64_t witness_seq, const uint8_t *witness_hash,
+                 struct verify_report *out,
                  struct err *err);
-bool integrity_check(struct db *db, const char *pragma, struct err *err); /* "PRAGMA quick_check(1)" and its kind: the answer must be ok */
+bool integrity_check(struct db *db, enum sql_id id, struct err *err); /* SQL_quick_check and its kind: the answer must be ok */
 
 extern const struct store_ops sqlite_ops; /* load.c */
 

@@ -1,9 +1,9 @@
 /* tasks: lists of tasks, newest first, for any filter.
  *
- * The hot path pays for no index that only lists need. So a list is taken from the narrowest source there is: a revision's tasks from task_key; Q, S, F,
- * T and A from task_state; X from `live`; P from `ready` while there are few; and what is left (no state, D, many P) from the task table's end
- * downwards. Each source is walked under one snapshot for STEP_US at most; a walk that was stopped hands back what it has, and *out_next
- * lets the next call go on there: a page may be short, or empty, while there is more. */
+ * The hot path pays for no index that only lists need. So a list is taken from the narrowest source there is: a revision's tasks from
+ * task_key; Q, S, F, T and A from task_state; X from `live`; P from `ready` while there are few; and what is left (no state, D, many P)
+ * from the task table's end downwards. Each source is walked under one snapshot for STEP_US at most; a walk that was stopped hands back
+ * what it has, and *out_next lets the next call go on there: a page may be short, or empty, while there is more. */
 #include <stdlib.h>
 
 #include "io/clock.h"
@@ -178,7 +178,8 @@ static bool views_load(struct listing *l, struct arena *arena, size_t n, struct 
     return true;
 }
 
-static bool tasks_in_snapshot(struct listing *l, struct arena *arena, struct task_view **out, size_t *out_n, int64_t *out_next, struct err *err)
+static bool tasks_in_snapshot(struct listing *l, struct arena *arena, struct task_view **out, size_t *out_n, int64_t *out_next,
+                              struct err *err)
 {
     const struct task_filter *f = l->filter;
     *out = NULL, *out_n = 0, *out_next = 0;
@@ -213,7 +214,8 @@ bool sqlite_read_tasks(struct reader *reader, struct arena *arena, const struct 
     return snapshot_begin(l.db, err) && snapshot_end(l.db, tasks_in_snapshot(&l, arena, out, out_n, out_next, err));
 }
 
-static bool find_in_snapshot(struct listing *l, int64_t rev, struct str name, struct str variant, int64_t run, int64_t *out_id, struct err *err)
+static bool find_in_snapshot(struct listing *l, int64_t rev, struct str name, struct str variant, int64_t run, int64_t *out_id,
+                             struct err *err)
 {
     sqlite3_stmt *stmt = l->db->stmts[SQL_task_find];
     for (size_t i = 0; i < l->n_lanes; i++) {
@@ -234,11 +236,13 @@ static bool find_in_snapshot(struct listing *l, int64_t rev, struct str name, st
     return true;
 }
 
-bool sqlite_read_find(struct reader *reader, struct str lane, int64_t rev, struct str name, struct str variant, int64_t run, int64_t *out_id,
+bool sqlite_read_find(struct reader *reader, struct str lane, int64_t rev, struct str name, struct str variant, int64_t run,
+                      int64_t *out_id,
                       struct err *err)
 {
     struct listing l = { .db = &sqlite_reader_of(reader)->db };
     *out_id = 0;
     return snapshot_begin(l.db, err) &&
-           snapshot_end(l.db, lanes_resolve(&l, lane, (struct str){ 0 }, err) && find_in_snapshot(&l, rev, name, variant, run, out_id, err));
+           snapshot_end(l.db, lanes_resolve(&l, lane, (struct str){ 0 }, err) && find_in_snapshot(&l, rev, name, variant, run, out_id,
+                                                                                                  err));
 }

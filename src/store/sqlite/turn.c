@@ -1,9 +1,10 @@
 /* turn: begin, commit, rollback: everything the engine decided in one turn, in one transaction with one fsync.
  *
- * Owns the order of the statements (that of struct changes, head last; what is removed from ready, hold and unique_key goes before what is added,
- * so that a row can be given back and taken again in one turn) and the chain of turns. True from commit means durable. When a statement
- * or the commit fails, the transaction is rolled back and err says which statement, in SQLite's words: disk_full (nothing changed, the store
- * goes on), outcome_unknown (an I/O error: the record may or may not be on disk), corrupt, internal (a row contradicts another: our bug). */
+ * Owns the order of the statements (that of struct changes, head last; what is removed from ready, hold and unique_key goes before what
+ * is added, so that a row can be given back and taken again in one turn) and the chain of turns. True from commit means durable. When a
+ * statement or the commit fails, the transaction is rolled back and err says which statement, in SQLite's words: disk_full (nothing
+ * changed, the store goes on), outcome_unknown (an I/O error: the record may or may not be on disk), corrupt, internal (a row
+ * contradicts another: our bug). */
 #include <string.h>
 
 #include "store/sqlite/rows.h"
@@ -299,7 +300,8 @@ static bool attempts_write(struct sqlite_store *self, const struct changes *c, s
             return false;
     }
     for (size_t i = 0; i < c->n_attempts_remove; i++)
-        if (!attempt_drop(self, SQL_live_delete, &c->attempts_remove[i], err) || !attempt_drop(self, SQL_attempt_delete, &c->attempts_remove[i], err))
+        if (!attempt_drop(self, SQL_live_delete, &c->attempts_remove[i], err) || !attempt_drop(self, SQL_attempt_delete,
+                                                                                               &c->attempts_remove[i], err))
             return false;
     return true;
 }
@@ -461,14 +463,15 @@ static bool history_write(struct sqlite_store *self, const struct changes *c, st
 {
     *out_head = c->head;
     memcpy(out_head->hash, self->head.hash, sizeof out_head->hash);
-    if (c->events.len && !turn_write(&self->db, self->key, self->head.hash, c->head.turn, c->first_seq, c->time, c->events, out_head->hash, err))
+    if (c->events.len && !turn_write(&self->db, self->key, self->head.hash, c->head.turn, c->first_seq, c->time, c->events, out_head->hash,
+                                     err))
         return false;
     return head_same(out_head, &self->head) || head_write(&self->db, self->key, out_head, err);
 }
 
 static bool (*const writes[])(struct sqlite_store *self, const struct changes *c, struct err *err) = {
-    lanes_write,    classes_write, specs_write,         slots_write,     tasks_new_write, tasks_changed_write, readies_write, edges_write, holds_write,
-    attempts_write, results_write, uniques_write, idempotencies_write, executors_write, tokens_write,
+    lanes_write,    classes_write, specs_write,   slots_write,         tasks_new_write, tasks_changed_write, readies_write, edges_write,
+    holds_write,    attempts_write, results_write, uniques_write,      idempotencies_write, executors_write, tokens_write,
 };
 
 static bool changes_write(struct sqlite_store *self, const struct changes *c, struct store_head *out_head, struct err *err)

@@ -1,9 +1,9 @@
 /* verify: is the recorded history whole, and do the rows agree with it?
  *
- * Walks the turns in order: each hash must follow from the one before, turns must ascend, events must be dense, unpack, and move tasks only along
- * the table; at the end the head must be sealed and equal. Then every task's row must have the state that its events lead to, and
- * every task of the history its row. Works in steps, each a read transaction of STEP_US at most: each step first follows what a running
- * server has added, so that rows and history are compared as of one snapshot.
+ * Walks the turns in order: each hash must follow from the one before, turns must ascend, events must be dense, unpack, and move tasks
+ * only along the table; at the end the head must be sealed and equal. Then every task's row must have the state that its events lead to,
+ * and every task of the history its row. Works in steps, each a read transaction of STEP_US at most: each step first follows what a
+ * running server has added, so that rows and history are compared as of one snapshot.
  *
  * A damaged store is a report with ok == false and the first fault in words, also where SQLite itself refuses to read on. */
 #include <inttypes.h>
@@ -65,6 +65,11 @@ static uint8_t *state_of(struct verify *v, int64_t task)
     return &v->states[task];
 }
 
+static char letter_of(unsigned state)
+{
+    return state ? state_letter((enum task_state)state) : '-';
+}
+
 static bool event_fold(struct verify *v, int64_t turn, const struct event *e)
 {
     if (e->kind != EVENT_created && e->kind != EVENT_move)
@@ -73,8 +78,8 @@ static bool event_fold(struct verify *v, int64_t turn, const struct event *e)
     if (!state)
         return fault(v, "event %" PRId64 " (turn %" PRId64 ") names task %" PRId64 ", which can't exist", e->seq, turn, e->task);
     if (e->from != *state || (e->kind == EVENT_created) != (e->from == STATE_NONE) || e->to == STATE_NONE || !move_legal(e->from, e->to))
-        return fault(v, "event %" PRId64 " (turn %" PRId64 ") moves task %" PRId64 " from %c to %c, which stood in %c", e->seq, turn, e->task,
-                     e->from ? state_letter(e->from) : '-', e->to ? state_letter(e->to) : '-', *state ? state_letter((enum task_state)*state) : '-');
+        return fault(v, "event %" PRId64 " (turn %" PRId64 ") moves task %" PRId64 " from %c to %c, which stood in %c", e->seq, turn,
+                     e->task, letter_of(e->from), letter_of(e->to), letter_of(*state));
     *state = (uint8_t)e->to;
     return true;
 }
@@ -92,7 +97,8 @@ static bool turn_walk(struct verify *v)
     if (first_seq != v->seq + 1)
         return fault(v, "turn %" PRId64 " begins with event %" PRId64 ", but the one before ended with %" PRId64, turn, first_seq, v->seq);
     if (stored.len != STORE_HASH_BYTES || memcmp(stored.ptr, expected, STORE_HASH_BYTES) != 0)
-        return fault(v, "turn %" PRId64 " (events from %" PRId64 ") doesn't match its hash: it, or the one before, was changed", turn, first_seq);
+        return fault(v, "turn %" PRId64 " (events from %" PRId64 ") doesn't match its hash: it, or the one before, was changed", turn,
+                     first_seq);
     arena_reset(&v->arena);
     if (!unpack_events(packed, first_seq, time, &v->arena, &events, &n))
         return fault(v, "the events of turn %" PRId64 " can't be read", turn);
@@ -147,7 +153,7 @@ static bool gap_compare(struct verify *v, int64_t from, int64_t to)
 {
     for (int64_t id = from; id < to && id < (int64_t)v->n_states; id++)
         if (v->states[id] != STATE_NONE)
-            return fault(v, "task %" PRId64 " is in the history (%c) but has no row", id, state_letter((enum task_state)v->states[id]));
+            return fault(v, "task %" PRId64 " is in the history (%c) but has no row", id, letter_of(v->states[id]));
     return true;
 }
 
@@ -165,8 +171,8 @@ static bool tasks_compare(struct verify *v, bool *out_end, struct err *err)
         if (ok && (id <= 0 || id >= (int64_t)v->n_states || v->states[id] == STATE_NONE))
             ok = fault(v, "task %" PRId64 " has a row but no history", id);
         else if (ok && v->states[id] != state)
-            ok = fault(v, "task %" PRId64 " stands in %c, but its history leads to %c", id, state ? state_letter(state) : '-',
-                       state_letter((enum task_state)v->states[id]));
+            ok = fault(v, "task %" PRId64 " stands in %c, but its history leads to %c", id, letter_of(state),
+                       letter_of(v->states[id]));
         v->compared = id;
         v->report->tasks++;
         if (steps % CLOCK_STEPS == 0 && clock_boot_us() > v->deadline)
@@ -197,11 +203,13 @@ static bool steps_run(struct verify *v, struct err *err)
         if (!snapshot_begin(v->db, err) || !snapshot_end(v->db, step_in_snapshot(v, &end, err)))
             return false;
     if (v->witness_seq > 0 && !v->witnessed)
-        return fault(v, "the history ends with event %" PRId64 ", before the witness's %" PRId64 ": this is an older copy", v->seq, v->witness_seq);
+        return fault(v, "the history ends with event %" PRId64 ", before the witness's %" PRId64 ": this is an older copy", v->seq,
+                     v->witness_seq);
     return true;
 }
 
-bool verify_walk(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], int64_t witness_seq, const uint8_t *witness_hash, struct verify_report *out,
+bool verify_walk(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], int64_t witness_seq, const uint8_t *witness_hash,
+                 struct verify_report *out,
                  struct err *err)
 {
     struct verify v = { .db = db, .key = key, .report = out, .witness_seq = witness_seq, .witness_hash = witness_hash };
@@ -225,9 +233,11 @@ bool store_verify(const char *data_dir, int64_t witness_seq, const uint8_t *witn
         return false;
     if (!file_exists(path))
         return err_set(err, ERR_not_found, "there is no store at %s", path);
-    bool ok = chain_key_load(data_dir, key, err) && db_connect(&db, path, SQLITE_OPEN_READONLY, err) && schema_check(&db, path, &version, err);
+    bool ok = chain_key_load(data_dir, key, err) && db_connect(&db, path, SQLITE_OPEN_READONLY, err) && schema_check(&db, path, &version,
+                                                                                                                     err);
     if (ok && version != SQL_SCHEMA_VERSION)
-        ok = err_set(err, ERR_unavailable, "%s has schema %d: start weir serve once to bring it to %d", path, (int)version, SQL_SCHEMA_VERSION);
+        ok = err_set(err, ERR_unavailable, "%s has schema %d: start weir serve once to bring it to %d", path, (int)version,
+                     SQL_SCHEMA_VERSION);
     ok = ok && db_exec(&db, SQL_pragma_reader, err) && db_prepare(&db, SQL_FOR_READER | SQL_FOR_VERIFIER, err) &&
          verify_walk(&db, key, witness_seq, witness_hash, out, err);
     db_close(&db);
