@@ -5,7 +5,7 @@ DESTDIR ?=
 FUZZ_SECONDS ?= 60
 
 .DEFAULT_GOAL := all
-.PHONY: all run test bench fuzz lint install clean setup
+.PHONY: all run test bench fuzz lint install deb clean setup
 
 all:
 	@tools/build $(BUILD)
@@ -35,5 +35,8 @@ install:
 	@tools/build $(BUILD) -Dprefix='$(PREFIX)'
 	@meson install -C $(BUILD) --no-rebuild --destdir '$(DESTDIR)'
 
+deb: setup
+	@exec tools/deb
+
 clean:
-	rm -rf build build-asan build-clang build-fuzz
+	rm -rf build build-asan build-clang build-fuzz build-deb
