@@ -1,0 +1,80 @@
+/* api: putting it up and taking it down, and the news from the engine that followers wait for. */
+#include <sodium.h>
+#include <string.h>
+
+#include "api/call.h"
+#include "text/key.h"
+
+enum { LOG_CHECK_MS = 20 };
+
+struct api *api_new(const struct api_config *config, struct err *err)
+{
+    struct store_head head;
+    if (sodium_init() < 0) {
+        err_set(err, ERR_internal, "libsodium can't be used");
+        return NULL;
+    }
+    if (!reader_head(config->reader, &head, err))
+        return NULL;
+    struct api *api = mem_alloc(sizeof *api);
+    memset(api, 0, sizeof *api);
+    api->config = *config;
+    api->incarnation = head.incarnation;
+    api->heartbeat = (struct loop_timer){ .due = events_heartbeat_due, .owner = api };
+    api->log_check = (struct loop_timer){ .due = logs_check_due, .owner = api };
+    buf_init(&api->openapi, MIB);
+    buf_init(&api->scratch, 4 * KEY_BYTES_MAX);
+    openapi_build(&api->openapi, config->version);
+    aside_init(api);
+    return api;
+}
+
+void api_free(struct api *api)
+{
+    if (api == NULL)
+        return;
+    aside_release(api);
+    while (api->calls.first != NULL) {
+        struct call *call = CONTAINER_OF(api->calls.first, struct call, node);
+        call->request = NULL; /* the server that it belonged to is closed */
+        call_released(call);
+    }
+    for (struct list_node *node; (node = list_take_first(&api->idle)) != NULL;) {
+        struct call *call = CONTAINER_OF(node, struct call, node);
+        arena_release(&call->arena);
+        buf_release(&call->out);
+        mem_free(call);
+    }
+    loop_disarm(api->config.loop, &api->heartbeat);
+    loop_disarm(api->config.loop, &api->log_check);
+    names_release(api);
+    auth_release(api);
+    MAP_EACH(&api->polls, entry)
+        mem_free(entry->value);
+    map_release(&api->polls);
+    buf_release(&api->openapi);
+    buf_release(&api->scratch);
+    mem_free(api);
+}
+
+void api_on_commit(int64_t seq, void *owner)
+{
+    struct api *api = owner;
+    (void)seq;
+    events_wake(api);
+    /* Commits come by the thousand: whether a followed attempt has ended is looked up at most fifty times a second. */
+    if (api->log_followers.n > 0 && api->log_check.node.pos == 0)
+        loop_arm(api->config.loop, &api->log_check, loop_now(api->config.loop) + LOG_CHECK_MS);
+}
+
+void api_closing(struct api *api)
+{
+    api->closing = true;
+    events_wake(api);
+    logs_wake_followers(api, 0);
+}
+
+size_t api_open_calls(const struct api *api)
+{
+    return api->calls.n;
+}

@@ -1,0 +1,324 @@
+/* call: the life of a request inside the api, and what every handler needs of it: its body, its query, its answer.
+ *
+ * Calls are kept in a pool with their arenas and buffers, so that a plain request allocates nothing of its own. A call that was submitted to the
+ * engine stays until the command is done, also when the client has gone. It fails by answering: a function that returns false has answered. */
+#include "api/call.h"
+
+#include <sodium.h>
+#include <stdarg.h>
+#include <string.h>
+
+enum { CALLS_IDLE_MAX = 256, OUT_KEPT_MAX = 256 * 1024 };
+#define OUT_BYTES_MAX (256 * MIB) /* a bulk of 10,000 tasks renders to about 5 MiB */
+#define IDEMPOTENCY_KEY_MAX 255
+
+static void call_gone(struct http_request *request)
+{
+    struct call *call = request->user;
+    request->gone = NULL;
+    request->user = NULL;
+    call->request = NULL;
+    if (call->on_gone != NULL)
+        call->on_gone(call);
+    if (!call->submitted)
+        call_released(call);
+}
+
+struct call *call_new(struct api *api, struct http_request *request)
+{
+    struct list_node *node = list_take_first(&api->idle);
+    struct call *call = node != NULL ? CONTAINER_OF(node, struct call, node) : NULL;
+    if (call == NULL) {
+        call = mem_alloc(sizeof *call);
+        memset(call, 0, sizeof *call);
+        buf_init(&call->out, OUT_BYTES_MAX);
+    }
+    call->api = api;
+    call->request = request;
+    call->err.arena = &call->arena;
+    request->user = call;
+    request->gone = call_gone;
+    list_append(&api->calls, &call->node);
+    api->requests++;
+    return call;
+}
+
+void call_released(struct call *call)
+{
+    struct api *api = call->api;
+    if (call->on_release != NULL)
+        call->on_release(call);
+    if (call->request != NULL) {
+        call->request->gone = NULL;
+        call->request->user = NULL;
+    }
+    list_remove(&api->calls, &call->node);
+    if (call->body != NULL)
+        json_decref(call->body);
+    if (call->out.size > OUT_KEPT_MAX) {
+        buf_release(&call->out);
+        buf_init(&call->out, OUT_BYTES_MAX);
+    }
+    buf_reset(&call->out);
+    arena_reset(&call->arena);
+    struct arena arena = call->arena;
+    struct buf out = call->out;
+    memset(call, 0, sizeof *call);
+    call->arena = arena;
+    call->out = out;
+    if (api->idle.n < CALLS_IDLE_MAX) {
+        list_append(&api->idle, &call->node);
+        return;
+    }
+    arena_release(&call->arena);
+    buf_release(&call->out);
+    mem_free(call);
+}
+
+void call_answer_as(struct call *call, int status, const char *content_type, struct str body, const char *const *headers)
+{
+    struct http_request *request = call->request;
+    ASSERT(request != NULL);
+    request->gone = NULL; /* the body is copied: nobody waits for this call any more */
+    request->user = NULL;
+    call->request = NULL;
+    http_answer(request, status, content_type, body, headers);
+    call_released(call);
+}
+
+void call_answer(struct call *call, int status)
+{
+    if (call->out.full) {
+        call_refuse(call, ERR_internal, "the answer is over %zu bytes", (size_t)OUT_BYTES_MAX);
+        return;
+    }
+    call_answer_as(call, status, "application/json", buf_str(&call->out), NULL);
+}
+
+void call_problem(struct call *call)
+{
+    static const char *const bearer[] = { "WWW-Authenticate", "Bearer realm=\"weir\"", NULL };
+    static const char *const later[] = { "Retry-After", "1", NULL };
+    ASSERT(call->err.code != ERR_none);
+    call->api->refused++;
+    buf_reset(&call->out);
+    call->out.full = false;
+    problem_render(&call->out, &call->err);
+    const char *const *headers = call->err.code == ERR_unauthorized ? bearer : err_retriable(call->err.code) ? later : NULL;
+    call_answer_as(call, err_http(call->err.code), "application/problem+json", buf_str(&call->out), headers);
+}
+
+void call_refuse(struct call *call, enum err_code code, const char *fmt, ...)
+{
+    char text[sizeof call->err.text];
+    struct buf detail;
+    buf_init(&detail, sizeof text - 1);
+    va_list args;
+    va_start(args, fmt);
+    buf_vaddf(&detail, fmt, args);
+    va_end(args);
+    err_set(&call->err, code, "%.*s", STR_ARG(buf_str(&detail)));
+    buf_release(&detail);
+    call_problem(call);
+}
+
+void call_stream_end(struct call *call)
+{
+    struct http_request *request = call->request;
+    call->request = NULL;
+    request->gone = NULL;
+    request->user = NULL;
+    http_stream_end(request);
+    call_released(call);
+}
+
+static void command_done(struct command *command)
+{
+    struct call *call = CONTAINER_OF(command, struct call, command);
+    void (*done)(struct call *) = call->done;
+    call->submitted = false;
+    if (call->request == NULL) {
+        call_released(call);
+        return;
+    }
+    if (command->err.code != ERR_none) {
+        call->err = command->err;
+        call_problem(call);
+        return;
+    }
+    done(call);
+}
+
+void call_submit(struct call *call, void (*done)(struct call *call))
+{
+    struct command *command = &call->command;
+    command->actor = call->actor;
+    command->arena = &call->arena;
+    command->err.arena = &call->arena;
+    command->done = command_done;
+    call->done = done;
+    call->submitted = true;
+    engine_submit(call->api->config.engine, command);
+}
+
+bool call_json(struct call *call)
+{
+    call->body = json_parse(call->request->body, JSON_DEPTH_MAX, &call->err);
+    if (call->body == NULL) {
+        call_problem(call);
+        return false;
+    }
+    return true;
+}
+
+bool call_object(struct call *call, struct json_reader *out)
+{
+    if (!call_json(call))
+        return false;
+    if (!json_read_object(out, call->body, (struct str){ 0 }, &call->arena, &call->err)) {
+        call_problem(call);
+        return false;
+    }
+    return true;
+}
+
+bool call_object_or_nothing(struct call *call, struct json_reader *out)
+{
+    if (str_trim(call->request->body).len == 0)
+        call->request->body = STR("{}");
+    return call_object(call, out);
+}
+
+bool call_read_done(struct call *call, struct json_reader *reader)
+{
+    json_read_end(reader);
+    if (call->err.code == ERR_none)
+        return true;
+    call_problem(call);
+    return false;
+}
+
+bool call_idempotency(struct call *call)
+{
+    struct str key = http_header(call->request, "Idempotency-Key");
+    if (key.ptr == NULL)
+        return true;
+    bool good = key.len > 0 && key.len <= IDEMPOTENCY_KEY_MAX;
+    for (size_t i = 0; i < key.len && good; i++)
+        good = key.ptr[i] >= ' ' && key.ptr[i] <= '~';
+    if (!good) {
+        err_item(&call->err, ERR_bad_request, STR("Idempotency-Key"), "the header Idempotency-Key must be 1 to %d printable characters",
+                 IDEMPOTENCY_KEY_MAX);
+        call_problem(call);
+        return false;
+    }
+    struct command *command = &call->command;
+    command->idempotency.key = str_dup(&call->arena, key);
+    command->idempotency.route = str_fmt(&call->arena, "%s %s", call->route->method, call->route->path);
+    crypto_generichash(command->idempotency.body_hash, sizeof command->idempotency.body_hash, (const unsigned char *)call->request->body.ptr,
+                       call->request->body.len, NULL, 0);
+    return true;
+}
+
+static bool param_fault(struct call *call, const char *name, struct str value, const char *wanted)
+{
+    return err_item(&call->err, ERR_bad_request, str_of(name), "the query parameter '%s' must be %s, not '%.*s'", name, wanted,
+                    STR_ARG(str_sub(value, 0, 64)));
+}
+
+bool call_param_str(struct call *call, const char *name, struct str *out)
+{
+    struct str value;
+    if (call->request->query.len == 0 || !http_param(call->request, name, &value))
+        return false;
+    *out = str_dup(&call->arena, value);
+    return true;
+}
+
+bool call_param_i64(struct call *call, const char *name, int64_t min, int64_t max, int64_t *out)
+{
+    struct str value;
+    int64_t n;
+    if (!call_param_str(call, name, &value))
+        return true;
+    if (!str_to_i64(value, &n) || n < min || n > max) {
+        struct str wanted = max == INT64_MAX ? str_fmt(&call->arena, "a number from %lld", (long long)min)
+                                             : str_fmt(&call->arena, "a number from %lld to %lld", (long long)min, (long long)max);
+        return param_fault(call, name, value, str_dupz(&call->arena, wanted));
+    }
+    *out = n;
+    return true;
+}
+
+bool call_param_flag(struct call *call, const char *name, bool *out)
+{
+    struct str value;
+    if (!call_param_str(call, name, &value))
+        return true;
+    if (str_eqz(value, "1") || str_eqz(value, "true"))
+        *out = true;
+    else if (str_eqz(value, "0") || str_eqz(value, "false"))
+        *out = false;
+    else
+        return param_fault(call, name, value, "0 or 1");
+    return true;
+}
+
+/* task_id_find: -1: the key names nothing. */
+static bool task_id_find(struct call *call, const struct key *key, int64_t *out_id)
+{
+    switch (key->kind) {
+    case KEY_ID:
+    case KEY_QUEUE_TASK:
+        *out_id = key->id;
+        return true;
+    case KEY_TASK:
+        return reader_find(call->api->config.reader, key->lane, key->rev, key->name, key->variant, key->run, out_id, &call->err);
+    case KEY_NONE:
+    case KEY_REVISION:
+    case KEY_LANE:
+        break;
+    }
+    *out_id = 0;
+    return true;
+}
+
+bool call_task_id(struct call *call, int64_t *out_id)
+{
+    struct key key;
+    struct err fault = { 0 };
+    struct str arg = str_sub(call->arg, 0, 200);
+    if (!key_parse(call->arg, &key, &fault)) {
+        call_refuse(call, ERR_bad_request, "'%.*s' is neither a task id nor a key: %.200s", STR_ARG(arg), fault.text);
+        return false;
+    }
+    int64_t id = 0;
+    if (!task_id_find(call, &key, &id)) {
+        call_problem(call);
+        return false;
+    }
+    if (id <= 0) {
+        call_refuse(call, ERR_not_found, "there is no task %.*s", STR_ARG(arg));
+        return false;
+    }
+    *out_id = id;
+    call->lane_wanted = key.kind == KEY_QUEUE_TASK ? key.lane : (struct str){ 0 };
+    return true;
+}
+
+bool call_task_view(struct call *call, struct task_view *out)
+{
+    int64_t id;
+    bool found;
+    if (!call_task_id(call, &id))
+        return false;
+    if (!reader_task(call->api->config.reader, &call->arena, id, out, &found, &call->err)) {
+        call_problem(call);
+        return false;
+    }
+    if (!found || (call->lane_wanted.len > 0 && !str_eq(call->lane_wanted, out->lane_name))) {
+        call_refuse(call, ERR_not_found, "there is no task %.*s", STR_ARG(str_sub(call->arg, 0, 200)));
+        return false;
+    }
+    return true;
+}

@@ -1,0 +1,217 @@
+/* call: one request on its way through the api, and what the handlers share. Private to this room.
+ *
+ * A call has its own arena, because a command outlives a client that went away. It ends by exactly one of call_answer*, call_problem,
+ * call_refuse or, for streams, call_stream_end; after that it must not be touched. A handler that submits a command returns at once; the command's
+ * `done` ends the call. */
+#ifndef WEIR_API_CALL_H
+#define WEIR_API_CALL_H
+
+#include <jansson.h>
+
+#include "api/api.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "engine/engine.h"
+#include "store/read.h"
+#include "text/json.h"
+#include "text/json_read.h"
+
+enum { SCOPE_OPEN = 0, JSON_DEPTH_MAX = 64, REASON_BYTES_MAX = 1000 };
+#define KIB ((size_t)1024)
+#define MIB ((size_t)1024 * 1024)
+
+struct call;
+typedef void handler_fn(struct call *call);
+
+struct route {
+    const char *method, *path; /* at most one {...} */
+    unsigned scope;            /* one of SCOPE_; SCOPE_OPEN: anybody */
+    handler_fn *handler;
+    size_t body_max;
+    const char *params;   /* query parameters, blank-separated */
+    const char *request;  /* schema of the body, NULL: none */
+    const char *response; /* schema of the good answer, NULL: none */
+    int status;
+    const char *summary;
+};
+extern const struct route routes[];
+extern const size_t n_routes;
+
+/* route_find: NULL: none; *out_allow then lists the methods that the path knows, blank if it is unknown. */
+const struct route *route_find(struct str method, struct str path, struct str *out_arg, struct buf *out_allow);
+
+struct call {
+    struct api *api;
+    struct http_request *request; /* NULL: the client is gone */
+    const struct route *route;
+    struct str arg; /* what {...} stands for */
+    struct arena arena;
+    struct actor actor;
+    unsigned scopes;
+    struct err err;
+    struct buf out;
+    json_t *body; /* parsed; released with the call */
+    struct command command;
+    void (*done)(struct call *call); /* what follows the command */
+    void *state;                     /* the handler's, in arena */
+    struct str lane_wanted;          /* QUEUE of a key QUEUE:ID: must be the task's */
+    bool submitted;
+    void (*on_gone)(struct call *call);    /* the client went away; the call may stay until its command is done */
+    void (*on_release)(struct call *call); /* the end, in any case */
+    struct list_node node;              /* api->calls or api->idle */
+};
+
+struct token_entry {
+    struct token token;
+    struct str actor; /* "token:NAME" */
+};
+
+struct guesses { /* bad tokens of one source in one second */
+    uint64_t source;
+    int64_t second;
+    unsigned n;
+};
+enum { GUESS_SOURCES = 256, GUESSES_PER_SECOND = 20 };
+
+struct executor_poll { /* what polls say about an executor's life, faster than its lease */
+    unsigned open;
+    int64_t last_ms;
+    bool waits; /* its last poll was a long one */
+};
+
+struct aside;
+
+struct api {
+    struct api_config config;
+    struct list calls, idle; /* struct call */
+    struct list events_followers, log_followers;
+    struct loop_timer heartbeat, log_check;
+    struct buf openapi, scratch;
+    uint64_t incarnation;
+    uint64_t requests, refused;
+    bool closing;
+
+    struct arena tokens_arena;
+    struct map tokens; /* first 8 bytes of the hash -> struct token_entry */
+    size_t n_tokens;
+    uint64_t tokens_version;
+    bool tokens_known;
+    struct guesses guesses[GUESS_SOURCES];
+
+    struct map lanes; /* id -> struct lane_name, malloc */
+    struct map keys;  /* task id -> char *, for tasks whose lane isn't at hand; emptied when it is large */
+    struct map polls; /* executor id -> struct executor_poll, malloc */
+    struct list aside; /* work on other threads */
+};
+
+/* ---- calls ---- */
+struct call *call_new(struct api *api, struct http_request *request);
+void call_answer(struct call *call, int status); /* call->out as JSON */
+void call_answer_as(struct call *call, int status, const char *content_type, struct str body, const char *const *headers);
+void call_problem(struct call *call); /* call->err */
+void call_refuse(struct call *call, enum err_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void call_released(struct call *call); /* gives a call back that needs no answer (its stream has ended) */
+void call_stream_end(struct call *call);
+
+/* call_submit: hands call->command to the engine; kind and in are set. `done` ends the call; when the client is gone by then the call is dropped
+ * without `done`. */
+void call_submit(struct call *call, void (*done)(struct call *call));
+
+/* call_json: the body as JSON in call->body; false: answered. call_object: a reader on it. Both refuse what isn't there. */
+bool call_json(struct call *call);
+bool call_object(struct call *call, struct json_reader *out);
+/* call_object_or_nothing: an empty body is an empty object. */
+bool call_object_or_nothing(struct call *call, struct json_reader *out);
+/* call_read_done: unknown fields become faults; true: no fault so far, else answered. */
+bool call_read_done(struct call *call, struct json_reader *reader);
+/* call_idempotency: reads the header into the command; false: answered. */
+bool call_idempotency(struct call *call);
+
+/* Query parameters. false and a fault in call->err when it is there and wrong; *out keeps its value when it isn't there. */
+bool call_param_i64(struct call *call, const char *name, int64_t min, int64_t max, int64_t *out);
+bool call_param_str(struct call *call, const char *name, struct str *out); /* false: absent */
+bool call_param_flag(struct call *call, const char *name, bool *out);
+
+/* call_task_id: the id that call->arg (id or key) names; false: answered (404, or 400 for what can be no key). */
+bool call_task_id(struct call *call, int64_t *out_id);
+bool call_task_view(struct call *call, struct task_view *out);
+
+/* ---- problems ---- */
+void problem_render(struct buf *out, const struct err *err);
+
+/* ---- auth ---- */
+bool auth_check(struct call *call); /* fills actor and scopes; false: answered */
+void auth_token_hash(struct str token, uint8_t out[32]);
+extern const struct scope_name { const char *name; unsigned bit; } scope_names[4];
+void auth_release(struct api *api);
+
+/* ---- names (names.c): keys as text, cheaply ---- */
+struct str lane_name_of(struct api *api, int64_t lane, enum lane_kind *out_kind); /* empty: none */
+bool lane_id_of(struct api *api, struct str name, int64_t *out_id, struct err *err); /* *out_id -1: none */
+void key_add(struct api *api, struct buf *out, int64_t lane, int64_t task);          /* the key as text, by lane */
+void key_add_view(struct buf *out, const struct edge_view *view);
+void key_add_task(struct buf *out, struct str lane_name, enum lane_kind kind, const struct task *task);
+void json_key_text(struct api *api, struct json *json, int64_t lane, int64_t task); /* lane 0: looked up */
+struct str key_text(struct api *api, struct arena *arena, int64_t lane, int64_t task);
+void names_release(struct api *api);
+
+/* ---- render (render.c) ---- */
+void render_task(struct api *api, struct json *json, const struct task_view *view, struct str spec);
+struct render_new { /* a task as just created: nothing is read from the store */
+    const struct enqueued *tasks;
+    const struct task_def *defs;
+    size_t index;
+};
+void render_task_new(struct api *api, struct json *json, const struct render_new *task);
+void render_event(struct api *api, struct json *json, const struct event *event);
+void render_executor(struct json *json, const struct executor *executor, const struct executor_live *live, const char *state);
+
+/* ---- posted tasks (task_def.c) ---- */
+struct posted {
+    struct task_def *defs;
+    size_t n;
+    bool many; /* {tasks: [...]} */
+};
+/* posted_read: a document as task definitions, all faults of all tasks in err. `raw` is its text. False: refused. */
+bool posted_read(struct arena *arena, const json_t *document, struct str raw, struct posted *out, struct err *err);
+
+/* ---- finishes (finish.c) ---- */
+/* finish_read: one item; false: malformed, item->code and err say why. task 0: any. */
+bool finish_read(struct arena *arena, const json_t *value, struct str path, int64_t task, struct finish_item *out, struct err *err);
+bool finish_read_list(struct arena *arena, const json_t *list, struct str path, struct finish_item **out, size_t *out_n, struct err *err);
+void finish_render_results(struct json *json, const struct finish_item *items, size_t n);
+
+/* ---- executors (executors.c) ---- */
+const char *executor_state_now(struct api *api, const struct executor *executor, const struct executor_live *live);
+const struct executor_live *executor_live_find(const struct executor_live *live, size_t n, int64_t id);
+
+/* ---- followers ---- */
+void events_wake(struct api *api);
+void logs_wake_followers(struct api *api, int64_t task);
+void logs_check_due(struct loop_timer *timer);
+void events_heartbeat_due(struct loop_timer *timer);
+
+/* ---- work on another thread (aside.c) ---- */
+struct aside {
+    struct call *call;
+    void (*work)(struct aside *aside);  /* on its own thread; touches only this struct and what `state` points to */
+    void (*done)(struct aside *aside);  /* on the loop's thread; the call is answered here (request may be NULL: then only clean up) */
+    void *state;
+    struct err err;
+    bool ok;
+    struct aside_thread *thread; /* private */
+};
+/* aside_start: false: too many at once; the call was answered 503. */
+bool aside_start(struct call *call, void (*work)(struct aside *), void (*done)(struct aside *), void *state);
+void aside_release(struct api *api); /* waits for what is running */
+void aside_init(struct api *api);
+
+/* ---- openapi ---- */
+void openapi_build(struct buf *out, const char *version);
+
+/* ---- handlers, one for each row of route.def ---- */
+#define ROUTE(method, path, scope, handler, body_max, params, request, response, status, summary) handler_fn handler;
+#include "api/route.def"
+#undef ROUTE
+
+#endif

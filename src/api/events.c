@@ -1,0 +1,221 @@
+/* events: what happened, as JSON lines or server-sent events, from any seq on, for as long as the client likes.
+ *
+ * A stream remembers the last seq that it looked at; it is fed in batches, whenever a turn has been committed or the client has taken what was there, and
+ * never holds more than a batch beyond what the client has taken. Filters: by lane in the store, by task here. */
+#include <string.h>
+
+#include "api/call.h"
+
+enum { BATCH = 500, TASK_EVENTS_MAX = 10000, HEARTBEAT_MS = 10000 };
+#define PENDING_MAX (256 * KIB)
+
+struct events_stream {
+    int64_t since, until; /* until: the newest seq when it began; streams that don't follow end there */
+    int64_t limit;        /* -1: none */
+    int64_t lane;         /* 0: all; -1: one that doesn't exist yet */
+    struct str lane_name;
+    int64_t task;
+    bool follow, sse, pumping;
+    struct arena batch;
+    struct buf out;
+    struct list_node node;
+    struct call *call;
+};
+
+static void stream_released(struct call *call)
+{
+    struct events_stream *stream = call->state;
+    struct api *api = call->api;
+    list_remove(&api->events_followers, &stream->node);
+    if (api->events_followers.n == 0)
+        loop_disarm(api->config.loop, &api->heartbeat);
+    arena_release(&stream->batch);
+    buf_release(&stream->out);
+}
+
+static void event_add(struct events_stream *stream, const struct event *event)
+{
+    if (stream->sse)
+        buf_addf(&stream->out, "id: %lld\ndata: ", (long long)event->seq);
+    struct json json = json_to(&stream->out);
+    render_event(stream->call->api, &json, event);
+    buf_add_z(&stream->out, stream->sse ? "\n\n" : "\n");
+    if (stream->limit > 0)
+        stream->limit--;
+}
+
+/* batch_read: false: the store could not be read. *out_more: there may be more at once. */
+static bool batch_read(struct events_stream *stream, bool *out_more)
+{
+    struct call *call = stream->call;
+    struct api *api = call->api;
+    struct event *events;
+    size_t n;
+    int64_t last = stream->since;
+    if (stream->lane < 0 && !lane_id_of(api, stream->lane_name, &stream->lane, &call->err))
+        return false;
+    if (stream->lane < 0) {
+        *out_more = false;
+        return true;
+    }
+    arena_reset(&stream->batch);
+    if (!reader_events(api->config.reader, &stream->batch, stream->since, stream->lane, BATCH, &events, &n, &last, &call->err))
+        return false;
+    for (size_t i = 0; i < n && stream->limit != 0; i++) {
+        if (!stream->follow && events[i].seq > stream->until)
+            break;
+        if (stream->task == 0 || events[i].task == stream->task)
+            event_add(stream, &events[i]);
+    }
+    *out_more = last > stream->since;
+    stream->since = last;
+    return true;
+}
+
+static bool stream_ended(const struct events_stream *stream)
+{
+    return stream->limit == 0 || (!stream->follow && stream->since >= stream->until);
+}
+
+/* pump: reads and sends until there is nothing more or the client has enough to take. The stream may be gone afterwards. */
+static void pump(struct events_stream *stream)
+{
+    struct call *call = stream->call;
+    bool more = true, good = true;
+    if (stream->pumping)
+        return;
+    stream->pumping = true;
+    while (more && good && !stream_ended(stream) && http_stream_pending(call->request) < PENDING_MAX) {
+        buf_reset(&stream->out);
+        good = batch_read(stream, &more);
+        if (stream->out.len > 0)
+            http_stream_add(call->request, buf_str(&stream->out));
+    }
+    stream->pumping = false;
+    if (!good || stream_ended(stream) || (!more && !stream->follow) || call->api->closing)
+        call_stream_end(call);
+}
+
+static void stream_drained(struct http_request *request)
+{
+    struct call *call = request->user;
+    if (call != NULL)
+        pump(call->state);
+}
+
+/* task_history: the events of one task, oldest first, without reading everybody else's. */
+static bool task_history(struct events_stream *stream)
+{
+    struct call *call = stream->call;
+    struct event *events;
+    size_t n;
+    if (!reader_task_events(call->api->config.reader, &stream->batch, stream->task, TASK_EVENTS_MAX, &events, &n, &call->err))
+        return false;
+    for (size_t i = n; i > 0 && stream->limit != 0; i--)
+        if (events[i - 1].seq > stream->since && events[i - 1].seq <= stream->until)
+            event_add(stream, &events[i - 1]);
+    stream->since = stream->until;
+    return true;
+}
+
+static bool lane_read(struct call *call, struct events_stream *stream)
+{
+    struct str archive = { 0 }, queue = { 0 };
+    call_param_str(call, "archive", &archive);
+    call_param_str(call, "queue", &queue);
+    if (archive.len > 0 && queue.len > 0)
+        return err_item(&call->err, ERR_bad_request, STR("queue"), "'archive' and 'queue' exclude each other");
+    stream->lane_name = archive.len > 0 ? archive : queue;
+    if (stream->lane_name.len == 0)
+        return true;
+    if (!lane_id_of(call->api, stream->lane_name, &stream->lane, &call->err))
+        return false;
+    if (stream->lane < 0 && !stream->follow)
+        return err_set(&call->err, ERR_not_found, "there is no %s '%.*s'", archive.len > 0 ? "archive" : "queue", STR_ARG(str_sub(stream->lane_name, 0, 100)));
+    return true;
+}
+
+static bool since_read(struct call *call, struct events_stream *stream)
+{
+    struct str last = http_header(call->request, "Last-Event-ID");
+    if (!call_param_i64(call, "since", 0, INT64_MAX, &stream->since))
+        return false;
+    if (last.len > 0 && stream->sse && (!str_to_i64(last, &stream->since) || stream->since < 0))
+        return err_item(&call->err, ERR_bad_request, STR("Last-Event-ID"), "the header Last-Event-ID must be the seq of an event");
+    return true;
+}
+
+/* task_read: `task` by id or key; the call was answered when it returns false with no code set. */
+static bool task_read(struct call *call, struct events_stream *stream, bool *out_answered)
+{
+    struct str text;
+    struct task_view view;
+    if (!call_param_str(call, "task", &text))
+        return true;
+    call->arg = text;
+    *out_answered = !call_task_view(call, &view);
+    if (*out_answered)
+        return false;
+    stream->task = view.task.id;
+    stream->lane = view.task.lane;
+    return true;
+}
+
+void events_get(struct call *call)
+{
+    struct api *api = call->api;
+    struct events_stream *stream = ARENA_NEW(&call->arena, struct events_stream);
+    struct str accept = http_header(call->request, "Accept");
+    bool answered = false;
+    stream->call = call;
+    stream->limit = -1;
+    stream->sse = accept.len > 0 && memmem(accept.ptr, accept.len, "text/event-stream", 17) != NULL;
+    call_param_flag(call, "follow", &stream->follow);
+    call_param_i64(call, "limit", 1, INT64_MAX, &stream->limit);
+    bool good = since_read(call, stream) && lane_read(call, stream) && task_read(call, stream, &answered) && call->err.code == ERR_none;
+    if (answered)
+        return;
+    struct store_head head = { 0 };
+    if (good)
+        good = reader_head(api->config.reader, &head, &call->err);
+    stream->until = head.seq;
+    buf_init(&stream->out, 64 * MIB);
+    call->state = stream;
+    call->on_release = stream_released;
+    if (good && stream->task > 0)
+        good = task_history(stream);
+    if (!good) {
+        call_problem(call);
+        return;
+    }
+    http_stream_begin(call->request, 200, stream->sse ? "text/event-stream" : "application/x-ndjson", stream_drained);
+    if (stream->out.len > 0)
+        http_stream_add(call->request, buf_str(&stream->out));
+    if (stream->follow) {
+        if (api->events_followers.n == 0)
+            loop_arm(api->config.loop, &api->heartbeat, loop_now(api->config.loop) + HEARTBEAT_MS);
+        list_append(&api->events_followers, &stream->node);
+    }
+    pump(stream);
+}
+
+void events_wake(struct api *api)
+{
+    for (struct list_node *node = api->events_followers.first, *next; node != NULL; node = next) {
+        next = node->next;
+        pump(CONTAINER_OF(node, struct events_stream, node));
+    }
+}
+
+/* A comment now and then keeps proxies from closing the line, and finds out about clients that are gone. */
+void events_heartbeat_due(struct loop_timer *timer)
+{
+    struct api *api = timer->owner;
+    loop_arm(api->config.loop, &api->heartbeat, loop_now(api->config.loop) + HEARTBEAT_MS);
+    for (struct list_node *node = api->events_followers.first, *next; node != NULL; node = next) {
+        struct events_stream *stream = CONTAINER_OF(node, struct events_stream, node);
+        next = node->next;
+        if (stream->sse && http_stream_pending(stream->call->request) == 0)
+            http_stream_add(stream->call->request, STR(":\n\n"));
+    }
+}

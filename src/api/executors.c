@@ -1,0 +1,375 @@
+/* executors: registration, the long poll that claims, renews, reports and hears of cancels, and what people do to executors.
+ *
+ * A poll is parsed here and parked in the engine; its answer is rendered when there is work, a cancel, or its time is over. Open polls are counted by
+ * executor, so that /v1/nodes knows of a death sooner than the lease does. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/call.h"
+#include "api/task_def.h"
+
+enum { SLOTS_MAX = 100000, RENEW_MAX = 100000, LABELS_MAX = 64, TEXT_MAX = 200, SILENT_MS = 4500, SILENT_SHORT_MS = 9000 };
+enum { KINDS_ALL = 1u << KIND_COMMAND | 1u << KIND_SCRIPT | 1u << KIND_IMAGE | 1u << KIND_DATA };
+
+static int label_compare(const void *a, const void *b)
+{
+    const struct label *x = a, *y = b;
+    return str_cmp(x->name, y->name);
+}
+
+static void labels_read(struct json_reader *reader, struct executor *out)
+{
+    struct json_reader labels;
+    if (!json_read_child(reader, "labels", &labels))
+        return;
+    if (labels.n_fields > LABELS_MAX) {
+        err_item(reader->err, ERR_invalid, labels.path, "'labels' has %zu members; at most %d are taken", labels.n_fields, LABELS_MAX);
+        return;
+    }
+    out->labels = ARENA_ARRAY(reader->arena, struct label, labels.n_fields);
+    for (size_t i = 0; i < labels.n_fields; i++) {
+        const struct json_field *field = &labels.fields[i];
+        struct str path = str_fmt(reader->arena, "%.*s/%.*s", STR_ARG(labels.path), STR_ARG(def_pointer_part(reader->arena, str_sub(field->key, 0, TEXT_MAX))));
+        if (!name_is_valid(field->key) || !json_is_string(field->value) || json_string_length(field->value) > NAME_CHARS_MAX)
+            err_item(reader->err, ERR_invalid, path, "a label is a name with a string of at most %d bytes", NAME_CHARS_MAX);
+        else
+            out->labels[out->n_labels++] = (struct label){ str_dup(reader->arena, field->key),
+                                                           str_dup(reader->arena, (struct str){ json_string_value(field->value), json_string_length(field->value) }) };
+    }
+    if (out->n_labels > 1)
+        qsort(out->labels, out->n_labels, sizeof out->labels[0], label_compare);
+}
+
+static void kinds_read(struct json_reader *reader, struct executor *out)
+{
+    const json_t *list;
+    out->kinds = KINDS_ALL;
+    if (!json_read_array(reader, "kinds", KIND_COUNT, &list))
+        return;
+    out->kinds = 0;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *word = json_string_value(json_array_get(list, i));
+        enum class_kind kind = class_kind_find(str_of(word));
+        if (kind == KIND_NONE)
+            err_item(reader->err, ERR_invalid, json_read_path_at(reader->arena, json_read_path(reader, "kinds"), i),
+                     "'kinds' knows command, script, image and data");
+        else
+            out->kinds |= 1u << kind;
+    }
+}
+
+static void name_read(struct json_reader *reader, const char *field, bool required, struct str *out)
+{
+    struct err fault = { 0 };
+    if (json_read_str(reader, field, TEXT_MAX, out)) {
+        if (!name_check_new(*out, field, &fault))
+            err_item(reader->err, ERR_invalid, json_read_path(reader, field), "%s", fault.text);
+    } else if (required && json_read_any(reader, field) == NULL) {
+        err_item(reader->err, ERR_invalid, json_read_path(reader, field), "'%s' is required", field);
+    }
+}
+
+static void executor_registered(struct call *call)
+{
+    struct json json = json_to(&call->out);
+    json_object_begin(&json);
+    json_put_i64(&json, "id", call->command.out.reg.id);
+    json_put_i64(&json, "lease_ms", call->command.out.reg.lease_ms);
+    json_object_end(&json);
+    call_answer(call, call->command.status != 0 ? call->command.status : 201);
+}
+
+void executors_create(struct call *call)
+{
+    struct json_reader reader;
+    struct executor *executor = &call->command.in.reg.executor;
+    if (!call_idempotency(call) || !call_object(call, &reader))
+        return;
+    *executor = (struct executor){ .slots = 1, .state = EXECUTOR_ACTIVE };
+    name_read(&reader, "name", true, &executor->name);
+    json_read_i64(&reader, "slots", 0, SLOTS_MAX, &executor->slots);
+    labels_read(&reader, executor);
+    name_read(&reader, "zone", false, &executor->zone);
+    kinds_read(&reader, executor);
+    json_read_str(&reader, "host", TEXT_MAX, &executor->host);
+    json_read_str(&reader, "version", TEXT_MAX, &executor->version);
+    json_read_str(&reader, "instance", TEXT_MAX, &executor->instance);
+    if (!call_read_done(call, &reader))
+        return;
+    call->command.kind = CMD_REGISTER;
+    call_submit(call, executor_registered);
+}
+
+/* executor_find: by id or name; NULL: answered. */
+static const struct executor *executor_find(struct call *call)
+{
+    struct executor **executors;
+    size_t n;
+    int64_t id = 0;
+    if (!reader_executors(call->api->config.reader, &call->arena, &executors, &n, &call->err)) {
+        call_problem(call);
+        return NULL;
+    }
+    bool by_id = str_to_i64(call->arg, &id);
+    for (size_t i = 0; i < n; i++)
+        if (by_id ? executors[i]->id == id : str_eq(executors[i]->name, call->arg))
+            return executors[i];
+    call_refuse(call, ERR_not_found, "there is no executor %.*s", STR_ARG(str_sub(call->arg, 0, 100)));
+    return NULL;
+}
+
+static struct executor_poll *poll_of(struct api *api, int64_t executor)
+{
+    struct executor_poll *poll = map_find(&api->polls, (uint64_t)executor);
+    if (poll == NULL) {
+        poll = mem_alloc(sizeof *poll);
+        *poll = (struct executor_poll){ 0 };
+        map_put(&api->polls, (uint64_t)executor, poll);
+    }
+    return poll;
+}
+
+static void poll_closed(struct call *call)
+{
+    call->on_gone = call->on_release = NULL; /* once, whichever comes first */
+    struct executor_poll *poll = poll_of(call->api, call->command.in.poll.executor);
+    if (poll->open > 0)
+        poll->open--;
+    poll->last_ms = loop_now(call->api->config.loop);
+}
+
+static void needs_render(struct json *json, const struct grant *grant)
+{
+    if (grant->n_needs == 0)
+        return;
+    json_key(json, "needs");
+    json_object_begin(json);
+    for (size_t i = 0; i < grant->n_needs; i++) {
+        json_key_str(json, grant->needs[i].task_name);
+        json_raw(json, grant->needs[i].outputs.len > 0 ? grant->needs[i].outputs : STR("{}"));
+    }
+    json_object_end(json);
+}
+
+/* grant_render: the spec is what the engine knows of the task, with the stored body put in as it is. */
+static void grant_render(struct api *api, struct json *json, const struct grant *grant, int64_t lease_ms)
+{
+    json_object_begin(json);
+    json_put_i64(json, "task", grant->task.id);
+    json_put_z(json, "fence", fence_format(grant->fence).z);
+    json_put_i64(json, "lease_ms", lease_ms);
+    json_key(json, "spec");
+    json_object_begin(json);
+    json_key(json, "key");
+    buf_reset(&api->scratch);
+    key_add_task(&api->scratch, grant->lane_name, grant->lane_kind, &grant->task);
+    json_str(json, buf_str(&api->scratch));
+    json_put_str(json, "name", grant->task.name);
+    json_put_str(json, grant->lane_kind == LANE_ARCHIVE ? "archive" : "queue", grant->lane_name);
+    if (grant->lane_kind == LANE_ARCHIVE)
+        json_put_i64(json, "rev", grant->task.rev);
+    json_put_i64(json, "attempt", grant->task.attempts);
+    json_put_bool(json, "holds", grant->holds_slots);
+    needs_render(json, grant);
+    struct str body = str_trim(grant->body);
+    if (body.len > 2) {
+        buf_add_char(json->out, ',');
+        buf_add_str(json->out, str_sub(body, 1, body.len - 1));
+    }
+    json_object_end(json);
+    json_object_end(json);
+}
+
+static void poll_answered(struct call *call)
+{
+    const struct command *command = &call->command;
+    struct json json = json_to(&call->out);
+    json_object_begin(&json);
+    json_key(&json, "grants");
+    json_array_begin(&json);
+    for (size_t i = 0; i < command->out.poll.n_grants; i++)
+        grant_render(call->api, &json, &command->out.poll.grants[i], command->out.poll.lease_ms);
+    json_array_end(&json);
+    json_key(&json, "cancels");
+    json_array_begin(&json);
+    for (size_t i = 0; i < command->out.poll.n_cancels; i++) {
+        const struct cancel_order *cancel = &command->out.poll.cancels[i];
+        json_object_begin(&json);
+        json_put_i64(&json, "task", cancel->fence.task);
+        json_put_z(&json, "fence", fence_format(cancel->fence).z);
+        json_put_z(&json, "signal", cancel->signal);
+        if (cancel->stale)
+            json_put_z(&json, "reason", "stale_fence");
+        json_object_end(&json);
+    }
+    json_array_end(&json);
+    if (command->in.poll.n_finishes > 0)
+        finish_render_results(&json, command->in.poll.finishes, command->in.poll.n_finishes);
+    json_put_z(&json, "state", executor_state_name(command->out.poll.state));
+    json_put_i64(&json, "lease_ms", command->out.poll.lease_ms);
+    json_put_i64(&json, "seen", command->out.poll.head_seq);
+    json_object_end(&json);
+    call_answer(call, 200);
+}
+
+static void renew_read(struct call *call, struct json_reader *reader)
+{
+    const json_t *list;
+    struct command *command = &call->command;
+    if (!json_read_array(reader, "renew", RENEW_MAX, &list))
+        return;
+    command->in.poll.renew = ARENA_ARRAY(&call->arena, struct renew_item, json_array_size(list));
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        struct json_reader item;
+        struct str text, path = json_read_path_at(&call->arena, STR("/renew"), i);
+        int64_t task = 0;
+        if (!json_read_object(&item, json_array_get(list, i), path, &call->arena, &call->err))
+            continue;
+        struct fence *fence = &command->in.poll.renew[command->in.poll.n_renew].fence;
+        json_read_i64(&item, "task", 1, INT64_MAX, &task);
+        if (json_read_str(&item, "fence", TEXT_MAX, &text) && fence_parse(text, fence) && (task == 0 || task == fence->task))
+            command->in.poll.n_renew++;
+        else
+            err_item(&call->err, ERR_invalid, json_read_path(&item, "fence"), "'fence' must be the fence of a grant of this task");
+        json_read_end(&item);
+    }
+}
+
+/* poll_executor: the id in the path, without a read when it is a number. */
+static bool poll_executor(struct call *call, int64_t *out)
+{
+    if (str_to_i64(call->arg, out) && *out > 0)
+        return true;
+    const struct executor *executor = executor_find(call);
+    if (executor != NULL)
+        *out = executor->id;
+    return executor != NULL;
+}
+
+void executors_poll(struct call *call)
+{
+    struct json_reader reader;
+    struct command *command = &call->command;
+    int64_t executor, wait_max = call->api->config.lease_ms / 3;
+    if (!poll_executor(call, &executor) || !call_object_or_nothing(call, &reader))
+        return;
+    command->in.poll.executor = executor;
+    command->in.poll.seq = -1;
+    json_read_i64(&reader, "free", 0, SLOTS_MAX, &command->in.poll.free);
+    json_read_i64(&reader, "wait_ms", 0, INT64_MAX, &command->in.poll.wait_ms);
+    json_read_i64(&reader, "seq", 0, INT64_MAX, &command->in.poll.seq);
+    json_read_i64(&reader, "seen", 0, INT64_MAX, &command->in.poll.seen_seq);
+    renew_read(call, &reader);
+    const json_t *finishes = json_read_any(&reader, "finishes");
+    if (finishes != NULL)
+        finish_read_list(&call->arena, finishes, STR("/finishes"), &command->in.poll.finishes, &command->in.poll.n_finishes, &call->err);
+    if (!call_read_done(call, &reader))
+        return;
+    if (command->in.poll.wait_ms > wait_max)
+        command->in.poll.wait_ms = wait_max;
+    struct executor_poll *poll = poll_of(call->api, executor);
+    poll->open++;
+    poll->waits = command->in.poll.wait_ms > 0;
+    poll->last_ms = loop_now(call->api->config.loop);
+    command->kind = CMD_POLL;
+    call->on_gone = call->on_release = poll_closed;
+    call_submit(call, poll_answered);
+}
+
+const struct executor_live *executor_live_find(const struct executor_live *live, size_t n, int64_t id)
+{
+    for (size_t i = 0; i < n; i++)
+        if (live[i].id == id)
+            return &live[i];
+    return NULL;
+}
+
+const char *executor_state_now(struct api *api, const struct executor *executor, const struct executor_live *live)
+{
+    const struct executor_poll *poll = map_find(&api->polls, (uint64_t)executor->id);
+    if (live == NULL || !live->live)
+        return executor_state_name(EXECUTOR_LOST);
+    int64_t silent = poll != NULL ? loop_now(api->config.loop) - poll->last_ms : 0;
+    if (poll != NULL && poll->open == 0 && silent > (poll->waits ? SILENT_MS : SILENT_SHORT_MS))
+        return executor_state_name(EXECUTOR_LOST);
+    return executor_state_name(executor->state);
+}
+
+void executors_list(struct call *call)
+{
+    struct executor **executors;
+    struct executor_live *lives;
+    size_t n;
+    if (!reader_executors(call->api->config.reader, &call->arena, &executors, &n, &call->err)) {
+        call_problem(call);
+        return;
+    }
+    size_t n_lives = engine_executors(call->api->config.engine, &call->arena, &lives);
+    struct json json = json_to(&call->out);
+    json_object_begin(&json);
+    json_key(&json, "executors");
+    json_array_begin(&json);
+    for (size_t i = 0; i < n; i++) {
+        const struct executor_live *live = executor_live_find(lives, n_lives, executors[i]->id);
+        render_executor(&json, executors[i], live, executor_state_now(call->api, executors[i], live));
+    }
+    json_array_end(&json);
+    json_key(&json, "next");
+    json_nil(&json);
+    json_object_end(&json);
+    call_answer(call, 200);
+}
+
+static void executor_answer(struct call *call, const struct executor *executor)
+{
+    struct executor_live *lives;
+    size_t n = engine_executors(call->api->config.engine, &call->arena, &lives);
+    const struct executor_live *live = executor_live_find(lives, n, executor->id);
+    struct json json = json_to(&call->out);
+    render_executor(&json, executor, live, executor_state_now(call->api, executor, live));
+    call_answer(call, 200);
+}
+
+void executors_get(struct call *call)
+{
+    const struct executor *executor = executor_find(call);
+    if (executor != NULL)
+        executor_answer(call, executor);
+}
+
+static void state_changed(struct call *call)
+{
+    executors_get(call);
+}
+
+static void state_command(struct call *call, enum executor_state state)
+{
+    struct json_reader reader;
+    struct command *command = &call->command;
+    const struct executor *executor = executor_find(call);
+    if (executor == NULL || !call_object_or_nothing(call, &reader))
+        return;
+    call->arg = str_dup(&call->arena, call->arg); /* the request's text may be gone when the command is done */
+    json_read_str(&reader, "reason", REASON_BYTES_MAX, &command->in.executor_state.reason);
+    if (!call_read_done(call, &reader))
+        return;
+    command->kind = CMD_EXECUTOR_STATE;
+    command->in.executor_state.executor = executor->id;
+    command->in.executor_state.state = state;
+    call_submit(call, state_changed);
+}
+
+void executors_pause(struct call *call)
+{
+    state_command(call, EXECUTOR_PAUSED);
+}
+
+void executors_resume(struct call *call)
+{
+    state_command(call, EXECUTOR_ACTIVE);
+}
+
+void executors_drain(struct call *call)
+{
+    state_command(call, EXECUTOR_DRAINING);
+}

@@ -1,0 +1,290 @@
+/* explain: /why and /graph: what surrounds a task.
+ *
+ * It reads the facts that core/why judges, and walks the edges around a task in both directions. The walk is done in pieces between other work of the
+ * loop and ends at 5,000 tasks, which the answer says (`truncated`). */
+#include <string.h>
+
+#include "api/call.h"
+#include "core/why.h"
+#include "io/clock.h"
+
+enum { GRAPH_TASKS_MAX = 5000, GRAPH_STEP = 100, HOLDERS_MAX = 20, AHEAD_MAX = 10000 };
+
+static const char *const verdicts[] = { [WHY_RUNNING] = "running", [WHY_ENDED] = "ended", [WHY_WAITING] = "waiting", [WHY_NEVER] = "never" };
+
+static struct str view_key(struct api *api, struct arena *arena, const struct edge_view *view)
+{
+    buf_reset(&api->scratch);
+    key_add_view(&api->scratch, view);
+    return str_dup(arena, buf_str(&api->scratch));
+}
+
+static void preds_collect(struct call *call, const struct task_view *view, struct why_facts *facts)
+{
+    facts->preds = ARENA_ARRAY(&call->arena, struct why_pred, view->n_needs);
+    facts->n_preds = view->n_needs;
+    for (size_t i = 0; i < view->n_needs; i++) {
+        const struct edge_view *edge = &view->needs[i];
+        facts->preds[i] = (struct why_pred){ .id = edge->id, .key = view_key(call->api, &call->arena, edge), .state = edge->state, .kind = edge->kind,
+                                             .fired = (edge->flags & EDGE_FIRED) != 0 };
+    }
+}
+
+static bool lanes_collect(struct call *call, struct why_facts *facts)
+{
+    struct lane **lanes;
+    size_t n;
+    if (!reader_lanes(call->api->config.reader, &call->arena, &lanes, &n, &call->err))
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        if (lanes[i]->id == facts->task.lane)
+            facts->lane = lanes[i];
+        if (lanes[i]->id == 0)
+            facts->all = lanes[i];
+    }
+    return true;
+}
+
+static bool slot_collect(struct call *call, const struct hold *hold, struct slot **slots, size_t n_slots, struct why_slot *out)
+{
+    struct reader *reader = call->api->config.reader;
+    struct hold *users;
+    size_t n;
+    for (size_t i = 0; i < n_slots; i++)
+        if (slots[i]->id == hold->key)
+            out->slot = *slots[i];
+    out->since = hold->since;
+    if (!reader_hold_users(reader, &call->arena, HOLD_held, hold->key, HOLDERS_MAX, &users, &n, &call->err))
+        return false;
+    out->holders = ARENA_ARRAY(&call->arena, struct str, n);
+    out->n_holders = n;
+    for (size_t i = 0; i < n; i++)
+        out->holders[i] = key_text(call->api, &call->arena, 0, users[i].task);
+    if (!reader_hold_users(reader, &call->arena, HOLD_slot, hold->key, AHEAD_MAX, &users, &n, &call->err))
+        return false;
+    while ((size_t)out->ahead < n && users[out->ahead].task != hold->task)
+        out->ahead++;
+    return true;
+}
+
+static bool holds_collect(struct call *call, struct why_facts *facts)
+{
+    struct reader *reader = call->api->config.reader;
+    struct slot **slots;
+    size_t n_slots;
+    if (!reader_holds(reader, &call->arena, facts->task.id, &facts->holds, &facts->n_holds, &call->err))
+        return false;
+    facts->slots = ARENA_ARRAY(&call->arena, struct why_slot, facts->n_holds);
+    for (size_t i = 0; i < facts->n_holds; i++) {
+        if (facts->holds[i].kind != HOLD_slot)
+            continue;
+        if (facts->n_slots == 0 && !reader_slots(reader, &call->arena, &slots, &n_slots, &call->err))
+            return false;
+        if (!slot_collect(call, &facts->holds[i], slots, n_slots, &facts->slots[facts->n_slots]))
+            return false;
+        facts->n_slots++;
+    }
+    return true;
+}
+
+static bool executors_collect(struct call *call, struct why_facts *facts)
+{
+    struct reader *reader = call->api->config.reader;
+    struct task_class **classes;
+    struct executor **executors;
+    struct executor_live *lives;
+    size_t n_classes, n;
+    if (!reader_classes(reader, &call->arena, &classes, &n_classes, &call->err) || !reader_executors(reader, &call->arena, &executors, &n, &call->err))
+        return false;
+    for (size_t i = 0; i < n_classes; i++)
+        if (classes[i]->id == facts->task.class_id && classes[i]->kind != KIND_NONE)
+            facts->class_ = classes[i];
+    size_t n_lives = engine_executors(call->api->config.engine, &call->arena, &lives);
+    const struct executor **list = ARENA_ARRAY(&call->arena, const struct executor *, n);
+    bool *live = ARENA_ARRAY(&call->arena, bool, n);
+    for (size_t i = 0; i < n; i++) {
+        const struct executor_live *heard = executor_live_find(lives, n_lives, executors[i]->id);
+        list[i] = executors[i];
+        live[i] = heard != NULL && heard->live;
+    }
+    facts->executors = list;
+    facts->live = live;
+    facts->n_executors = n;
+    return true;
+}
+
+static void why_render(struct call *call, const struct why_facts *facts, const struct task_view *view, const struct why *why)
+{
+    struct json json = json_to(&call->out);
+    char letter = state_letter(facts->task.state);
+    json_object_begin(&json);
+    json_put_i64(&json, "id", facts->task.id);
+    json_key(&json, "key");
+    buf_reset(&call->api->scratch);
+    key_add_task(&call->api->scratch, view->lane_name, view->lane_kind, &view->task);
+    json_str(&json, buf_str(&call->api->scratch));
+    json_put_str(&json, "state", (struct str){ &letter, 1 });
+    json_put_z(&json, "verdict", verdicts[why->verdict]);
+    if (facts->task.reason.len > 0)
+        json_put_str(&json, "reason", facts->task.reason);
+    json_key(&json, "conditions");
+    json_array_begin(&json);
+    for (size_t i = 0; i < why->n_conditions; i++) {
+        const struct why_condition *condition = &why->conditions[i];
+        json_object_begin(&json);
+        json_put_z(&json, "kind", condition->kind);
+        json_put_str(&json, "detail", condition->detail);
+        if (condition->holder.len > 0)
+            json_put_str(&json, "holder", condition->holder);
+        json_put_time(&json, "since", condition->since);
+        if (condition->until > 0)
+            json_put_time(&json, "until", condition->until);
+        if (condition->remedy.len > 0)
+            json_put_str(&json, "remedy", condition->remedy);
+        json_object_end(&json);
+    }
+    json_array_end(&json);
+    json_object_end(&json);
+}
+
+void tasks_why(struct call *call)
+{
+    struct task_view view;
+    if (!call_task_view(call, &view))
+        return;
+    struct why_facts facts = { .task = view.task, .lane_name = view.lane_name, .ready_ahead = -1, .now = clock_wall_ms() };
+    preds_collect(call, &view, &facts);
+    if (!lanes_collect(call, &facts) || !holds_collect(call, &facts) || !executors_collect(call, &facts)) {
+        call_problem(call);
+        return;
+    }
+    struct why why;
+    why_explain(&facts, &call->arena, &why);
+    why_render(call, &facts, &view, &why);
+    call_answer(call, 200);
+}
+
+struct graph_edge {
+    struct str from, to;
+    enum edge_kind kind;
+};
+
+struct graph {
+    struct loop_timer timer;
+    struct map known; /* id -> struct edge_view */
+    struct edge_view **tasks;
+    size_t n_tasks, cap_tasks, at;
+    struct graph_edge *edges;
+    size_t n_edges, cap_edges;
+    bool truncated;
+};
+
+static void graph_release(struct call *call)
+{
+    struct graph *graph = call->state;
+    loop_disarm(call->api->config.loop, &graph->timer);
+    map_release(&graph->known);
+}
+
+static bool graph_meet(struct call *call, struct graph *graph, const struct edge_view *view)
+{
+    if (map_find(&graph->known, (uint64_t)view->id) != NULL)
+        return true;
+    if (graph->n_tasks >= GRAPH_TASKS_MAX) {
+        graph->truncated = true;
+        return false;
+    }
+    struct edge_view *copy = ARENA_NEW(&call->arena, struct edge_view);
+    *copy = *view;
+    map_put(&graph->known, (uint64_t)view->id, copy);
+    *ARENA_PUSH(&call->arena, graph->tasks, graph->n_tasks, graph->cap_tasks) = copy;
+    return true;
+}
+
+/* graph_expand: an edge is written down from its waiter's side only, so that each stands there once. */
+static bool graph_expand(struct call *call, struct graph *graph, const struct edge_view *task)
+{
+    struct edge_view *views;
+    size_t n;
+    struct reader *reader = call->api->config.reader;
+    struct str from = view_key(call->api, &call->arena, task);
+    if (!reader_edges(reader, &call->arena, task->id, false, &views, &n, &call->err))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (graph_meet(call, graph, &views[i]))
+            *ARENA_PUSH(&call->arena, graph->edges, graph->n_edges, graph->cap_edges) =
+                (struct graph_edge){ from, view_key(call->api, &call->arena, &views[i]), views[i].kind };
+    if (!reader_edges(reader, &call->arena, task->id, true, &views, &n, &call->err))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        graph_meet(call, graph, &views[i]);
+    return true;
+}
+
+static void graph_render(struct call *call, const struct graph *graph)
+{
+    struct json json = json_to(&call->out);
+    json_object_begin(&json);
+    json_key(&json, "tasks");
+    json_array_begin(&json);
+    for (size_t i = 0; i < graph->n_tasks; i++) {
+        const struct edge_view *task = graph->tasks[i];
+        char letter = state_letter(task->state);
+        json_object_begin(&json);
+        json_put_i64(&json, "id", task->id);
+        json_put_str(&json, "key", view_key(call->api, &call->arena, task));
+        json_put_str(&json, "name", task->name);
+        json_put_str(&json, "state", (struct str){ &letter, 1 });
+        json_put_z(&json, "word", state_word(task->state));
+        json_put_time(&json, "finished", task->finished);
+        json_object_end(&json);
+    }
+    json_array_end(&json);
+    json_key(&json, "edges");
+    json_array_begin(&json);
+    for (size_t i = 0; i < graph->n_edges; i++) {
+        json_object_begin(&json);
+        json_put_str(&json, "from", graph->edges[i].from);
+        json_put_str(&json, "to", graph->edges[i].to);
+        json_put_z(&json, "kind", edge_kind_name(graph->edges[i].kind));
+        json_object_end(&json);
+    }
+    json_array_end(&json);
+    json_put_bool(&json, "truncated", graph->truncated);
+    json_object_end(&json);
+}
+
+static void graph_step(struct loop_timer *timer)
+{
+    struct call *call = timer->owner;
+    struct graph *graph = call->state;
+    bool good = true;
+    for (size_t i = 0; i < GRAPH_STEP && graph->at < graph->n_tasks && good; i++)
+        good = graph_expand(call, graph, graph->tasks[graph->at++]);
+    if (good && graph->at < graph->n_tasks) {
+        loop_arm(call->api->config.loop, &graph->timer, loop_now(call->api->config.loop));
+        return;
+    }
+    if (good)
+        graph_render(call, graph);
+    if (good)
+        call_answer(call, 200);
+    else
+        call_problem(call);
+}
+
+void tasks_graph(struct call *call)
+{
+    struct task_view view;
+    if (!call_task_view(call, &view))
+        return;
+    struct graph *graph = ARENA_NEW(&call->arena, struct graph);
+    graph->timer.due = graph_step;
+    graph->timer.owner = call;
+    call->state = graph;
+    call->on_release = graph_release;
+    struct edge_view self = { .id = view.task.id, .lane = view.task.lane, .rev = view.task.rev, .lane_name = view.lane_name, .name = view.task.name,
+                              .variant = view.task.variant, .run = view.task.run, .state = view.task.state, .finished = view.task.finished };
+    graph_meet(call, graph, &self);
+    graph_step(&graph->timer);
+}

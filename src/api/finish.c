@@ -1,0 +1,208 @@
+/* finish: reports of ended attempts, one by one or in bulk, alone or inside a poll.
+ *
+ * Each item is read by itself: one that can't be read is answered 422 in its place and the others count. Two reports with the same fence are the same
+ * when their meaning is (exit, signal, outcome, outputs, length of the log), whatever order or spelling they came in. */
+#include <sodium.h>
+#include <string.h>
+
+#include "api/call.h"
+#include "api/task_def.h"
+
+enum { ITEMS_MAX = 10000, LOG_TAIL_MAX = 16 * 1024, OUTPUTS_MAX = 1000, OUTPUT_NAME_MAX = 200, OUTPUT_VALUE_MAX = 64 * 1024, FENCE_BYTES_MAX = 64 };
+
+static void outputs_read(struct json_reader *reader, struct finish_item *out)
+{
+    const json_t *value = json_read_any(reader, "outputs");
+    if (value == NULL)
+        return;
+    struct str path = json_read_path(reader, "outputs");
+    if (!json_is_object(value) || json_object_size(value) > OUTPUTS_MAX) {
+        err_item(reader->err, ERR_invalid, path, "'outputs' must be an object of at most %d strings", OUTPUTS_MAX);
+        return;
+    }
+    struct def_members members = def_members_of(value);
+    struct str name;
+    const json_t *item;
+    while (def_members_next(&members, &name, &item)) {
+        struct str at = str_fmt(reader->arena, "%.*s/%.*s", STR_ARG(path), STR_ARG(def_pointer_part(reader->arena, str_sub(name, 0, OUTPUT_NAME_MAX))));
+        if (name.len == 0 || name.len > OUTPUT_NAME_MAX)
+            err_item(reader->err, ERR_invalid, at, "an output's name must have 1 to %d bytes", OUTPUT_NAME_MAX);
+        else if (!json_is_string(item) || json_string_length(item) > OUTPUT_VALUE_MAX)
+            err_item(reader->err, ERR_invalid, at, "an output must be a string of at most %d bytes", OUTPUT_VALUE_MAX);
+    }
+    out->outputs = json_text(reader->arena, value, true);
+}
+
+static void log_read(struct json_reader *reader, struct finish_item *out)
+{
+    struct str text;
+    json_read_i64(reader, "log_offset", 0, INT64_MAX, &out->log_offset);
+    if (!json_read_str(reader, "log", sodium_base64_ENCODED_LEN(LOG_TAIL_MAX, sodium_base64_VARIANT_ORIGINAL), &text))
+        return;
+    unsigned char *bytes = arena_alloc(reader->arena, text.len + 1);
+    size_t n = 0;
+    if (sodium_base642bin(bytes, text.len + 1, text.ptr, text.len, NULL, &n, NULL, sodium_base64_VARIANT_ORIGINAL) != 0 || n > LOG_TAIL_MAX) {
+        err_item(reader->err, ERR_invalid, json_read_path(reader, "log"), "'log' must be at most %d bytes in base64", LOG_TAIL_MAX);
+        return;
+    }
+    out->log = (struct str){ (const char *)bytes, n };
+}
+
+static void usage_read(struct json_reader *reader, struct finish_item *out)
+{
+    struct json_reader usage;
+    if (!json_read_child(reader, "usage", &usage))
+        return;
+    json_read_i64(&usage, "cpu_ms", 0, INT64_MAX, &out->cpu_ms);
+    json_read_i64(&usage, "max_rss_bytes", 0, INT64_MAX, &out->max_rss_bytes);
+    json_read_end(&usage);
+}
+
+static void fence_read(struct json_reader *reader, int64_t task, struct finish_item *out)
+{
+    struct str text;
+    int64_t given = task;
+    json_read_i64(reader, "task", 1, INT64_MAX, &given);
+    if (json_read_any(reader, "fence") == NULL) {
+        err_item(reader->err, ERR_invalid, json_read_path(reader, "fence"), "'fence' is required");
+        return;
+    }
+    if (!json_read_str(reader, "fence", FENCE_BYTES_MAX, &text))
+        return;
+    if (!fence_parse(text, &out->fence))
+        err_item(reader->err, ERR_invalid, json_read_path(reader, "fence"), "'fence' must be the fence of a grant, not \"%.*s\"", STR_ARG(text));
+    else if ((given > 0 && given != out->fence.task) || (task > 0 && task != out->fence.task))
+        err_item(reader->err, ERR_invalid, json_read_path(reader, "fence"), "'fence' belongs to task %lld", (long long)out->fence.task);
+    if (out->task == 0)
+        out->task = given;
+}
+
+static void meaning_hash(struct finish_item *item)
+{
+    crypto_generichash_state state;
+    int64_t numbers[] = { item->exit, item->signal, (int64_t)item->outcome, item->log_bytes };
+    crypto_generichash_init(&state, NULL, 0, sizeof item->hash);
+    crypto_generichash_update(&state, (const unsigned char *)numbers, sizeof numbers);
+    if (item->outputs.len > 0 && !str_eqz(item->outputs, "{}"))
+        crypto_generichash_update(&state, (const unsigned char *)item->outputs.ptr, item->outputs.len);
+    crypto_generichash_final(&state, item->hash, sizeof item->hash);
+}
+
+bool finish_read(struct arena *arena, const json_t *value, struct str path, int64_t task, struct finish_item *out, struct err *err)
+{
+    struct json_reader reader;
+    struct str outcome;
+    *out = (struct finish_item){ .exit = -1, .signal = -1, .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = -1, .task = task };
+    out->malformed = true;
+    out->code = ERR_invalid;
+    if (!json_read_object(&reader, value, path, arena, err))
+        return false;
+    fence_read(&reader, task, out);
+    json_read_i64(&reader, "exit", 0, 255, &out->exit);
+    json_read_i64(&reader, "signal", 1, 64, &out->signal);
+    if (json_read_str(&reader, "outcome", 40, &outcome)) {
+        out->outcome = outcome_find(outcome);
+        if (out->outcome == OUTCOME_none)
+            err_item(err, ERR_invalid, json_read_path(&reader, "outcome"),
+                     "'outcome' must be done, skipped, failed, permanent, temporary, timeout, killed, lost or cancelled, not \"%.*s\"", STR_ARG(outcome));
+    }
+    outputs_read(&reader, out);
+    usage_read(&reader, out);
+    json_read_i64(&reader, "log_bytes", 0, INT64_MAX, &out->log_bytes);
+    log_read(&reader, out);
+    json_read_end(&reader);
+    if (err->code == ERR_none && out->exit < 0 && out->signal < 0 && out->outcome == OUTCOME_none)
+        err_item(err, ERR_invalid, json_read_path(&reader, "exit"), "one of 'exit', 'signal' and 'outcome' is required");
+    if (err->code != ERR_none)
+        return false;
+    meaning_hash(out);
+    out->malformed = false;
+    out->code = ERR_none;
+    out->task = out->fence.task;
+    return true;
+}
+
+bool finish_read_list(struct arena *arena, const json_t *list, struct str path, struct finish_item **out, size_t *out_n, struct err *err)
+{
+    size_t n = json_array_size(list);
+    if (!json_is_array(list) || n > ITEMS_MAX)
+        return err_item(err, ERR_invalid, path, "the finishes must be an array of at most %d items", ITEMS_MAX);
+    *out = ARENA_ARRAY(arena, struct finish_item, n);
+    *out_n = n;
+    for (size_t i = 0; i < n; i++) {
+        struct err fault = { .arena = arena };
+        finish_read(arena, json_array_get(list, i), json_read_path_at(arena, path, i), 0, &(*out)[i], &fault);
+    }
+    return true;
+}
+
+void finish_render_results(struct json *json, const struct finish_item *items, size_t n)
+{
+    json_key(json, "results");
+    json_array_begin(json);
+    for (size_t i = 0; i < n; i++) {
+        json_object_begin(json);
+        json_put_i64(json, "task", items[i].task);
+        json_put_i64(json, "status", err_http(items[i].code));
+        if (items[i].code != ERR_none)
+            json_put_z(json, "code", err_name(items[i].code));
+        json_object_end(json);
+    }
+    json_array_end(json);
+}
+
+static void task_finished(struct call *call)
+{
+    const struct finish_item *item = &call->command.in.finish.items[0];
+    if (item->code != ERR_none) {
+        call_refuse(call, item->code, "%s", err_title(item->code));
+        return;
+    }
+    struct json json = json_to(&call->out);
+    json_object_begin(&json);
+    json_put_i64(&json, "task", item->task);
+    json_put_i64(&json, "status", 200);
+    json_object_end(&json);
+    call_answer(call, 200);
+}
+
+void tasks_finish(struct call *call)
+{
+    int64_t task;
+    struct finish_item *item = ARENA_NEW(&call->arena, struct finish_item);
+    if (!call_task_id(call, &task) || !call_json(call))
+        return;
+    if (!finish_read(&call->arena, call->body, (struct str){ 0 }, task, item, &call->err)) {
+        call_problem(call);
+        return;
+    }
+    call->command.kind = CMD_FINISH;
+    call->command.in.finish.items = item;
+    call->command.in.finish.n_items = 1;
+    call_submit(call, task_finished);
+}
+
+static void finishes_done(struct call *call)
+{
+    struct json json = json_to(&call->out);
+    json_object_begin(&json);
+    finish_render_results(&json, call->command.in.finish.items, call->command.in.finish.n_items);
+    json_object_end(&json);
+    call_answer(call, 200);
+}
+
+void finishes_create(struct call *call)
+{
+    struct json_reader reader;
+    if (!call_object(call, &reader))
+        return;
+    const json_t *items = json_read_any(&reader, "items");
+    if (items == NULL)
+        err_item(&call->err, ERR_invalid, STR("/items"), "'items' is required");
+    else
+        finish_read_list(&call->arena, items, STR("/items"), &call->command.in.finish.items, &call->command.in.finish.n_items, &call->err);
+    if (!call_read_done(call, &reader))
+        return;
+    call->command.kind = CMD_FINISH;
+    call_submit(call, finishes_done);
+}

@@ -1,0 +1,102 @@
+/* lanes: queues and archives with their counts, and pausing them. */
+#include "api/call.h"
+
+static void lane_render(struct json *json, const struct lane *lane)
+{
+    json_object_begin(json);
+    json_put_str(json, "name", lane->id == 0 ? STR("all") : lane->name);
+    json_put_z(json, "kind", lane->id == 0 ? "all" : lane->kind == LANE_ARCHIVE ? "archive" : "queue");
+    json_put_bool(json, "paused", lane->paused_since > 0);
+    if (lane->paused_since > 0) {
+        json_put_time(json, "paused_since", lane->paused_since);
+        json_put_str(json, "paused_by", lane->paused_by);
+        json_put_str(json, "reason", lane->paused_reason);
+    }
+    if (lane->id != 0) {
+        json_key(json, "counts");
+        json_object_begin(json);
+        for (int state = STATE_Q; state < STATE_COUNT; state++) {
+            char letter[] = { state_letter((enum task_state)state), '\0' };
+            json_put_i64(json, letter, lane->counts[state]);
+        }
+        json_object_end(json);
+    }
+    json_object_end(json);
+}
+
+static const struct lane *lane_find(struct lane **lanes, size_t n, struct str name)
+{
+    bool all = str_eqz(name, "all");
+    for (size_t i = 0; i < n; i++)
+        if (all ? lanes[i]->id == 0 : lanes[i]->id != 0 && str_eq(lanes[i]->name, name))
+            return lanes[i];
+    return NULL;
+}
+
+void lanes_list(struct call *call)
+{
+    struct lane **lanes;
+    size_t n;
+    if (!reader_lanes(call->api->config.reader, &call->arena, &lanes, &n, &call->err)) {
+        call_problem(call);
+        return;
+    }
+    struct json json = json_to(&call->out);
+    json_object_begin(&json);
+    json_key(&json, "lanes");
+    json_array_begin(&json);
+    for (size_t i = 0; i < n; i++)
+        lane_render(&json, lanes[i]);
+    json_array_end(&json);
+    json_key(&json, "next");
+    json_nil(&json);
+    json_object_end(&json);
+    call_answer(call, 200);
+}
+
+static void lane_changed(struct call *call)
+{
+    struct lane **lanes;
+    size_t n;
+    if (!reader_lanes(call->api->config.reader, &call->arena, &lanes, &n, &call->err)) {
+        call_problem(call);
+        return;
+    }
+    struct str name = call->command.in.pause.lane;
+    const struct lane *lane = lane_find(lanes, n, name);
+    struct lane none = { .name = name, .kind = LANE_QUEUE };
+    struct json json = json_to(&call->out);
+    lane_render(&json, lane != NULL ? lane : &none);
+    call_answer(call, 200);
+}
+
+static void lane_command(struct call *call, bool pause)
+{
+    struct json_reader reader;
+    struct command *command = &call->command;
+    if (!name_is_valid(call->arg)) {
+        call_refuse(call, ERR_bad_request, "'%.*s' can't be the name of a queue or an archive", STR_ARG(str_sub(call->arg, 0, 100)));
+        return;
+    }
+    if (!call_object_or_nothing(call, &reader))
+        return;
+    json_read_str(&reader, "reason", REASON_BYTES_MAX, &command->in.pause.reason);
+    if (pause && call->err.code == ERR_none && str_trim(command->in.pause.reason).len == 0)
+        err_item(&call->err, ERR_invalid, STR("/reason"), "'reason' is required");
+    if (!call_read_done(call, &reader))
+        return;
+    command->kind = CMD_LANE_PAUSE;
+    command->in.pause.lane = str_dup(&call->arena, call->arg);
+    command->in.pause.pause = pause;
+    call_submit(call, lane_changed);
+}
+
+void lanes_pause(struct call *call)
+{
+    lane_command(call, true);
+}
+
+void lanes_resume(struct call *call)
+{
+    lane_command(call, false);
+}

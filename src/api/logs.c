@@ -1,0 +1,279 @@
+/* logs: the output of attempts: appended by executors at offsets, read by people, followed while it grows.
+ *
+ * A chunk is checked against the task's newest grant, then stored byte-exactly by store/logs. A reader sees the stored bytes and, behind them, the last
+ * bytes that came with the finish. A follower is woken by new chunks and by commits, and ends when the attempt has ended and all is sent. */
+#include <string.h>
+
+#include "api/call.h"
+
+#define PIECE_BYTES (64 * KIB)
+#define PENDING_MAX (256 * KIB)
+
+struct log_stream {
+    int64_t task, grant; /* grant 0: follows a task that has no attempt yet */
+    int64_t offset;
+    bool follow, ended, pumping;
+    struct log_tail tail; /* bytes of the finish, in the call's arena */
+    bool tail_known;
+    struct buf out;
+    struct list_node node;
+    struct call *call;
+};
+
+/* grant_check: only the newest grant is heard. */
+static bool grant_check(struct call *call, struct fence fence)
+{
+    int64_t newest;
+    enum task_state state;
+    bool found;
+    struct store_head head;
+    if (!reader_grant(call->api->config.reader, fence.task, &newest, &state, &found, &call->err))
+        return false;
+    if (!found)
+        return err_set(&call->err, ERR_not_found, "there is no task %lld", (long long)fence.task);
+    if (fence.incarnation != call->api->incarnation) {
+        if (!reader_head(call->api->config.reader, &head, &call->err))
+            return false;
+        call->api->incarnation = head.incarnation;
+    }
+    if (fence.incarnation != call->api->incarnation || fence.grant != newest)
+        return err_set(&call->err, ERR_stale_fence, "%s", err_title(ERR_stale_fence));
+    return true;
+}
+
+static bool fence_param(struct call *call, int64_t task, struct fence *out)
+{
+    struct str text = { 0 };
+    if (!call_param_str(call, "fence", &text))
+        return err_item(&call->err, ERR_bad_request, STR("fence"), "the query parameter 'fence' is required");
+    if (!fence_parse(text, out) || out->task != task)
+        return err_item(&call->err, ERR_bad_request, STR("fence"), "the query parameter 'fence' must be the fence of a grant of this task");
+    return true;
+}
+
+void logs_post(struct call *call)
+{
+    int64_t task, offset = -1;
+    struct fence fence;
+    struct log_position position;
+    if (!call_task_id(call, &task))
+        return;
+    bool good = fence_param(call, task, &fence) && call_param_i64(call, "offset", 0, INT64_MAX, &offset);
+    if (good && offset < 0)
+        good = err_item(&call->err, ERR_bad_request, STR("offset"), "the query parameter 'offset' is required");
+    if (!good || !grant_check(call, fence) ||
+        !logs_append(call->api->config.logs, task, fence.grant, offset, call->request->body, &position, &call->err)) {
+        call_problem(call);
+        return;
+    }
+    struct json json = json_to(&call->out);
+    json_object_begin(&json);
+    json_put_i64(&json, "stored", position.stored);
+    json_put_i64(&json, "durable", position.durable);
+    json_object_end(&json);
+    struct api *api = call->api;
+    call_answer(call, 200);
+    logs_wake_followers(api, task);
+}
+
+static void stream_released(struct call *call)
+{
+    struct log_stream *stream = call->state;
+    list_remove(&call->api->log_followers, &stream->node);
+    buf_release(&stream->out);
+}
+
+/* attempt_find: the attempt asked for; a grant of 0 means that there is none yet. */
+static bool attempt_find(struct call *call, const struct task_view *view, int64_t number, struct log_stream *stream)
+{
+    const struct attempt *found = NULL;
+    for (size_t i = 0; i < view->n_attempts; i++)
+        if (number == 0 ? found == NULL || view->attempts[i].grant > found->grant : view->attempts[i].number == number)
+            found = &view->attempts[i];
+    if (found == NULL && number > 0)
+        return err_set(&call->err, ERR_not_found, "the task has no attempt %lld", (long long)number);
+    stream->grant = found != NULL ? found->grant : 0;
+    stream->ended = found != NULL ? found->finished > 0 || found->grant < view->task.grant : state_ended(view->task.state);
+    return true;
+}
+
+/* view_refresh: what the task's attempts say now. */
+static bool view_refresh(struct log_stream *stream, struct arena *arena)
+{
+    struct call *call = stream->call;
+    struct task_view view;
+    bool found;
+    if (!reader_task(call->api->config.reader, arena, stream->task, &view, &found, &call->err))
+        return false;
+    if (found && stream->grant == 0)
+        return attempt_find(call, &view, 0, stream);
+    stream->ended = true;
+    for (size_t i = 0; found && i < view.n_attempts; i++)
+        if (view.attempts[i].grant == stream->grant)
+            stream->ended = view.attempts[i].finished > 0 || stream->grant < view.task.grant;
+    return true;
+}
+
+/* state_refresh: has the attempt ended, or one begun? The usual answer, neither, costs one short read. */
+static bool state_refresh(struct log_stream *stream)
+{
+    struct call *call = stream->call;
+    bool found;
+    int64_t newest;
+    enum task_state state;
+    if (!reader_grant(call->api->config.reader, stream->task, &newest, &state, &found, &call->err))
+        return false;
+    if (found && newest == stream->grant && (state == STATE_X || (newest == 0 && !state_ended(state))))
+        return true;
+    struct arena arena = { 0 };
+    bool good = view_refresh(stream, &arena);
+    arena_release(&arena);
+    return good;
+}
+
+/* tail_add: what the finish carried beyond what was stored. */
+static bool tail_add(struct log_stream *stream, int64_t stored)
+{
+    struct call *call = stream->call;
+    if (!stream->tail_known && !reader_log_tail(call->api->config.reader, &call->arena, stream->task, stream->grant, &stream->tail, &stream->tail_known, &call->err))
+        return false;
+    if (!stream->tail_known || stream->offset < stored)
+        return true;
+    int64_t end = stream->tail.offset + (int64_t)stream->tail.bytes.len;
+    if (stream->offset >= stream->tail.offset && stream->offset < end)
+        buf_add_str(&stream->out, str_sub(stream->tail.bytes, (size_t)(stream->offset - stream->tail.offset), stream->tail.bytes.len));
+    return true;
+}
+
+/* piece_read: the next bytes into stream->out; nothing: all that is there was read. */
+static bool piece_read(struct log_stream *stream)
+{
+    struct call *call = stream->call;
+    struct logs *logs = call->api->config.logs;
+    int64_t stored = 0;
+    buf_reset(&stream->out);
+    if (stream->grant == 0)
+        return true;
+    if (!logs_size(logs, stream->task, stream->grant, &stored, &call->err))
+        return false;
+    if (stream->offset < stored) {
+        if (!logs_read(logs, stream->task, stream->grant, stream->offset, PIECE_BYTES, &stream->out, &call->err))
+            return false;
+    } else if (stream->ended && !tail_add(stream, stored)) {
+        return false;
+    }
+    stream->offset += (int64_t)stream->out.len;
+    return true;
+}
+
+/* pump: sends until nothing more is there or the client has enough to take. The stream may be gone afterwards. */
+static void pump(struct log_stream *stream)
+{
+    struct call *call = stream->call;
+    bool good = true, whole = false;
+    if (stream->pumping)
+        return;
+    stream->pumping = true;
+    while (http_stream_pending(call->request) < PENDING_MAX) {
+        good = piece_read(stream);
+        if (stream->out.len > 0)
+            http_stream_add(call->request, buf_str(&stream->out));
+        if (!good)
+            break;
+        if (stream->out.len > 0)
+            continue;
+        whole = !stream->follow || stream->ended;
+        int64_t grant = stream->grant;
+        if (whole || !(good = state_refresh(stream)) || (!stream->ended && stream->grant == grant))
+            break; /* else: it has ended or begun meanwhile, and there may be bytes from then */
+    }
+    stream->pumping = false;
+    if (!good || whole || call->api->closing)
+        call_stream_end(call);
+}
+
+static void stream_drained(struct http_request *request)
+{
+    struct call *call = request->user;
+    if (call != NULL)
+        pump(call->state);
+}
+
+static bool total_bytes(struct log_stream *stream, int64_t *out)
+{
+    struct call *call = stream->call;
+    *out = 0;
+    if (stream->grant == 0)
+        return true;
+    if (!logs_size(call->api->config.logs, stream->task, stream->grant, out, &call->err) ||
+        !reader_log_tail(call->api->config.reader, &call->arena, stream->task, stream->grant, &stream->tail, &stream->tail_known, &call->err))
+        return false;
+    int64_t end = stream->tail_known && stream->tail.offset <= *out ? stream->tail.offset + (int64_t)stream->tail.bytes.len : 0;
+    if (end > *out)
+        *out = end;
+    return true;
+}
+
+/* small_answer: a log that fits one piece is answered with its length; true: done. */
+static bool small_answer(struct log_stream *stream, int64_t total)
+{
+    struct call *call = stream->call;
+    static const char *const headers[] = { "X-Content-Type-Options", "nosniff", NULL };
+    if (stream->follow || total - stream->offset > (int64_t)PIECE_BYTES)
+        return false;
+    stream->ended = true; /* the tail counts, whether or not somebody still writes */
+    while (piece_read(stream) && stream->out.len > 0)
+        buf_add_str(&call->out, buf_str(&stream->out));
+    if (call->err.code != ERR_none)
+        call_problem(call);
+    else
+        call_answer_as(call, 200, "application/octet-stream", buf_str(&call->out), headers);
+    return true;
+}
+
+void logs_get(struct call *call)
+{
+    struct task_view view;
+    int64_t attempt = 0, offset = 0, tail = -1, total = 0;
+    if (!call_task_view(call, &view))
+        return;
+    struct log_stream *stream = ARENA_NEW(&call->arena, struct log_stream);
+    stream->call = call;
+    stream->task = view.task.id;
+    call_param_i64(call, "attempt", 1, INT64_MAX, &attempt);
+    call_param_i64(call, "offset", 0, INT64_MAX, &offset);
+    call_param_i64(call, "tail", 0, INT64_MAX, &tail);
+    call_param_flag(call, "follow", &stream->follow);
+    buf_init(&stream->out, 2 * PIECE_BYTES);
+    call->state = stream;
+    call->on_release = stream_released;
+    if (call->err.code != ERR_none || !attempt_find(call, &view, attempt, stream) || !total_bytes(stream, &total)) {
+        call_problem(call);
+        return;
+    }
+    stream->offset = offset;
+    if (tail >= 0 && total - tail > offset)
+        stream->offset = total - tail;
+    if (small_answer(stream, total))
+        return;
+    http_stream_begin(call->request, 200, "application/octet-stream", stream_drained);
+    if (stream->follow)
+        list_append(&call->api->log_followers, &stream->node);
+    pump(stream);
+}
+
+void logs_wake_followers(struct api *api, int64_t task)
+{
+    for (struct list_node *node = api->log_followers.first, *next; node != NULL; node = next) {
+        struct log_stream *stream = CONTAINER_OF(node, struct log_stream, node);
+        next = node->next;
+        if (task == 0 || stream->task == task)
+            pump(stream);
+    }
+}
+
+void logs_check_due(struct loop_timer *timer)
+{
+    struct api *api = timer->owner;
+    logs_wake_followers(api, 0);
+}

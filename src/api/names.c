@@ -1,0 +1,169 @@
+/* names: lanes and tasks by the texts that people know them by, without a read for each.
+ *
+ * Lanes are few and never renamed: all are kept. A queue's task is QUEUE:ID, so its lane and id are enough; for tasks of archives, and where only an id
+ * is at hand, the key is read once and kept. A task that can't be read is written as its id. */
+#include <string.h>
+
+#include "api/call.h"
+
+enum { KEYS_KEPT_MAX = 10000 };
+
+struct lane_name {
+    enum lane_kind kind;
+    size_t len;
+    char bytes[];
+};
+
+static void lanes_read(struct api *api, struct err *err)
+{
+    struct arena arena = { 0 };
+    struct lane **lanes;
+    size_t n;
+    if (reader_lanes(api->config.reader, &arena, &lanes, &n, err)) {
+        for (size_t i = 0; i < n; i++) {
+            uint64_t id = (uint64_t)lanes[i]->id;
+            if (map_find(&api->lanes, id) != NULL)
+                continue;
+            struct lane_name *name = mem_alloc(sizeof *name + lanes[i]->name.len);
+            name->kind = lanes[i]->kind;
+            name->len = lanes[i]->name.len;
+            if (name->len > 0)
+                memcpy(name->bytes, lanes[i]->name.ptr, name->len);
+            map_put(&api->lanes, id, name);
+        }
+    }
+    arena_release(&arena);
+}
+
+struct str lane_name_of(struct api *api, int64_t lane, enum lane_kind *out_kind)
+{
+    const struct lane_name *name = map_find(&api->lanes, (uint64_t)lane);
+    if (name == NULL) {
+        struct err err = { 0 };
+        lanes_read(api, &err);
+        name = map_find(&api->lanes, (uint64_t)lane);
+    }
+    if (name == NULL)
+        return (struct str){ 0 };
+    *out_kind = name->kind;
+    return (struct str){ name->bytes, name->len };
+}
+
+static int64_t lane_id_known(const struct api *api, struct str wanted)
+{
+    MAP_EACH(&api->lanes, entry) {
+        const struct lane_name *name = entry->value;
+        if (str_eq((struct str){ name->bytes, name->len }, wanted))
+            return (int64_t)entry->key;
+    }
+    return -1;
+}
+
+bool lane_id_of(struct api *api, struct str name, int64_t *out_id, struct err *err)
+{
+    *out_id = lane_id_known(api, name);
+    if (*out_id >= 0)
+        return true;
+    struct err fault = { 0 };
+    lanes_read(api, &fault);
+    if (fault.code != ERR_none)
+        return err_set(err, fault.code, "%s", fault.text);
+    *out_id = lane_id_known(api, name);
+    return true;
+}
+
+static void archive_key_add(struct buf *out, struct str lane, int64_t rev, struct str name, struct str variant, int64_t run)
+{
+    struct key key = { .kind = KEY_TASK, .lane = lane, .rev = rev, .name = name, .variant = variant, .run = run };
+    key_format(out, &key);
+}
+
+static void queue_key_add(struct buf *out, struct str lane, int64_t task)
+{
+    buf_add_str(out, lane);
+    buf_add_char(out, ':');
+    buf_add_i64(out, task);
+}
+
+void key_add_task(struct buf *out, struct str lane_name, enum lane_kind kind, const struct task *task)
+{
+    if (kind == LANE_ARCHIVE)
+        archive_key_add(out, lane_name, task->rev, task->name, task->variant, task->run);
+    else
+        queue_key_add(out, lane_name, task->id);
+}
+
+void key_add_view(struct buf *out, const struct edge_view *view)
+{
+    if (view->rev > 0)
+        archive_key_add(out, view->lane_name, view->rev, view->name, view->variant, view->run);
+    else
+        queue_key_add(out, view->lane_name, view->id);
+}
+
+static void keys_forget(struct api *api)
+{
+    MAP_EACH(&api->keys, entry)
+        mem_free(entry->value);
+    map_clear(&api->keys);
+}
+
+/* key_read: from the store, kept for the next time. */
+static void key_read(struct api *api, struct buf *out, int64_t task)
+{
+    struct arena arena = { 0 };
+    struct err err = { 0 };
+    struct task_view view;
+    bool found = false;
+    size_t from = out->len;
+    if (reader_task(api->config.reader, &arena, task, &view, &found, &err) && found)
+        key_add_task(out, view.lane_name, view.lane_kind, &view.task);
+    else
+        buf_add_i64(out, task);
+    if (found && !out->full) {
+        if (api->keys.n >= KEYS_KEPT_MAX)
+            keys_forget(api);
+        size_t len = out->len - from;
+        char *kept = mem_alloc(len + 1);
+        memcpy(kept, out->ptr + from, len);
+        kept[len] = '\0';
+        map_put(&api->keys, (uint64_t)task, kept);
+    }
+    arena_release(&arena);
+}
+
+void key_add(struct api *api, struct buf *out, int64_t lane, int64_t task)
+{
+    enum lane_kind kind = LANE_ARCHIVE;
+    struct str name = lane > 0 ? lane_name_of(api, lane, &kind) : (struct str){ 0 };
+    const char *kept;
+    if (name.len > 0 && kind == LANE_QUEUE)
+        queue_key_add(out, name, task);
+    else if ((kept = map_find(&api->keys, (uint64_t)task)) != NULL)
+        buf_add_z(out, kept);
+    else
+        key_read(api, out, task);
+}
+
+struct str key_text(struct api *api, struct arena *arena, int64_t lane, int64_t task)
+{
+    buf_reset(&api->scratch);
+    key_add(api, &api->scratch, lane, task);
+    return str_dup(arena, buf_str(&api->scratch));
+}
+
+void json_key_text(struct api *api, struct json *json, int64_t lane, int64_t task)
+{
+    buf_reset(&api->scratch);
+    key_add(api, &api->scratch, lane, task);
+    json_str(json, buf_str(&api->scratch));
+}
+
+void names_release(struct api *api)
+{
+    keys_forget(api);
+    map_release(&api->keys);
+    MAP_EACH(&api->lanes, entry)
+        mem_free(entry->value);
+    map_release(&api->lanes);
+}

@@ -1,0 +1,203 @@
+/* openapi: the OpenAPI 3.1 document, made once at start from the table of routes and the schemas of schema.def, so that no route can be missing. */
+#include <string.h>
+
+#include "api/call.h"
+
+static const struct { const char *name, *text; } schemas[] = {
+#define SCHEMA(name, ...) { #name, #__VA_ARGS__ },
+#include "api/schema.def"
+#undef SCHEMA
+};
+
+static const struct { const char *name, *text; } parameters[] = {
+    { "attempt", "{\"type\":\"integer\",\"minimum\":1}" }, { "cursor", "{\"type\":\"string\"}" },
+    { "fence", "{\"type\":\"string\"}" },                  { "follow", "{\"type\":\"integer\",\"enum\":[0,1]}" },
+    { "limit", "{\"type\":\"integer\",\"minimum\":1}" },   { "offset", "{\"type\":\"integer\",\"minimum\":0}" },
+    { "rev", "{\"type\":\"integer\",\"minimum\":1}" },     { "since", "{\"type\":\"integer\",\"minimum\":0}" },
+    { "state", "{\"type\":\"string\",\"pattern\":\"^[QSPXDFTA,]*$\"}" }, { "tail", "{\"type\":\"integer\",\"minimum\":0}" },
+};
+
+static void schema_ref(struct json *json, const char *name)
+{
+    char ref[100] = "#/components/schemas/";
+    size_t used = strlen(ref), len = strlen(name);
+    ASSERT(used + len < sizeof ref);
+    memcpy(ref + used, name, len + 1);
+    json_object_begin(json);
+    json_put_z(json, "$ref", ref);
+    json_object_end(json);
+}
+
+static const char *media_of(const char *schema)
+{
+    return strcmp(schema, "Bytes") == 0   ? "application/octet-stream"
+           : strcmp(schema, "Text") == 0  ? "text/plain"
+           : strcmp(schema, "Event") == 0 ? "application/x-ndjson"
+                                          : "application/json";
+}
+
+static void content(struct json *json, const char *media, const char *schema)
+{
+    json_key(json, "content");
+    json_object_begin(json);
+    json_key(json, media);
+    json_object_begin(json);
+    json_key(json, "schema");
+    schema_ref(json, schema);
+    json_object_end(json);
+    json_object_end(json);
+}
+
+static void parameter(struct json *json, struct str name, const char *in, bool required)
+{
+    const char *schema = "{\"type\":\"string\"}";
+    for (size_t i = 0; i < sizeof parameters / sizeof parameters[0]; i++)
+        if (str_eqz(name, parameters[i].name))
+            schema = parameters[i].text;
+    json_object_begin(json);
+    json_put_str(json, "name", name);
+    json_put_z(json, "in", in);
+    json_put_bool(json, "required", required);
+    json_key(json, "schema");
+    json_raw(json, str_of(schema));
+    json_object_end(json);
+}
+
+static struct str path_parameter(const char *path)
+{
+    const char *open = strchr(path, '{');
+    return open == NULL ? (struct str){ 0 } : (struct str){ open + 1, (size_t)(strchr(open, '}') - open) - 1 };
+}
+
+static void route_parameters(struct json *json, const struct route *route)
+{
+    struct str in_path = path_parameter(route->path), rest = str_of(route->params), name;
+    bool creates = strcmp(route->method, "POST") == 0 && route->status == 201;
+    if (in_path.len == 0 && rest.len == 0 && !creates)
+        return;
+    json_key(json, "parameters");
+    json_array_begin(json);
+    if (in_path.len > 0)
+        parameter(json, in_path, "path", true);
+    while (str_cut(&rest, ' ', &name))
+        parameter(json, name, "query", str_eqz(name, "fence"));
+    if (creates)
+        parameter(json, STR("Idempotency-Key"), "header", false);
+    json_array_end(json);
+}
+
+static void route_responses(struct json *json, const struct route *route)
+{
+    struct buf status;
+    buf_init(&status, 8);
+    buf_addf(&status, "%d", route->status);
+    json_key(json, "responses");
+    json_object_begin(json);
+    json_key_str(json, buf_str(&status));
+    json_object_begin(json);
+    json_put_z(json, "description", route->summary);
+    if (route->response != NULL)
+        content(json, media_of(route->response), route->response);
+    json_object_end(json);
+    json_key(json, "default");
+    json_object_begin(json);
+    json_put_z(json, "description", "A problem (RFC 9457)");
+    content(json, "application/problem+json", "Problem");
+    json_object_end(json);
+    json_object_end(json);
+    buf_release(&status);
+}
+
+static const char *scope_word(unsigned scope)
+{
+    for (size_t i = 0; i < sizeof scope_names / sizeof scope_names[0]; i++)
+        if (scope_names[i].bit == scope)
+            return scope_names[i].name;
+    return NULL;
+}
+
+static void operation(struct json *json, const struct route *route)
+{
+    struct buf id;
+    buf_init(&id, 200);
+    const char *scope = scope_word(route->scope);
+    bool post = strcmp(route->method, "POST") == 0;
+    json_key(json, post ? "post" : strcmp(route->method, "GET") == 0 ? "get" : "delete");
+    json_object_begin(json);
+    for (const char *c = route->path + 1; *c != '\0'; c++)
+        buf_add_char(&id, (*c >= 'a' && *c <= 'z') || (*c >= '0' && *c <= '9') ? *c : '_');
+    json_put_str(json, "operationId", (buf_add_char(&id, '_'), buf_add_z(&id, route->method), buf_str(&id)));
+    json_put_z(json, "summary", route->summary);
+    if (scope != NULL)
+        json_put_z(json, "x-weir-scope", scope);
+    json_key(json, "security");
+    json_raw(json, scope == NULL ? STR("[]") : STR("[{\"token\":[]}]"));
+    route_parameters(json, route);
+    if (route->request != NULL) {
+        json_key(json, "requestBody");
+        json_object_begin(json);
+        content(json, media_of(route->request), route->request);
+        json_object_end(json);
+    }
+    route_responses(json, route);
+    json_object_end(json);
+    buf_release(&id);
+}
+
+static bool path_seen(size_t before, const char *path)
+{
+    for (size_t i = 0; i < before; i++)
+        if (strcmp(routes[i].path, path) == 0)
+            return true;
+    return false;
+}
+
+static void paths(struct json *json)
+{
+    json_key(json, "paths");
+    json_object_begin(json);
+    for (size_t i = 0; i < n_routes; i++) {
+        if (path_seen(i, routes[i].path))
+            continue;
+        json_key(json, routes[i].path);
+        json_object_begin(json);
+        for (size_t k = i; k < n_routes; k++)
+            if (strcmp(routes[k].path, routes[i].path) == 0)
+                operation(json, &routes[k]);
+        json_object_end(json);
+    }
+    json_object_end(json);
+}
+
+void openapi_build(struct buf *out, const char *version)
+{
+    struct json json = json_to(out);
+    json_object_begin(&json);
+    json_put_z(&json, "openapi", "3.1.0");
+    json_key(&json, "info");
+    json_object_begin(&json);
+    json_put_z(&json, "title", "Weir");
+    json_put_z(&json, "version", version);
+    json_put_z(&json, "summary", "A durable queue of tasks with dependencies, run by executors");
+    json_object_end(&json);
+    paths(&json);
+    json_key(&json, "components");
+    json_object_begin(&json);
+    json_key(&json, "securitySchemes");
+    json_raw(&json, STR("{\"token\":{\"type\":\"http\",\"scheme\":\"bearer\"}}"));
+    json_key(&json, "schemas");
+    json_object_begin(&json);
+    for (size_t i = 0; i < sizeof schemas / sizeof schemas[0]; i++) {
+        json_key(&json, schemas[i].name);
+        json_raw(&json, str_of(schemas[i].text));
+    }
+    json_object_end(&json);
+    json_object_end(&json);
+    json_object_end(&json);
+    ASSERT(!out->full);
+}
+
+void openapi_get(struct call *call)
+{
+    call_answer_as(call, 200, "application/json", buf_str(&call->api->openapi), NULL);
+}

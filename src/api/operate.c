@@ -1,0 +1,130 @@
+/* operate: verify and backup over HTTP; both run aside. */
+#include <string.h>
+
+#include "api/call.h"
+
+struct verify_state {
+    const char *data_dir;
+    int64_t witness_seq;
+    uint8_t witness_hash[STORE_HASH_BYTES];
+    struct verify_report report;
+};
+
+static void hash_put(struct json *json, const char *key, const uint8_t *hash)
+{
+    static const char digits[] = "0123456789abcdef";
+    char text[2 * STORE_HASH_BYTES];
+    for (size_t i = 0; i < STORE_HASH_BYTES; i++) {
+        text[2 * i] = digits[hash[i] >> 4];
+        text[2 * i + 1] = digits[hash[i] & 15];
+    }
+    json_put_str(json, key, (struct str){ text, sizeof text });
+}
+
+static int digit_of(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* witness_read: SEQ:HASH as an earlier report showed it. */
+static bool witness_read(struct call *call, struct verify_state *out)
+{
+    struct str text, seq;
+    if (!call_param_str(call, "witness", &text))
+        return true;
+    struct str rest = text;
+    bool good = str_cut(&rest, ':', &seq) && str_to_i64(seq, &out->witness_seq) && out->witness_seq > 0 && rest.len == 2 * STORE_HASH_BYTES;
+    for (size_t i = 0; good && i < STORE_HASH_BYTES; i++) {
+        int high = digit_of(rest.ptr[2 * i]), low = digit_of(rest.ptr[2 * i + 1]);
+        good = high >= 0 && low >= 0;
+        out->witness_hash[i] = (uint8_t)(high << 4 | low);
+    }
+    return good ? true
+                : err_item(&call->err, ERR_bad_request, STR("witness"), "the query parameter 'witness' must be SEQ:HASH with %d hexadecimal digits",
+                           2 * STORE_HASH_BYTES);
+}
+
+static void verify_work(struct aside *aside)
+{
+    struct verify_state *state = aside->state;
+    aside->ok = store_verify(state->data_dir, state->witness_seq, state->witness_seq > 0 ? state->witness_hash : NULL, &state->report, &aside->err);
+}
+
+static void verify_done(struct aside *aside)
+{
+    struct call *call = aside->call;
+    const struct verify_report *report = &((struct verify_state *)aside->state)->report;
+    if (!aside->ok) {
+        call_refuse(call, aside->err.code, "%s", aside->err.text);
+        return;
+    }
+    struct json json = json_to(&call->out);
+    json_object_begin(&json);
+    json_put_bool(&json, "ok", report->ok);
+    json_put_i64(&json, "turns", report->turns);
+    json_put_i64(&json, "events", report->events);
+    json_put_i64(&json, "tasks", report->tasks);
+    json_key(&json, "head");
+    json_object_begin(&json);
+    json_put_i64(&json, "seq", report->head_seq);
+    hash_put(&json, "hash", report->head_hash);
+    json_object_end(&json);
+    if (!report->ok)
+        json_put_z(&json, "fault", report->fault);
+    json_object_end(&json);
+    call_answer(call, 200);
+}
+
+void verify_get(struct call *call)
+{
+    struct verify_state *state = ARENA_NEW(&call->arena, struct verify_state);
+    state->data_dir = call->api->config.store->data_dir;
+    if (!witness_read(call, state)) {
+        call_problem(call);
+        return;
+    }
+    aside_start(call, verify_work, verify_done, state);
+}
+
+struct backup_state {
+    const char *data_dir, *file;
+};
+
+static void backup_work(struct aside *aside)
+{
+    const struct backup_state *state = aside->state;
+    aside->ok = store_backup(state->data_dir, state->file, &aside->err);
+}
+
+static void backup_done(struct aside *aside)
+{
+    struct call *call = aside->call;
+    const struct backup_state *state = aside->state;
+    if (!aside->ok) {
+        call_refuse(call, aside->err.code, "%s", aside->err.text);
+        return;
+    }
+    struct json json = json_to(&call->out);
+    json_object_begin(&json);
+    json_put_z(&json, "file", state->file);
+    json_object_end(&json);
+    call_answer(call, 200);
+}
+
+void backup_create(struct call *call)
+{
+    struct json_reader reader;
+    struct str file = { 0 };
+    if (!call_object(call, &reader))
+        return;
+    if (json_read_any(&reader, "file") == NULL)
+        err_item(&call->err, ERR_invalid, STR("/file"), "'file' is required");
+    else if (json_read_str(&reader, "file", 4000, &file) && (file.len == 0 || file.ptr[0] != '/'))
+        err_item(&call->err, ERR_invalid, STR("/file"), "'file' must be an absolute path on the server's machine");
+    if (!call_read_done(call, &reader))
+        return;
+    struct backup_state *state = ARENA_NEW(&call->arena, struct backup_state);
+    state->data_dir = call->api->config.store->data_dir;
+    state->file = str_dupz(&call->arena, file);
+    aside_start(call, backup_work, backup_done, state);
+}

@@ -1,0 +1,243 @@
+/* render: tasks, events and executors as the JSON that INTERFACES.md shows.
+ *
+ * Pure writing: what is shown was read or decided before. A task that was just created is written from what the engine answered, without a read. */
+#include "api/call.h"
+
+static void key_object(struct json *json, struct str lane_name, enum lane_kind kind, const struct task *task)
+{
+    json_key(json, "key");
+    json_object_begin(json);
+    if (kind == LANE_ARCHIVE) {
+        json_put_str(json, "archive", lane_name);
+        json_put_i64(json, "rev", task->rev);
+    } else {
+        json_put_str(json, "queue", lane_name);
+    }
+    json_put_str(json, "name", task->name);
+    if (task->variant.len > 0)
+        json_put_str(json, "variant", task->variant);
+    if (task->run > 0)
+        json_put_i64(json, "run", task->run);
+    json_object_end(json);
+}
+
+static void put_known(struct json *json, const char *key, int64_t n)
+{
+    json_key(json, key);
+    if (n < 0)
+        json_nil(json);
+    else
+        json_i64(json, n);
+}
+
+static void state_put(struct json *json, const char *key, enum task_state state)
+{
+    char letter = state_letter(state);
+    json_put_str(json, key, (struct str){ &letter, 1 });
+}
+
+/* head_render: everything up to attempts. */
+static void head_render(struct api *api, struct json *json, struct str lane_name, enum lane_kind kind, const struct task *task)
+{
+    json_put_i64(json, "id", task->id);
+    key_object(json, lane_name, kind, task);
+    state_put(json, "state", task->state);
+    json_put_z(json, "word", state_word(task->state));
+    if (task->ending != STATE_NONE)
+        state_put(json, "ending", task->ending);
+    if (task->outcome != OUTCOME_none)
+        json_put_z(json, "outcome", outcome_name(task->outcome));
+    if (task->reason.len > 0)
+        json_put_str(json, "reason", task->reason);
+    if (task->cause > 0) {
+        json_key(json, "cause");
+        json_key_text(api, json, 0, task->cause);
+    }
+    json_put_i64(json, "priority", task->prio);
+    if (task->not_before > 0)
+        json_put_time(json, "not_before", task->not_before);
+    if (task->unique.len > 0)
+        json_put_str(json, "unique", task->unique);
+    json_put_time(json, "created", task->created);
+    json_put_time(json, "ready", task->ready);
+    json_put_time(json, "started", task->started);
+    json_put_time(json, "finished", task->finished);
+}
+
+static void attempt_render(struct json *json, const struct attempt *attempt, struct str executor)
+{
+    json_object_begin(json);
+    json_put_i64(json, "number", attempt->number);
+    json_put_str(json, "executor", executor);
+    json_put_time(json, "started", attempt->started);
+    json_put_time(json, "finished", attempt->finished);
+    put_known(json, "exit", attempt->finished > 0 ? attempt->exit : -1);
+    put_known(json, "signal", attempt->finished > 0 ? attempt->signal : -1);
+    json_key(json, "outcome");
+    if (attempt->outcome == OUTCOME_none)
+        json_nil(json);
+    else
+        json_z(json, outcome_name(attempt->outcome));
+    json_key(json, "usage");
+    json_object_begin(json);
+    put_known(json, "cpu_ms", attempt->finished > 0 ? attempt->cpu_ms : -1);
+    put_known(json, "max_rss_bytes", attempt->finished > 0 ? attempt->max_rss_bytes : -1);
+    json_object_end(json);
+    put_known(json, "log_bytes", attempt->finished > 0 ? attempt->log_bytes : -1);
+    json_object_end(json);
+}
+
+static const struct { const char *field, *on; enum edge_kind kind; } edge_lists[] = {
+    { "depends", "success", EDGE_DEPENDS }, { "after", "finished", EDGE_AFTER }, { "cancels", NULL, EDGE_CANCELS },
+};
+enum { EDGE_LISTS = sizeof edge_lists / sizeof edge_lists[0] };
+
+static void needs_render(struct api *api, struct json *json, const struct task_view *view)
+{
+    for (size_t k = 0; k < EDGE_LISTS; k++) {
+        json_key(json, edge_lists[k].field);
+        json_array_begin(json);
+        for (size_t i = 0; i < view->n_needs; i++) {
+            const struct edge_view *edge = &view->needs[i];
+            if (edge->kind != edge_lists[k].kind)
+                continue;
+            json_object_begin(json);
+            json_put_i64(json, "id", edge->id);
+            json_key(json, "key");
+            buf_reset(&api->scratch);
+            key_add_view(&api->scratch, edge);
+            json_str(json, buf_str(&api->scratch));
+            if (edge_lists[k].on != NULL)
+                json_put_z(json, "on", edge_lists[k].on);
+            state_put(json, "state", edge->state);
+            json_object_end(json);
+        }
+        json_array_end(json);
+    }
+}
+
+static void outputs_render(struct json *json, struct str outputs)
+{
+    json_key(json, "outputs");
+    json_raw(json, outputs.len > 0 ? outputs : STR("{}"));
+}
+
+void render_task(struct api *api, struct json *json, const struct task_view *view, struct str spec)
+{
+    json_object_begin(json);
+    head_render(api, json, view->lane_name, view->lane_kind, &view->task);
+    json_key(json, "attempts");
+    json_array_begin(json);
+    for (size_t i = 0; i < view->n_attempts; i++)
+        attempt_render(json, &view->attempts[i], view->executor_names[i]);
+    json_array_end(json);
+    needs_render(api, json, view);
+    outputs_render(json, view->outputs);
+    if (spec.len > 0) {
+        json_key(json, "spec");
+        json_raw(json, spec);
+    }
+    json_object_end(json);
+}
+
+static void ref_render(struct api *api, struct json *json, const struct render_new *task, const struct task_ref *ref, const char *on)
+{
+    const struct task *other = ref->id > 0 ? NULL : &task->tasks[ref->index].task;
+    json_object_begin(json);
+    json_put_i64(json, "id", other != NULL ? other->id : ref->id);
+    json_key(json, "key");
+    json_key_text(api, json, other != NULL ? other->lane : 0, other != NULL ? other->id : ref->id);
+    if (on != NULL)
+        json_put_z(json, "on", on);
+    json_object_end(json);
+}
+
+void render_task_new(struct api *api, struct json *json, const struct render_new *task)
+{
+    const struct enqueued *enqueued = &task->tasks[task->index];
+    const struct task_def *def = &task->defs[task->index];
+    json_object_begin(json);
+    head_render(api, json, enqueued->lane_name, LANE_QUEUE, &enqueued->task);
+    if (def->n_refs == 0) { /* the usual case, ready-made */
+        json_key(json, "attempts");
+        json_raw(json, STR("[],\"depends\":[],\"after\":[],\"cancels\":[],\"outputs\":{}"));
+        json_object_end(json);
+        return;
+    }
+    json_key(json, "attempts");
+    json_raw(json, STR("[]"));
+    for (size_t k = 0; k < EDGE_LISTS; k++) {
+        json_key(json, edge_lists[k].field);
+        json_array_begin(json);
+        for (size_t i = 0; i < def->n_refs; i++)
+            if (def->refs[i].kind == edge_lists[k].kind)
+                ref_render(api, json, task, &def->refs[i], edge_lists[k].on);
+        json_array_end(json);
+    }
+    outputs_render(json, (struct str){ 0 });
+    json_object_end(json);
+}
+
+void render_event(struct api *api, struct json *json, const struct event *event)
+{
+    json_object_begin(json);
+    json_put_i64(json, "seq", event->seq);
+    json_put_time(json, "time", event->time);
+    json_put_z(json, "kind", event_kind_name(event->kind));
+    if (event->task > 0) {
+        json_put_i64(json, "task", event->task);
+        json_key(json, "key");
+        json_key_text(api, json, event->lane, event->task);
+    }
+    if (event->from != STATE_NONE)
+        state_put(json, "from", event->from);
+    if (event->to != STATE_NONE)
+        state_put(json, "to", event->to);
+    if (event->attempt > 0)
+        json_put_i64(json, "attempt", event->attempt);
+    if (event->grant > 0 && event->task > 0) {
+        struct fence fence = { api->incarnation, event->task, event->grant };
+        json_put_z(json, "fence", fence_format(fence).z);
+    }
+    if (event->subject.len > 0)
+        json_put_str(json, "subject", event->subject);
+    json_put_str(json, "actor", event->actor);
+    if (event->cause > 0) {
+        json_key(json, "cause");
+        json_key_text(api, json, 0, event->cause);
+    }
+    if (event->reason.len > 0)
+        json_put_str(json, "reason", event->reason);
+    json_object_end(json);
+}
+
+void render_executor(struct json *json, const struct executor *executor, const struct executor_live *live, const char *state)
+{
+    json_object_begin(json);
+    json_put_i64(json, "id", executor->id);
+    json_put_str(json, "name", executor->name);
+    json_put_str(json, "host", executor->host);
+    json_put_str(json, "version", executor->version);
+    json_put_z(json, "state", state);
+    json_put_i64(json, "slots", executor->slots);
+    json_put_i64(json, "running", live != NULL ? live->running : 0);
+    json_put_i64(json, "free", live != NULL ? live->free : 0);
+    json_put_str(json, "zone", executor->zone);
+    json_key(json, "labels");
+    json_object_begin(json);
+    for (size_t i = 0; i < executor->n_labels; i++) {
+        json_key_str(json, executor->labels[i].name);
+        json_str(json, executor->labels[i].value);
+    }
+    json_object_end(json);
+    json_key(json, "kinds");
+    json_array_begin(json);
+    for (int kind = KIND_COMMAND; kind < KIND_COUNT; kind++)
+        if (executor->kinds & (1u << kind))
+            json_z(json, class_kind_name((enum class_kind)kind));
+    json_array_end(json);
+    json_put_time(json, "registered", executor->registered);
+    json_put_i64(json, "processed", executor->processed);
+    json_put_i64(json, "failed", executor->failed);
+    json_object_end(json);
+}

@@ -1,0 +1,144 @@
+/* route: which handler a method and a path belong to.
+ *
+ * It owns the table of route.def and the way through it: from the scope check to the handler. It fails by problem+json: 404 for paths that no row
+ * has, 405 with Allow for methods that the path doesn't know, 400 for query parameters that the row doesn't list. */
+#include <string.h>
+
+#include "api/call.h"
+
+const struct route routes[] = {
+#define ROUTE(method, path, scope, handler, body_max, params, request, response, status, summary) \
+    { method, path, scope, handler, body_max, params, request, response, status, summary },
+#include "api/route.def"
+#undef ROUTE
+};
+const size_t n_routes = sizeof routes / sizeof routes[0];
+
+/* path_match: a parameter is one part of the path, not empty; a slash may only stand inside the brackets of a variant. */
+static bool path_match(const char *pattern, struct str path, struct str *out_arg)
+{
+    const char *open = strchr(pattern, '{');
+    if (open == NULL)
+        return str_eqz(path, pattern);
+    const char *close = strchr(open, '}');
+    struct str prefix = { pattern, (size_t)(open - pattern) }, suffix = str_of(close + 1);
+    if (path.len <= prefix.len + suffix.len || !str_starts(path, prefix) || !str_ends(path, suffix))
+        return false;
+    struct str arg = str_sub(path, prefix.len, path.len - suffix.len);
+    ptrdiff_t slash = str_index(arg, '/'), bracket = str_index(arg, '[');
+    if (slash >= 0 && (bracket < 0 || bracket > slash))
+        return false;
+    *out_arg = arg;
+    return true;
+}
+
+static bool method_match(const char *has, struct str asked)
+{
+    return str_eqz(asked, has) || (str_eqz(asked, "HEAD") && strcmp(has, "GET") == 0);
+}
+
+const struct route *route_find(struct str method, struct str path, struct str *out_arg, struct buf *out_allow)
+{
+    const struct route *found = NULL;
+    for (size_t i = 0; i < n_routes && found == NULL; i++) {
+        struct str arg = { 0 };
+        if (!path_match(routes[i].path, path, &arg))
+            continue;
+        if (method_match(routes[i].method, method)) {
+            *out_arg = arg;
+            found = &routes[i];
+        } else if (out_allow != NULL) {
+            buf_addf(out_allow, "%s%s", out_allow->len > 0 ? ", " : "", routes[i].method);
+        }
+    }
+    return found;
+}
+
+size_t api_body_limit(struct str method, struct str path, void *owner)
+{
+    (void)owner;
+    struct str arg;
+    const struct route *route = route_find(method, path, &arg, NULL);
+    return route == NULL || route->body_max == 0 ? MIB : route->body_max;
+}
+
+static bool word_listed(const char *list, struct str word)
+{
+    struct str rest = str_of(list), head;
+    while (str_cut(&rest, ' ', &head))
+        if (str_eq(head, word))
+            return true;
+    return false;
+}
+
+/* params_check: what a route doesn't know is refused, so that a misspelt filter never shows more than was asked for. */
+static bool params_check(struct call *call)
+{
+    if (call->request->query.len == 0)
+        return true;
+    struct str *names;
+    size_t n = http_params(call->request, &names);
+    for (size_t i = 0; i < n; i++) {
+        if (word_listed(call->route->params, names[i]))
+            continue;
+        err_item(&call->err, ERR_bad_request, str_dup(&call->arena, names[i]), "unknown query parameter '%.*s'", STR_ARG(str_sub(names[i], 0, 100)));
+        struct str known[16], rest = str_of(call->route->params);
+        size_t n_known = 0;
+        while (n_known < 16 && str_cut(&rest, ' ', &known[n_known]))
+            n_known++;
+        struct str near = str_closest(names[i], known, n_known);
+        struct err_item *item = err_item_last(&call->err);
+        if (near.len > 0 && item != NULL)
+            item->suggestion = str_fmt(&call->arena, "did you mean '%.*s'?", STR_ARG(near));
+    }
+    if (call->err.code == ERR_none)
+        return true;
+    call_problem(call);
+    return false;
+}
+
+/* A token in an address ends up in histories and logs: it is refused wherever it stands. */
+static bool url_has_token(struct str query)
+{
+    return query.len > 0 && (memmem(query.ptr, query.len, "token=", 6) != NULL || memmem(query.ptr, query.len, "weir_", 5) != NULL);
+}
+
+static void refuse_path(struct call *call, const struct buf *allow)
+{
+    struct str path = str_sub(call->request->path, 0, 200);
+    if (allow->len == 0) {
+        call_refuse(call, ERR_not_found, "there is nothing at %.*s", STR_ARG(path));
+        return;
+    }
+    err_set(&call->err, ERR_method_not_allowed, "%.*s takes %s, not %.*s", STR_ARG(path), allow->ptr, STR_ARG(str_sub(call->request->method, 0, 20)));
+    problem_render(&call->out, &call->err);
+    const char *headers[] = { "Allow", allow->ptr, NULL };
+    call_answer_as(call, err_http(ERR_method_not_allowed), "application/problem+json", buf_str(&call->out), headers);
+}
+
+void api_serve(struct http_request *request, void *owner)
+{
+    struct api *api = owner;
+    struct call *call = call_new(api, request);
+    call->route = route_find(request->method, request->path, &call->arg, NULL);
+    if (call->route == NULL) {
+        struct buf allow;
+        buf_init(&allow, KIB);
+        route_find(request->method, request->path, &call->arg, &allow);
+        if (auth_check(call)) /* so that strangers learn nothing, not even what exists */
+            refuse_path(call, &allow);
+        buf_release(&allow);
+        return;
+    }
+    if (url_has_token(request->query)) {
+        call_refuse(call, ERR_bad_request, "a token in the address is refused: it ends up in logs; send it as Authorization: Bearer, and revoke this one");
+        return;
+    }
+    struct str encoding = http_header(request, "Content-Encoding");
+    if (encoding.len > 0 && !str_eqz(encoding, "identity")) {
+        call_refuse(call, ERR_unsupported_media, "bodies are taken as they are, not with Content-Encoding: %.*s", STR_ARG(str_sub(encoding, 0, 40)));
+        return;
+    }
+    if (auth_check(call) && params_check(call))
+        call->route->handler(call);
+}

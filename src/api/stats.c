@@ -1,0 +1,307 @@
+/* stats: how much there is of everything: counts, semaphores, nodes, health, and the same for Prometheus.
+ *
+ * Counts come from the lanes, which the engine keeps up to date with every move; nothing here walks tasks. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "api/call.h"
+
+enum { HOLDERS_MAX = 1000, WAITING_MAX = 10000 };
+
+struct counts {
+    int64_t processed, failed, queued, working;
+};
+
+static struct counts lane_counts(const struct lane *lane)
+{
+    const int64_t *c = lane->counts;
+    return (struct counts){ .processed = c[STATE_D] + c[STATE_F] + c[STATE_T] + c[STATE_A], .failed = c[STATE_F] + c[STATE_T],
+                            .queued = c[STATE_Q] + c[STATE_S] + c[STATE_P], .working = c[STATE_X] };
+}
+
+static void counts_put(struct json *json, const struct counts *counts)
+{
+    json_put_i64(json, "processed", counts->processed);
+    json_put_i64(json, "failed", counts->failed);
+    json_put_i64(json, "queued", counts->queued);
+    json_put_i64(json, "working", counts->working);
+}
+
+struct facts { /* what most of these answers need */
+    struct lane **lanes;
+    struct executor **executors;
+    struct executor_live *lives;
+    size_t n_lanes, n_executors, n_lives;
+};
+
+static bool facts_read(struct call *call, struct facts *out)
+{
+    struct reader *reader = call->api->config.reader;
+    if (!reader_lanes(reader, &call->arena, &out->lanes, &out->n_lanes, &call->err) ||
+        !reader_executors(reader, &call->arena, &out->executors, &out->n_executors, &call->err)) {
+        call_problem(call);
+        return false;
+    }
+    out->n_lives = engine_executors(call->api->config.engine, &call->arena, &out->lives);
+    return true;
+}
+
+static void executors_put(struct json *json, const struct facts *facts)
+{
+    json_key(json, "executors");
+    json_object_begin(json);
+    for (size_t i = 0; i < facts->n_executors; i++) {
+        const struct executor *executor = facts->executors[i];
+        const struct executor_live *live = executor_live_find(facts->lives, facts->n_lives, executor->id);
+        struct counts counts = { executor->processed, executor->failed, 0, live != NULL ? live->running : 0 };
+        json_key_str(json, executor->name);
+        json_object_begin(json);
+        counts_put(json, &counts);
+        json_object_end(json);
+    }
+    json_object_end(json);
+}
+
+void stats_get(struct call *call)
+{
+    struct facts facts;
+    struct counts all = { 0 };
+    if (!facts_read(call, &facts))
+        return;
+    for (size_t i = 0; i < facts.n_lanes; i++) {
+        struct counts counts = lane_counts(facts.lanes[i]);
+        if (facts.lanes[i]->id == 0)
+            continue;
+        all.processed += counts.processed;
+        all.failed += counts.failed;
+        all.queued += counts.queued;
+        all.working += counts.working;
+    }
+    struct json json = json_to(&call->out);
+    json_object_begin(&json);
+    counts_put(&json, &all);
+    json_key(&json, "queues");
+    json_object_begin(&json);
+    for (size_t i = 0; i < facts.n_lanes; i++) {
+        if (facts.lanes[i]->id == 0)
+            continue;
+        struct counts counts = lane_counts(facts.lanes[i]);
+        json_key_str(&json, facts.lanes[i]->name);
+        json_object_begin(&json);
+        counts_put(&json, &counts);
+        json_object_end(&json);
+    }
+    json_object_end(&json);
+    executors_put(&json, &facts);
+    json_object_end(&json);
+    call_answer(call, 200);
+}
+
+static bool semaphore_render(struct call *call, struct json *json, const struct slot *slot)
+{
+    struct reader *reader = call->api->config.reader;
+    struct hold *holders, *waiting;
+    size_t n_holders, n_waiting;
+    if (!reader_hold_users(reader, &call->arena, HOLD_held, slot->id, HOLDERS_MAX, &holders, &n_holders, &call->err) ||
+        !reader_hold_users(reader, &call->arena, HOLD_slot, slot->id, WAITING_MAX, &waiting, &n_waiting, &call->err))
+        return false;
+    json_object_begin(json);
+    json_put_str(json, "name", slot->name);
+    json_put_i64(json, "limit", slot->limit);
+    json_put_i64(json, "used", slot->used);
+    json_key(json, "holders");
+    json_array_begin(json);
+    for (size_t i = 0; i < n_holders; i++)
+        json_key_text(call->api, json, 0, holders[i].task);
+    json_array_end(json);
+    json_put_i64(json, "waiting", (int64_t)n_waiting);
+    json_object_end(json);
+    return true;
+}
+
+void semaphores_list(struct call *call)
+{
+    struct slot **slots;
+    size_t n;
+    bool good = reader_slots(call->api->config.reader, &call->arena, &slots, &n, &call->err);
+    struct json json = json_to(&call->out);
+    json_object_begin(&json);
+    json_key(&json, "semaphores");
+    json_array_begin(&json);
+    for (size_t i = 0; good && i < n; i++)
+        if (!str_starts(slots[i]->name, STR("concurrency/")))
+            good = semaphore_render(call, &json, slots[i]);
+    if (!good) {
+        call_problem(call);
+        return;
+    }
+    json_array_end(&json);
+    json_key(&json, "next");
+    json_nil(&json);
+    json_object_end(&json);
+    call_answer(call, 200);
+}
+
+static void node_begin(struct json *json, struct str name, const char *role, struct str version, struct str host, const char *state)
+{
+    json_object_begin(json);
+    json_put_str(json, "name", name);
+    json_put_z(json, "role", role);
+    json_put_str(json, "version", version);
+    json_put_str(json, "host", host);
+    json_put_z(json, "state", state);
+}
+
+static void node_self(struct call *call, struct json *json)
+{
+    const struct api_config *config = &call->api->config;
+    double load[1] = { 0 };
+    if (getloadavg(load, 1) != 1)
+        load[0] = 0;
+    bool healthy = engine_health(config->engine) == ENGINE_OK;
+    node_begin(json, str_of(config->server_name), "server", str_of(config->version), str_of(config->host),
+               call->api->closing ? "draining" : healthy ? "active" : "failing");
+    json_key(json, "load");
+    json_f64(json, load[0]);
+    json_object_end(json);
+}
+
+void nodes_list(struct call *call)
+{
+    struct facts facts;
+    if (!facts_read(call, &facts))
+        return;
+    struct json json = json_to(&call->out);
+    json_object_begin(&json);
+    json_key(&json, "nodes");
+    json_array_begin(&json);
+    node_self(call, &json);
+    for (size_t i = 0; i < facts.n_executors; i++) {
+        const struct executor *executor = facts.executors[i];
+        const struct executor_live *live = executor_live_find(facts.lives, facts.n_lives, executor->id);
+        node_begin(&json, executor->name, "executor", executor->version, executor->host, executor_state_now(call->api, executor, live));
+        json_key(&json, "load");
+        int64_t running = live != NULL ? live->running : 0;
+        json_f64(&json, executor->slots > 0 ? (double)running / (double)executor->slots : 0);
+        json_put_i64(&json, "running", running);
+        json_put_i64(&json, "slots", executor->slots);
+        json_put_str(&json, "zone", executor->zone);
+        json_object_end(&json);
+    }
+    json_array_end(&json);
+    json_key(&json, "next");
+    json_nil(&json);
+    json_object_end(&json);
+    call_answer(call, 200);
+}
+
+static void metric(struct buf *out, const char *name, const char *type, const char *help)
+{
+    buf_addf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void metric_u64(struct buf *out, const char *name, const char *type, const char *help, uint64_t value)
+{
+    metric(out, name, type, help);
+    buf_addf(out, "%s %llu\n", name, (unsigned long long)value);
+}
+
+static uint64_t resident_bytes(void)
+{
+    unsigned long long size = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (file == NULL)
+        return 0;
+    if (fscanf(file, "%llu %llu", &size, &resident) != 2)
+        resident = 0;
+    fclose(file);
+    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static uint64_t store_bytes(const char *data_dir)
+{
+    static const char *const files[] = { "weir.db", "weir.db-wal" };
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        char path[4096];
+        struct stat st;
+        if (snprintf(path, sizeof path, "%s/%s", data_dir, files[i]) < (int)sizeof path && stat(path, &st) == 0)
+            bytes += (uint64_t)st.st_size;
+    }
+    return bytes;
+}
+
+static void engine_metrics(struct call *call, struct buf *out)
+{
+    struct engine_counters c;
+    engine_counters(call->api->config.engine, &c);
+    metric_u64(out, "weir_turns_total", "counter", "Turns of the engine.", c.turns);
+    metric_u64(out, "weir_commands_total", "counter", "Commands applied in turns.", c.commands);
+    metric_u64(out, "weir_commits_total", "counter", "Transactions committed.", c.commits);
+    metric_u64(out, "weir_events_total", "counter", "Events appended since the start.", c.events);
+    metric_u64(out, "weir_grants_total", "counter", "Tasks granted to executors.", c.granted);
+    metric_u64(out, "weir_finishes_total", "counter", "Attempts finished.", c.finished);
+    metric_u64(out, "weir_lost_total", "counter", "Attempts lost with their executor.", c.lost);
+    metric(out, "weir_turn_seconds_total", "counter", "Time spent in turns.");
+    buf_addf(out, "weir_turn_seconds_total %.6f\n", (double)c.turn_us / 1e6);
+    metric(out, "weir_commit_seconds_total", "counter", "Time spent in commits, fsync included.");
+    buf_addf(out, "weir_commit_seconds_total %.6f\n", (double)c.commit_us / 1e6);
+}
+
+/* tasks_metrics: by queue and state, and the totals come by summing, as Prometheus does it. Names hold nothing that would need quoting. */
+static void tasks_metrics(const struct facts *facts, struct buf *out)
+{
+    metric(out, "weir_tasks", "gauge", "Tasks by queue or archive and state.");
+    for (size_t i = 0; i < facts->n_lanes; i++) {
+        const struct lane *lane = facts->lanes[i];
+        for (int state = STATE_Q; state < STATE_COUNT && lane->id != 0; state++)
+            buf_addf(out, "weir_tasks{lane=\"%.*s\",state=\"%s\"} %lld\n", STR_ARG(lane->name), state_word((enum task_state)state),
+                     (long long)lane->counts[state]);
+    }
+}
+
+void metrics_get(struct call *call)
+{
+    struct facts facts;
+    struct buf *out = &call->out;
+    if (!facts_read(call, &facts))
+        return;
+    uint64_t live = 0, running = 0;
+    for (size_t i = 0; i < facts.n_lives; i++) {
+        live += facts.lives[i].live;
+        running += (uint64_t)facts.lives[i].running;
+    }
+    metric(out, "weir_build_info", "gauge", "The version that runs.");
+    buf_addf(out, "weir_build_info{version=\"%s\"} 1\n", call->api->config.version);
+    metric_u64(out, "weir_healthy", "gauge", "1: the server takes work.", engine_health(call->api->config.engine) == ENGINE_OK);
+    tasks_metrics(&facts, out);
+    engine_metrics(call, out);
+    metric_u64(out, "weir_executors_live", "gauge", "Executors heard of within the lease.", live);
+    metric_u64(out, "weir_executing", "gauge", "Attempts that run on live executors.", running);
+    metric_u64(out, "weir_http_requests_total", "counter", "Requests served.", call->api->requests);
+    metric_u64(out, "weir_http_refused_total", "counter", "Requests answered with a problem.", call->api->refused);
+    metric_u64(out, "weir_http_open_requests", "gauge", "Requests that wait for their answer.", call->api->calls.n);
+    metric_u64(out, "weir_store_bytes", "gauge", "Size of the store's files.", store_bytes(call->api->config.store->data_dir));
+    metric_u64(out, "weir_resident_bytes", "gauge", "Resident memory of the server.", resident_bytes());
+    call_answer_as(call, 200, "text/plain; version=0.0.4; charset=utf-8", buf_str(out), NULL);
+}
+
+void health_get(struct call *call)
+{
+    buf_add_z(&call->out, "{\"status\":\"ok\"}");
+    call_answer(call, 200);
+}
+
+void ready_get(struct call *call)
+{
+    static const char *const faults[] = { [ENGINE_OK] = NULL, [ENGINE_DISK_FULL] = "the disk is full", [ENGINE_FAILED] = "the store has failed" };
+    const char *fault = call->api->closing ? "the server is stopping" : faults[engine_health(call->api->config.engine)];
+    if (fault != NULL) {
+        call_refuse(call, ERR_unavailable, "%s", fault);
+        return;
+    }
+    health_get(call);
+}

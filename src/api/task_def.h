@@ -1,0 +1,54 @@
+/* task_def: what the reading of posted tasks keeps while it reads one. Private to task_def.c and task_ref.c. */
+#ifndef WEIR_API_TASK_DEF_H
+#define WEIR_API_TASK_DEF_H
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "api/call.h"
+#include "text/words.h"
+
+enum def_list { DEF_DEPENDS, DEF_AFTER, DEF_CANCELS, DEF_LISTS };
+
+struct def_limits { /* 0: none */
+    int64_t memory_bytes, pids, cpu_ms, files, file_bytes;
+};
+
+struct def_raw { /* the text of the document, walked as far as needed */
+    bool many;
+    struct str rest; /* one task: its text; many: the text of those from `next` on */
+    size_t next;
+};
+
+struct def_parse {
+    struct arena *arena;
+    struct err *err;
+    struct task_def *def;
+    struct buf *out;   /* bodies are written here, then copied */
+    struct def_raw *raw;
+    size_t index; /* position in the call */
+    const char *field; /* being read */
+    bool named, script_given, shell_given;
+    const json_t *command, *env, *data;
+    struct words words; /* of a command line */
+    struct str script, shell, image, unique, concurrency;
+    int64_t timeout_ms, grace_ms; /* 0 and -1: not given */
+    struct def_limits limits;
+    const json_t *lists[DEF_LISTS];
+};
+
+/* def_fault: adds a fault at FIELD (may hold slashes: "retry/on/0") of the task; returns false. */
+bool def_fault(struct def_parse *p, const char *field, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+struct str def_path(struct def_parse *p, const char *field);
+
+/* Members of an object, in the order of the document. */
+struct def_members { json_t *object; void *at; };
+struct def_members def_members_of(const json_t *object);
+bool def_members_next(struct def_members *members, struct str *out_name, const json_t **out_value);
+struct str def_pointer_part(struct arena *arena, struct str name); /* ~ and / escaped (RFC 6901) */
+
+/* refs_resolve: depends, after and cancels of all tasks, once their names are known. Names that are used twice and names that no task of the call
+ * has are faults. */
+void refs_resolve(struct arena *arena, struct posted *posted, const json_t *(*lists)[DEF_LISTS], struct err *err);
+
+#endif

@@ -1,0 +1,194 @@
+/* tasks: creating, listing, showing, cancelling, retrying and promoting tasks over HTTP.
+ *
+ * A creation is answered from what the engine gave back, without reading the store; only replays of an idempotency key and tasks found by their unique
+ * key are read, because they have a history. It fails as INTERFACES.md section 7 says: 400 for what isn't JSON, 422 for what is refused, with pointers. */
+#include <string.h>
+
+#include "api/call.h"
+
+enum { LIST_DEFAULT = 100, LIST_MAX = 1000 };
+
+/* task_add: one task as it is now, from the store. */
+static bool task_add(struct call *call, struct json *json, int64_t id)
+{
+    struct task_view view;
+    bool found;
+    if (!reader_task(call->api->config.reader, &call->arena, id, &view, &found, &call->err))
+        return false;
+    if (!found)
+        return err_set(&call->err, ERR_not_found, "there is no task %lld", (long long)id);
+    render_task(call->api, json, &view, (struct str){ 0 });
+    return true;
+}
+
+static void tasks_created(struct call *call)
+{
+    const struct command *command = &call->command;
+    const struct posted *posted = call->state;
+    struct render_new task = { .tasks = command->out.enqueue.tasks, .defs = posted->defs };
+    size_t n = command->out.enqueue.n_tasks;
+    struct json json = json_to(&call->out);
+    if (posted->many) {
+        json_object_begin(&json);
+        json_key(&json, "tasks");
+        json_array_begin(&json);
+    }
+    for (task.index = 0; task.index < n; task.index++) {
+        const struct enqueued *enqueued = &task.tasks[task.index];
+        if (!command->replay && !enqueued->existing)
+            render_task_new(call->api, &json, &task);
+        else if (!task_add(call, &json, enqueued->task.id)) {
+            call_problem(call);
+            return;
+        }
+    }
+    if (posted->many) {
+        json_array_end(&json);
+        json_object_end(&json);
+    }
+    call_answer(call, command->status != 0 ? command->status : 201);
+}
+
+void tasks_create(struct call *call)
+{
+    if (!call_idempotency(call) || !call_json(call))
+        return;
+    struct posted *posted = ARENA_NEW(&call->arena, struct posted);
+    if (!posted_read(&call->arena, call->body, call->request->body, posted, &call->err)) {
+        call_problem(call);
+        return;
+    }
+    json_decref(call->body); /* nothing points into it any more; 10,000 documents needn't wait for the disk */
+    call->body = NULL;
+    call->state = posted;
+    call->command.kind = CMD_ENQUEUE;
+    call->command.in.enqueue.defs = posted->defs;
+    call->command.in.enqueue.n_defs = posted->n;
+    call_submit(call, tasks_created);
+}
+
+static bool states_read(struct call *call, unsigned *out)
+{
+    struct str letters;
+    if (!call_param_str(call, "state", &letters))
+        return true;
+    for (size_t i = 0; i < letters.len; i++) {
+        if (letters.ptr[i] == ',')
+            continue;
+        enum task_state state = state_of_letter(letters.ptr[i]);
+        if (state == STATE_NONE)
+            return err_item(&call->err, ERR_bad_request, STR("state"), "the query parameter 'state' is made of the letters Q S P X D F T A, not '%.*s'",
+                            STR_ARG(str_sub(letters, 0, 40)));
+        *out |= 1u << state;
+    }
+    return true;
+}
+
+static void filter_name(struct call *call, const char *param, struct str *out)
+{
+    if (call_param_str(call, param, out) && !name_is_valid(*out))
+        err_item(&call->err, ERR_bad_request, str_of(param), "the query parameter '%s' must be a name, not '%.*s'", param, STR_ARG(str_sub(*out, 0, 64)));
+}
+
+static bool filter_read(struct call *call, struct task_filter *out)
+{
+    int64_t limit = LIST_DEFAULT;
+    struct str queue = { 0 };
+    *out = (struct task_filter){ .tenant = call->actor.tenant };
+    states_read(call, &out->states);
+    filter_name(call, "archive", &out->lane);
+    filter_name(call, "queue", &queue);
+    filter_name(call, "name", &out->name);
+    call_param_i64(call, "rev", 1, INT64_MAX, &out->rev);
+    call_param_i64(call, "limit", 1, LIST_MAX, &limit);
+    call_param_i64(call, "cursor", 1, INT64_MAX, &out->before);
+    if (out->lane.len > 0 && queue.len > 0)
+        err_item(&call->err, ERR_bad_request, STR("queue"), "'archive' and 'queue' exclude each other");
+    if (queue.len > 0)
+        out->lane = queue;
+    out->limit = (size_t)limit;
+    return call->err.code == ERR_none;
+}
+
+void tasks_list(struct call *call)
+{
+    struct task_filter filter;
+    struct task_view *views;
+    size_t n;
+    int64_t next;
+    if (!filter_read(call, &filter) || !reader_tasks(call->api->config.reader, &call->arena, &filter, &views, &n, &next, &call->err)) {
+        call_problem(call);
+        return;
+    }
+    struct json json = json_to(&call->out);
+    json_object_begin(&json);
+    json_key(&json, "tasks");
+    json_array_begin(&json);
+    for (size_t i = 0; i < n; i++)
+        render_task(call->api, &json, &views[i], (struct str){ 0 });
+    json_array_end(&json);
+    json_key(&json, "next");
+    if (next > 0)
+        json_str(&json, str_fmt(&call->arena, "%lld", (long long)next));
+    else
+        json_nil(&json);
+    json_object_end(&json);
+    call_answer(call, 200);
+}
+
+void tasks_get(struct call *call)
+{
+    struct task_view view;
+    struct str spec = { 0 };
+    if (!call_task_view(call, &view))
+        return;
+    if (!reader_spec(call->api->config.reader, &call->arena, view.task.id, &spec, &call->err)) {
+        call_problem(call);
+        return;
+    }
+    struct json json = json_to(&call->out);
+    render_task(call->api, &json, &view, spec);
+    call_answer(call, 200);
+}
+
+static void task_changed(struct call *call)
+{
+    struct json json = json_to(&call->out);
+    if (task_add(call, &json, call->command.in.task.task))
+        call_answer(call, call->command.status != 0 ? call->command.status : 200);
+    else
+        call_problem(call);
+}
+
+/* task_command: cancel, retry and promote differ in their kind and in whether `force` means something. */
+static void task_command(struct call *call, enum command_kind kind)
+{
+    struct task_view view;
+    struct json_reader reader;
+    struct command *command = &call->command;
+    if (!call_task_view(call, &view) || !call_object_or_nothing(call, &reader))
+        return;
+    json_read_str(&reader, "reason", REASON_BYTES_MAX, &command->in.task.reason);
+    if (kind == CMD_RETRY && json_read_bool(&reader, "force", &command->in.task.force) && command->in.task.force && command->in.task.reason.len == 0)
+        err_item(&call->err, ERR_invalid, STR("/reason"), "'force' needs a 'reason'");
+    if (!call_read_done(call, &reader))
+        return;
+    command->kind = kind;
+    command->in.task.task = view.task.id;
+    call_submit(call, task_changed);
+}
+
+void tasks_cancel(struct call *call)
+{
+    task_command(call, CMD_CANCEL);
+}
+
+void tasks_retry(struct call *call)
+{
+    task_command(call, CMD_RETRY);
+}
+
+void tasks_promote(struct call *call)
+{
+    task_command(call, CMD_PROMOTE);
+}

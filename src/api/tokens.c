@@ -1,0 +1,164 @@
+/* tokens: creating, listing and revoking bearer tokens.
+ *
+ * A token is `weir_` and 43 base64url characters of 32 random bytes. It is in the answer to its creation and nowhere else: the store gets its hash. */
+#include <sodium.h>
+#include <string.h>
+
+#include "api/call.h"
+#include "base/when.h"
+#include "io/clock.h"
+
+#define TOKEN_PREFIX "weir_"
+enum { TOKEN_RANDOM_BYTES = 32, NAME_BYTES_MAX = 100 };
+
+static struct str token_make(struct arena *arena)
+{
+    unsigned char random[TOKEN_RANDOM_BYTES];
+    char text[sodium_base64_ENCODED_LEN(TOKEN_RANDOM_BYTES, sodium_base64_VARIANT_URLSAFE_NO_PADDING)];
+    clock_entropy(random, sizeof random);
+    sodium_bin2base64(text, sizeof text, random, sizeof random, sodium_base64_VARIANT_URLSAFE_NO_PADDING);
+    struct str token = str_fmt(arena, TOKEN_PREFIX "%s", text);
+    sodium_memzero(random, sizeof random);
+    sodium_memzero(text, sizeof text);
+    return token;
+}
+
+static void scopes_render(struct json *json, unsigned scopes)
+{
+    json_key(json, "scopes");
+    json_array_begin(json);
+    for (size_t i = 0; i < sizeof scope_names / sizeof scope_names[0]; i++)
+        if (scopes & scope_names[i].bit)
+            json_z(json, scope_names[i].name);
+    json_array_end(json);
+}
+
+static void token_members(struct json *json, const struct token *token)
+{
+    json_put_str(json, "name", token->name);
+    scopes_render(json, token->scopes);
+    json_put_str(json, "tenant", token->tenant);
+    json_put_time(json, "created", token->created);
+    json_put_time(json, "expires", token->expires);
+}
+
+static void token_created(struct call *call)
+{
+    const struct token *token = &call->command.in.token_create.token;
+    const struct str *text = call->state;
+    struct json json = json_to(&call->out);
+    json_object_begin(&json);
+    json_key(&json, "token");
+    if (call->command.replay)
+        json_nil(&json); /* it was shown once, to whoever asked first */
+    else
+        json_str(&json, *text);
+    token_members(&json, token);
+    json_object_end(&json);
+    call_answer(call, call->command.status != 0 ? call->command.status : 201);
+}
+
+static void scopes_read(struct json_reader *reader, unsigned *out)
+{
+    const json_t *list;
+    bool given = json_read_any(reader, "scopes") != NULL;
+    if (given && !json_read_array(reader, "scopes", 16, &list))
+        return;
+    if (!given || json_array_size(list) == 0) {
+        err_item(reader->err, ERR_invalid, STR("/scopes"), "'scopes' is required: one or more of read, enqueue, execute, admin");
+        return;
+    }
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *word = json_string_value(json_array_get(list, i));
+        unsigned bit = 0;
+        for (size_t k = 0; k < sizeof scope_names / sizeof scope_names[0]; k++)
+            if (word != NULL && strcmp(word, scope_names[k].name) == 0)
+                bit = scope_names[k].bit;
+        if (bit == 0)
+            err_item(reader->err, ERR_invalid, json_read_path_at(reader->arena, STR("/scopes"), i), "a scope is read, enqueue, execute or admin");
+        *out |= bit;
+    }
+}
+
+/* expires_read: a duration from now, or a time. */
+static void expires_read(struct json_reader *reader, int64_t now, int64_t *out)
+{
+    struct str text;
+    int64_t ms;
+    if (!json_read_str(reader, "expires", 40, &text))
+        return;
+    if (duration_parse(text, &ms) && ms > 0 && ms < INT64_MAX / 2)
+        *out = now + ms;
+    else if (when_parse(text, &ms) && ms > now)
+        *out = ms;
+    else
+        err_item(reader->err, ERR_invalid, STR("/expires"), "'expires' must be a duration such as \"90d\" or a time to come (RFC 3339), not \"%.*s\"", STR_ARG(text));
+}
+
+void tokens_create(struct call *call)
+{
+    struct json_reader reader;
+    struct token *token = &call->command.in.token_create.token;
+    struct err fault = { 0 };
+    if (!call_idempotency(call) || !call_object(call, &reader))
+        return;
+    *token = (struct token){ .tenant = STR("default"), .created = clock_wall_ms() };
+    if (json_read_any(&reader, "name") == NULL)
+        err_item(&call->err, ERR_invalid, STR("/name"), "'name' is required");
+    else if (json_read_str(&reader, "name", NAME_BYTES_MAX, &token->name) && !name_check(token->name, "name", &fault))
+        err_item(&call->err, ERR_invalid, STR("/name"), "%s", fault.text);
+    scopes_read(&reader, &token->scopes);
+    expires_read(&reader, token->created, &token->expires);
+    if (json_read_str(&reader, "tenant", NAME_BYTES_MAX, &token->tenant) && !str_eqz(token->tenant, "default"))
+        err_item(&call->err, ERR_invalid, STR("/tenant"), "there is no tenant '%.*s'; the only one is 'default'", STR_ARG(token->tenant));
+    if (!call_read_done(call, &reader))
+        return;
+    struct str *text = ARENA_NEW(&call->arena, struct str);
+    *text = token_make(&call->arena);
+    auth_token_hash(*text, token->hash);
+    call->state = text;
+    call->command.kind = CMD_TOKEN_CREATE;
+    call_submit(call, token_created);
+}
+
+void tokens_list(struct call *call)
+{
+    struct token **tokens;
+    size_t n;
+    if (!reader_tokens(call->api->config.reader, &call->arena, &tokens, &n, &call->err)) {
+        call_problem(call);
+        return;
+    }
+    struct json json = json_to(&call->out);
+    json_object_begin(&json);
+    json_key(&json, "tokens");
+    json_array_begin(&json);
+    for (size_t i = n; i > 0; i--) {
+        json_object_begin(&json);
+        json_put_i64(&json, "id", tokens[i - 1]->id);
+        token_members(&json, tokens[i - 1]);
+        json_object_end(&json);
+    }
+    json_array_end(&json);
+    json_key(&json, "next");
+    json_nil(&json);
+    json_object_end(&json);
+    call_answer(call, 200);
+}
+
+static void token_revoked(struct call *call)
+{
+    struct json json = json_to(&call->out);
+    json_object_begin(&json);
+    json_put_str(&json, "name", call->command.in.token_revoke.name);
+    json_put_bool(&json, "revoked", true);
+    json_object_end(&json);
+    call_answer(call, 200);
+}
+
+void tokens_revoke(struct call *call)
+{
+    call->command.kind = CMD_TOKEN_REVOKE;
+    call->command.in.token_revoke.name = str_dup(&call->arena, call->arg);
+    call_submit(call, token_revoked);
+}
