@@ -476,6 +476,7 @@ void engine_free(struct engine *engine)
 {
     if (!engine) return;
     engine_thread_free(engine);
+    heap_release(&engine->deadlines);
     MAP_EACH(&engine->lives, e) mem_free(e->value);
     MAP_EACH(&engine->executors, e) {
         struct known_executor *known = e->value;
@@ -487,7 +488,6 @@ void engine_free(struct engine *engine)
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_release(maps[i]);
     struct smap *smaps[] = { &engine->lane_names, &engine->class_keys, &engine->slot_names, &engine->executor_names, &engine->spec_texts };
     for (size_t i = 0; i < sizeof smaps / sizeof *smaps; i++) smap_release(smaps[i]);
-    heap_release(&engine->deadlines);
     slice_release(&engine->slice);
     space_close(&engine->space);
     arena_release(&engine->arena);

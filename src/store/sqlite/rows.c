@@ -104,6 +104,7 @@ void row_task(sqlite3_stmt *stmt, struct arena *arena, struct task *out)
         .cause = sqlite3_column_int64(stmt, 24),
         .last_turn = sqlite3_column_int64(stmt, 25),
         .unique = column_text(stmt, 26, arena),
+        .ins = sqlite3_column_int64(stmt, 27),
     };
 }
 
@@ -271,6 +272,7 @@ bool rows_slots(struct db *db, struct arena *arena, struct slot ***out, size_t *
         slot->name = column_text(stmt, 2, arena);
         slot->limit = sqlite3_column_int64(stmt, 3);
         slot->used = sqlite3_column_int64(stmt, 4);
+        slot->waiting = sqlite3_column_int64(stmt, 5);
         *ARENA_PUSH(arena, *out, *out_n, cap) = slot;
     }
     return step == DB_DONE;

@@ -100,6 +100,7 @@ static bool slots_write(struct sqlite_store *self, const struct changes *c, stru
         bind_text(stmt, 3, slot->name);
         bind_i64(stmt, 4, slot->limit);
         bind_i64(stmt, 5, slot->used);
+        bind_i64(stmt, 6, slot->waiting);
         if (!db_run(&self->db, SQL_slot_put, err))
             return false;
     }
@@ -138,6 +139,7 @@ static bool tasks_new_write(struct sqlite_store *self, const struct changes *c, 
         bind_i64(stmt, 25, task->cause);
         bind_i64(stmt, 26, task->last_turn);
         bind_text(stmt, 27, task->unique);
+        bind_i64(stmt, 28, task->ins);
         if (!db_run(&self->db, SQL_task_insert, err))
             return false;
     }
@@ -169,6 +171,7 @@ static bool tasks_changed_write(struct sqlite_store *self, const struct changes 
         bind_i64(stmt, 18, task->cause);
         bind_i64(stmt, 19, task->last_turn);
         bind_text(stmt, 20, task->unique);
+        bind_i64(stmt, 21, task->ins);
         if (!db_run(&self->db, SQL_task_update, err))
             return false;
         if (sqlite3_changes(self->db.conn) != 1)

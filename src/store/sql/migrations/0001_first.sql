@@ -36,7 +36,8 @@ CREATE TABLE spec (
     body TEXT NOT NULL, attempts_max BIGINT NOT NULL, backoff_ms BIGINT NOT NULL, retry_on BIGINT NOT NULL, slots @BLOB@ NOT NULL
 );
 
-CREATE TABLE slot (id @ID@, tenant TEXT NOT NULL, name TEXT NOT NULL, slot_limit BIGINT NOT NULL, used BIGINT NOT NULL);
+CREATE TABLE slot (id @ID@, tenant TEXT NOT NULL, name TEXT NOT NULL, slot_limit BIGINT NOT NULL, used BIGINT NOT NULL,
+    waiting BIGINT NOT NULL);
 
 -- Columns that change often stand last but `reason` and the rest that is mostly empty. state and ending are the letters.
 CREATE TABLE task (
@@ -45,7 +46,8 @@ CREATE TABLE task (
     class BIGINT NOT NULL, spec BIGINT NOT NULL, created BIGINT NOT NULL, prio BIGINT NOT NULL, vt BIGINT NOT NULL, ending TEXT NOT NULL,
     waits BIGINT NOT NULL, outs BIGINT NOT NULL, holds BIGINT NOT NULL, grant_no BIGINT NOT NULL, attempts BIGINT NOT NULL,
     not_before BIGINT NOT NULL, ready BIGINT NOT NULL, started BIGINT NOT NULL, finished BIGINT NOT NULL, outcome TEXT NOT NULL,
-    reason TEXT NOT NULL, cause BIGINT NOT NULL, last_turn BIGINT NOT NULL, unique_text TEXT NOT NULL
+    reason TEXT NOT NULL, cause BIGINT NOT NULL, last_turn BIGINT NOT NULL, unique_text TEXT NOT NULL,
+    ins BIGINT NOT NULL
 );
 -- ARCHIVE@REV:NAME -> task. A queue's task (rev 0) isn't in it and doesn't pay for it.
 CREATE INDEX task_key ON task (lane, rev, name, variant, run) WHERE rev > 0;
