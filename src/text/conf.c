@@ -1,0 +1,328 @@
+/* conf: all settings in one table; each gets its value from the first source that has one.
+ *
+ * Owns the names of the settings, their defaults and their precedence. It promises that every fault of every source is told in one go, and
+ * that conf_show prints what is in force. It fails by diagnostics. */
+#include "text/conf.h"
+
+#include <string.h>
+
+#include "text/conf_value.h"
+
+#define MINUTE_MS ((int64_t)60 * 1000)
+#define DAY_MS (24 * 60 * MINUTE_MS)
+#define TEBIBYTE ((int64_t)1 << 40)
+
+#define AT(field) offsetof(struct conf, field)
+static const struct conf_setting settings[] = {
+    { .key = "data", .kind = CONF_PATH, .offset = AT(data) },
+    { .key = "store", .kind = CONF_TEXT, .offset = AT(store), .check = conf_check_store },
+    { .key = "coordination", .kind = CONF_TEXT, .offset = AT(coordination), .check = conf_check_coordination },
+    { .key = "name", .kind = CONF_TEXT, .offset = AT(name), .check = conf_check_name },
+    { .key = "listen", .kind = CONF_TEXT, .offset = AT(listen), .check = conf_check_listen, .normal = "127.0.0.1:8420" },
+    { .key = "socket", .kind = CONF_PATH, .offset = AT(socket) },
+    { .key = "tls.certificate", .kind = CONF_PATH, .offset = AT(tls.certificate) },
+    { .key = "tls.key", .kind = CONF_PATH, .offset = AT(tls.key) },
+    { .key = "tls.client_ca", .kind = CONF_PATH, .offset = AT(tls.client_ca) },
+    { .key = "lease", .kind = CONF_DURATION, .offset = AT(lease_ms), .min = 100, .max = DAY_MS, .normal = "15s" },
+    { .key = "grace", .kind = CONF_DURATION, .offset = AT(grace_ms), .min = 0, .max = DAY_MS, .normal = "10s" },
+    { .key = "slots", .kind = CONF_COUNT, .offset = AT(slots), .min = 0, .max = 10000 },
+    { .key = "zone", .kind = CONF_TEXT, .offset = AT(zone), .check = conf_check_name },
+    { .key = "labels", .kind = CONF_LABELS, .offset = AT(labels) },
+    { .key = "containers.command", .kind = CONF_TEXT, .offset = AT(containers.command), .check = conf_check_filled, .normal = "podman" },
+    { .key = "containers.options", .kind = CONF_LIST, .offset = AT(containers.options) },
+    { .key = "log.limit", .kind = CONF_SIZE, .offset = AT(log.limit_bytes), .min = 1024, .max = TEBIBYTE, .normal = "1GiB" },
+    { .key = "semaphores", .kind = CONF_SEMAPHORES, .offset = AT(semaphores) },
+    { .key = "hooks.timeout", .kind = CONF_DURATION, .offset = AT(hooks.timeout_ms), .min = 1, .max = 60 * MINUTE_MS, .normal = "3s" },
+    { .key = "hooks.before_enqueue", .kind = CONF_LIST, .offset = AT(hooks.before_enqueue), .check = conf_check_program },
+    { .key = "hooks.after_enqueue", .kind = CONF_LIST, .offset = AT(hooks.after_enqueue), .check = conf_check_program },
+    { .key = "hooks.before_perform", .kind = CONF_LIST, .offset = AT(hooks.before_perform), .check = conf_check_program },
+    { .key = "hooks.after_perform", .kind = CONF_LIST, .offset = AT(hooks.after_perform), .check = conf_check_program },
+    { .key = "changesets.base", .kind = CONF_PATH, .offset = AT(changesets.base) },
+    { .key = "changesets.approval", .kind = CONF_LIST, .offset = AT(changesets.approval), .check = conf_check_movetype },
+    { .key = "changesets.rollback_limit", .kind = CONF_COUNT, .offset = AT(changesets.rollback_limit), .min = 1, .max = 1000000, .normal = "50" },
+    { .key = "changesets.limits.unpacked", .kind = CONF_SIZE, .offset = AT(changesets.limits.unpacked_bytes), .min = 1, .max = TEBIBYTE, .normal = "1GiB" },
+    { .key = "changesets.limits.files", .kind = CONF_COUNT, .offset = AT(changesets.limits.files), .min = 1, .max = 10000000, .normal = "10000" },
+    { .key = "changesets.limits.meta", .kind = CONF_SIZE, .offset = AT(changesets.limits.meta_bytes), .min = 1, .max = 1 << 30, .normal = "1MiB" },
+    { .key = "changesets.limits.path", .kind = CONF_COUNT, .offset = AT(changesets.limits.path_bytes), .min = 1, .max = 4096, .normal = "1024" },
+    { .key = "changesets.limits.depth", .kind = CONF_COUNT, .offset = AT(changesets.limits.depth), .min = 1, .max = 1024, .normal = "64" },
+    { .key = "targets", .kind = CONF_NODE, .offset = AT(targets), .shape = conf_shape_targets },
+    { .key = "resque", .kind = CONF_NODE, .offset = AT(resque), .shape = conf_shape_resque },
+    { .key = "screwdriver", .kind = CONF_NODE, .offset = AT(screwdriver), .shape = conf_shape_screwdriver },
+    { .key = "retention.history", .kind = CONF_HISTORY, .offset = AT(history_ms), .min = 60 * MINUTE_MS, .max = 36500 * DAY_MS, .normal = "forever" },
+};
+#undef AT
+#define N_SETTINGS (sizeof settings / sizeof settings[0])
+_Static_assert(N_SETTINGS <= CONF_SETTINGS_MAX, "conf.values has room for every setting");
+
+struct load {
+    const struct conf_input *input;
+    struct arena *arena;
+    struct diags *diags;
+    struct conf *conf;
+    const struct node *found[N_SETTINGS]; /* in the file */
+};
+
+const char *conf_setting_key(size_t i)
+{
+    return i < N_SETTINGS ? settings[i].key : NULL;
+}
+
+bool conf_setting_is_scalar(size_t i)
+{
+    enum conf_kind kind = settings[i].kind;
+    return kind != CONF_LIST && kind != CONF_SEMAPHORES && kind != CONF_NODE;
+}
+
+void conf_setting_option(struct buf *out, size_t i)
+{
+    buf_add_z(out, "--");
+    for (const char *c = settings[i].key; *c != '\0'; c++)
+        buf_add_char(out, *c == '.' || *c == '_' ? '-' : *c);
+}
+
+void conf_setting_variable(struct buf *out, size_t i)
+{
+    buf_add_z(out, "WEIR_");
+    for (const char *c = settings[i].key; *c != '\0'; c++)
+        buf_add_char(out, *c == '.' ? '_' : *c >= 'a' && *c <= 'z' ? (char)(*c - 'a' + 'A') : *c);
+}
+
+static struct str name_make(struct load *load, void (*make)(struct buf *, size_t), size_t i)
+{
+    struct buf name;
+    buf_init(&name, 100);
+    make(&name, i);
+    struct str out = str_dup(load->arena, buf_str(&name));
+    buf_release(&name);
+    return out;
+}
+
+/* key_part: part `depth` of a dotted key; false past the last. */
+static bool key_part(const char *key, size_t depth, struct str *out)
+{
+    struct str rest = str_of(key);
+    for (size_t i = 0; i <= depth; i++)
+        if (!str_cut(&rest, '.', out))
+            return false;
+    return true;
+}
+
+/* same_section: do the first `depth` parts agree? */
+static bool same_section(const char *a, const char *b, size_t depth)
+{
+    for (size_t i = 0; i < depth; i++) {
+        struct str x, y;
+        if (!key_part(a, i, &x) || !key_part(b, i, &y) || !str_eq(x, y))
+            return false;
+    }
+    return true;
+}
+
+/* section_find: the values of one section and, by recursion, of those in it. `first` is any setting of the section. */
+static void section_find(struct load *load, const struct node *node, size_t first, size_t depth, const char *what)
+{
+    struct node_context context = { load->input->file, load->arena, load->diags };
+    struct node_reader reader;
+    if (!node_read_begin(&reader, &context, node, what))
+        return;
+    struct str before = { 0 };
+    for (size_t i = 0; i < N_SETTINGS; i++) {
+        struct str part, deeper;
+        if (!same_section(settings[i].key, settings[first].key, depth) || !key_part(settings[i].key, depth, &part) || str_eq(part, before))
+            continue;
+        before = part;
+        const char *key = str_dupz(load->arena, part);
+        const struct node *value = node_read_any(&reader, key);
+        if (value != NULL && key_part(settings[i].key, depth + 1, &deeper))
+            section_find(load, value, i, depth + 1, key);
+        else
+            load->found[i] = value;
+    }
+    node_read_end(&reader);
+}
+
+static struct str variable_find(const struct conf_input *input, struct str name)
+{
+    for (const char *const *at = input->environment; at != NULL && *at != NULL; at++) {
+        struct str entry = str_of(*at);
+        if (entry.len > name.len && str_starts(entry, name) && entry.ptr[name.len] == '=')
+            return str_sub(entry, name.len + 1, entry.len);
+    }
+    return (struct str){ 0 };
+}
+
+static const struct node *text_node(struct load *load, struct str text)
+{
+    struct node *node = ARENA_NEW(load->arena, struct node);
+    *node = (struct node){ .kind = NODE_SCALAR, .plain = true, .text = text, .weight = 1, .height = 1 };
+    return node;
+}
+
+/* option_matches: the option of the setting, or `label` for one of its labels. */
+static bool option_matches(struct str given, struct str name, const struct conf_setting *setting)
+{
+    return str_eq(given, str_sub(name, 2, name.len)) || (setting->kind == CONF_LABELS && str_eq(given, STR("label")));
+}
+
+/* option_find: the last one given; labels are all of them together. */
+static const struct node *option_find(struct load *load, size_t i, struct str name)
+{
+    const struct conf_input *input = load->input;
+    const struct node **items = ARENA_ARRAY(load->arena, const struct node *, input->n_options);
+    size_t n = 0;
+    for (size_t k = 0; k < input->n_options; k++)
+        if (option_matches(input->options[k].name, name, &settings[i]))
+            items[n++] = text_node(load, input->options[k].value);
+    if (n == 0 || settings[i].kind != CONF_LABELS)
+        return n == 0 ? NULL : items[n - 1];
+    struct node *all = ARENA_NEW(load->arena, struct node);
+    *all = (struct node){ .kind = NODE_SEQUENCE, .items = items, .n = n, .weight = 1 + n, .height = 2 };
+    return all;
+}
+
+/* default_text: what holds when nobody says anything; made from other values where the table has none. */
+static struct str default_text(struct load *load, const struct conf_setting *setting)
+{
+    const struct conf_input *input = load->input;
+    struct str data = load->conf->data;
+    if (setting->normal != NULL)
+        return str_of(setting->normal);
+    if (str_eqz(str_of(setting->key), "data")) {
+        struct str state = variable_find(input, STR("XDG_STATE_HOME")), home = variable_find(input, STR("HOME"));
+        if (state.len > 0 && state.ptr[0] == '/')
+            return str_fmt(load->arena, "%.*s/weir", STR_ARG(state));
+        return home.len > 0 ? str_fmt(load->arena, "%.*s/.local/state/weir", STR_ARG(home)) : STR("/var/lib/weir");
+    }
+    if (str_eqz(str_of(setting->key), "store"))
+        return str_fmt(load->arena, "sqlite://%.*s", STR_ARG(data));
+    if (str_eqz(str_of(setting->key), "socket"))
+        return str_fmt(load->arena, "%.*s/weir.sock", STR_ARG(data));
+    if (str_eqz(str_of(setting->key), "changesets.base"))
+        return str_fmt(load->arena, "%.*s/spool", STR_ARG(data));
+    if (str_eqz(str_of(setting->key), "name"))
+        return input->default_name;
+    if (str_eqz(str_of(setting->key), "slots"))
+        return str_fmt(load->arena, "%lld", (long long)input->default_slots);
+    return (struct str){ 0 };
+}
+
+/* setting_load: the first source that has a value decides, also when that value is bad. */
+static void setting_load(struct load *load, size_t i)
+{
+    struct conf_value *value = &load->conf->values[i];
+    struct str option = name_make(load, conf_setting_option, i), variable = name_make(load, conf_setting_variable, i);
+    bool scalar = conf_setting_is_scalar(i);
+    const struct node *node = scalar ? option_find(load, i, option) : NULL;
+    struct str text = scalar ? variable_find(load->input, variable) : (struct str){ 0 };
+    struct diag_file *file = ARENA_NEW(load->arena, struct diag_file);
+    if (node != NULL) {
+        value->origin = CONF_OPTION;
+        value->source = file->name = option;
+    } else if (text.len > 0) {
+        value->origin = CONF_ENVIRONMENT;
+        value->source = file->name = variable;
+        node = text_node(load, text);
+    } else if (load->found[i] != NULL) {
+        node = load->found[i];
+        value->origin = CONF_FILE;
+        *file = *load->input->file;
+        value->source = str_fmt(load->arena, "%.*s:%u", STR_ARG(file->name), node->line);
+    } else {
+        value->origin = CONF_DEFAULT;
+        file->name = STR("default");
+        struct str normal = default_text(load, &settings[i]);
+        node = normal.len > 0 ? text_node(load, normal) : NULL;
+    }
+    struct node_context context = { value->origin == CONF_FILE ? load->input->file : file, load->arena, load->diags };
+    if (node == NULL || !conf_value_set(&context, &settings[i], node, load->input->cwd, load->conf))
+        return;
+    struct str *made = settings[i].kind == CONF_PATH ? (struct str *)(void *)((char *)load->conf + settings[i].offset) : NULL;
+    value->text = conf_value_show(load->arena, made != NULL ? text_node(load, *made) : node);
+}
+
+static void option_fault(struct load *load, const struct conf_option *option)
+{
+    struct str names[N_SETTINGS + 1];
+    size_t n = 0;
+    names[n++] = STR("label");
+    for (size_t i = 0; i < N_SETTINGS; i++) {
+        struct str name = name_make(load, conf_setting_option, i);
+        name = str_sub(name, 2, name.len);
+        if (!conf_setting_is_scalar(i))
+            continue;
+        if (option_matches(option->name, STR("--"), &settings[i]) || str_eq(option->name, name))
+            return;
+        names[n++] = name;
+    }
+    struct diag_file *file = ARENA_NEW(load->arena, struct diag_file);
+    file->name = str_fmt(load->arena, "--%.*s", STR_ARG(diag_shown(option->name)));
+    diag_error(load->diags, (struct diag_place){ file, 0, 0 }, "there is no such option");
+    struct str near = str_closest(option->name, names, n);
+    if (near.len > 0)
+        diag_suggest(load->diags, "did you mean '--%.*s'?", STR_ARG(near));
+}
+
+/* tls_check: a certificate without its key, or the other way round, at the place of the one that is there. */
+static void tls_check(struct load *load)
+{
+    bool certificate = load->conf->tls.certificate.len > 0, key = load->conf->tls.key.len > 0, ca = load->conf->tls.client_ca.len > 0;
+    if (certificate == key && (certificate || !ca))
+        return;
+    struct diag_file *file = ARENA_NEW(load->arena, struct diag_file);
+    file->name = STR("tls");
+    struct diag_place place = { file, 0, 0 };
+    for (size_t i = 0; i < N_SETTINGS; i++) {
+        if (load->found[i] == NULL || !str_starts(str_of(settings[i].key), STR("tls.")))
+            continue;
+        place = (struct diag_place){ load->input->file, load->found[i]->line, load->found[i]->column };
+        break;
+    }
+    diag_error(load->diags, place, "'tls' needs both 'certificate' and 'key'");
+}
+
+bool conf_parse(const struct conf_input *input, struct arena *arena, struct diags *diags, struct conf *out)
+{
+    size_t n_errors = diags->n_errors;
+    *out = (struct conf){ 0 };
+    struct load load = { .input = input, .arena = arena, .diags = diags, .conf = out };
+    const struct node *root = input->file != NULL ? node_parse(input->file, arena, diags) : NULL;
+    if (root != NULL && !node_is_null(root))
+        section_find(&load, root, 0, 0, "the file");
+    for (size_t i = 0; i < N_SETTINGS; i++)
+        setting_load(&load, i);
+    for (size_t i = 0; i < input->n_options; i++)
+        option_fault(&load, &input->options[i]);
+    if (diags->n_errors == n_errors)
+        tls_check(&load);
+    diags_sort(diags);
+    if (str_starts(out->store, STR("sqlite://")))
+        out->store_dir = str_sub(out->store, sizeof "sqlite://" - 1, out->store.len);
+    return diags->n_errors == n_errors;
+}
+
+static void origin_show(struct buf *out, const struct conf_value *value)
+{
+    static const char *const words[] = { [CONF_DEFAULT] = "default", [CONF_FILE] = "", [CONF_ENVIRONMENT] = "environment ", [CONF_OPTION] = "option " };
+    buf_addf(out, "  # %s%.*s\n", words[value->origin], STR_ARG(value->source));
+}
+
+void conf_show(struct buf *out, const struct conf *conf)
+{
+    const char *before = "";
+    for (size_t i = 0; i < N_SETTINGS; i++) {
+        size_t depth = 0;
+        struct str part, next;
+        for (; key_part(settings[i].key, depth, &part); depth++) {
+            bool last = !key_part(settings[i].key, depth + 1, &next);
+            if (!last && same_section(settings[i].key, before, depth + 1))
+                continue;
+            for (size_t k = 0; k < depth; k++)
+                buf_add_z(out, "  ");
+            buf_add_str(out, part);
+            buf_add_z(out, last ? ": " : ":\n");
+        }
+        buf_add_str(out, conf->values[i].text.len > 0 ? conf->values[i].text : STR("null"));
+        origin_show(out, &conf->values[i]);
+        before = settings[i].key;
+    }
+}
