@@ -18,7 +18,7 @@ const struct command_spec backup_spec = {
     .flags = COMMAND_CLIENT,
 };
 
-int cmd_backup(int argc, char **argv)
+int backup_main(int argc, char **argv)
 {
     struct session s;
     int status = session_open(&s, &backup_spec, argc, argv);

@@ -19,7 +19,7 @@ const struct command_spec cancel_spec = {
     .examples = cancel_examples,
 };
 
-int cmd_cancel(int argc, char **argv)
+int cancel_main(int argc, char **argv)
 {
     struct session s;
     int status = session_open(&s, &cancel_spec, argc, argv);

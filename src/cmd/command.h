@@ -17,15 +17,15 @@ int command_main(const struct command_row *commands, size_t n, int argc, char **
 const struct command_row *command_table(size_t *out_n);
 const struct command_row *command_find(const char *name); /* NULL: none */
 
-/* One function and one spec a command; the file is called like the command. */
+/* One function and one spec a command; the file is called like the command. (The engine's commands own the prefix cmd_ for most of these names,
+ * so only the three long-running ones have it.) */
 #define COMMAND_DECLARE(name) \
-    int cmd_##name(int argc, char **argv); \
+    int name##_main(int argc, char **argv); \
     extern const struct command_spec name##_spec
 COMMAND_DECLARE(backup);
 COMMAND_DECLARE(cancel);
 COMMAND_DECLARE(enqueue);
 COMMAND_DECLARE(events);
-COMMAND_DECLARE(executor);
 COMMAND_DECLARE(graph);
 COMMAND_DECLARE(help);
 COMMAND_DECLARE(history);
@@ -38,8 +38,6 @@ COMMAND_DECLARE(restore);
 COMMAND_DECLARE(resume);
 COMMAND_DECLARE(retry);
 COMMAND_DECLARE(semaphores);
-COMMAND_DECLARE(serve);
-COMMAND_DECLARE(shim);
 COMMAND_DECLARE(show);
 COMMAND_DECLARE(stats);
 COMMAND_DECLARE(status);
@@ -49,5 +47,10 @@ COMMAND_DECLARE(verify);
 COMMAND_DECLARE(version);
 COMMAND_DECLARE(wait);
 COMMAND_DECLARE(why);
+
+int cmd_executor(int argc, char **argv);
+int cmd_serve(int argc, char **argv);
+int cmd_shim(int argc, char **argv);
+extern const struct command_spec executor_spec, serve_spec, shim_spec;
 
 #endif

@@ -175,7 +175,7 @@ static int enqueue_send(struct session *s, json_t *document)
     return status;
 }
 
-int cmd_enqueue(int argc, char **argv)
+int enqueue_main(int argc, char **argv)
 {
     struct session s;
     int status = session_open(&s, &enqueue_spec, argc, argv);

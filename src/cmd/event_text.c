@@ -54,7 +54,7 @@ bool json_lines_add(struct json_lines *lines, struct str bytes)
 
 void event_print(struct session *s, const json_t *event, FILE *out)
 {
-    static const struct { const char *field, *label; } extras[] = {{"actor", "by "}, {"cause", "because of "}, {"reason", ""}};
+    static const struct { const char *field, *label; } extras[] = {{"subject", ""}, {"actor", "by "}, {"cause", "because of "}, {"reason", ""}};
     const char *from = field_z(event, "from"), *to = field_z(event, "to"), *key = field_z(event, "key");
     int64_t time;
     struct arena scratch = {0}; /* a follower prints for days: nothing may pile up in the session */

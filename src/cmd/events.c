@@ -7,6 +7,7 @@
 
 #include "cmd/command.h"
 #include "cmd/event_text.h"
+#include "cmd/events.h"
 #include "cmd/session.h"
 #include "cmd/task_text.h"
 #include "io/clock.h"
@@ -18,6 +19,7 @@ static const struct option_spec events_options[] = {
     {"since", 0, "SEQ", "only events after this number (default 0: from the beginning)", 0, NULL},
     {"archive", 0, "A", "only this archive", OPTION_NON_EMPTY, NULL},
     {"queue", 0, "Q", "only this queue", OPTION_NON_EMPTY, NULL},
+    {"task", 0, "KEY", "only this task", OPTION_NON_EMPTY, NULL},
     {"limit", 0, "N", "at most N events", 0, NULL},
     {0},
 };
@@ -37,6 +39,7 @@ struct events_run {
     struct json_lines lines;
     struct client_response refusal;
     json_t *all; /* --json without -f: one document at the end */
+    const char *archive, *queue, *task; /* filters; NULL: all. task is an id */
     int64_t since, limit, n;
     bool follow;
 };
@@ -69,7 +72,6 @@ static bool events_piece(int status, struct str bytes, void *owner)
 
 static const char *events_path(struct events_run *run)
 {
-    static const char *const filters[] = {"archive", "queue"};
     struct session *s = run->session;
     struct buf path;
     char number[32];
@@ -77,9 +79,9 @@ static const char *events_path(struct events_run *run)
     buf_add_z(&path, "/v1/events");
     snprintf(number, sizeof number, "%lld", (long long)run->since);
     session_query(s, &path, "since", number);
-    /* Queues and archives share one namespace, and the route has one filter for both. */
-    for (size_t i = 0; i < sizeof filters / sizeof *filters; i++)
-        session_query(s, &path, "archive", option_get(&s->options, filters[i]));
+    session_query(s, &path, "archive", run->archive);
+    session_query(s, &path, "queue", run->queue);
+    session_query(s, &path, "task", run->task);
     if (run->limit > 0) {
         snprintf(number, sizeof number, "%lld", (long long)(run->limit - run->n));
         session_query(s, &path, "limit", number);
@@ -132,28 +134,56 @@ static void events_all(struct events_run *run)
     }
 }
 
-int cmd_events(int argc, char **argv)
+static int events_run(struct events_run *run)
+{
+    struct session *s = run->session;
+    run->all = s->json && !run->follow ? json_array() : NULL;
+    json_lines_init(&run->lines, events_line, run);
+    buf_init(&run->refusal.body, 1 << 20);
+    events_all(run);
+    int status = s->status;
+    if (status != 0)
+        session_fail(s);
+    else if (run->all)
+        session_print(s, run->all);
+    json_decref(run->all);
+    json_lines_release(&run->lines);
+    buf_release(&run->refusal.body);
+    return status;
+}
+
+/* task_id: the number behind a key, as text; NULL: said. */
+static const char *task_id(struct session *s, const char *key)
+{
+    json_t *task = session_get(s, session_task_path(s, key, ""));
+    if (!task)
+        return NULL;
+    struct str id = str_fmt(&s->arena, "%lld", (long long)field_i64(task, "id", 0));
+    json_decref(task);
+    return str_dupz(&s->arena, id);
+}
+
+int events_of_task(struct session *s, const char *key)
+{
+    struct events_run run = {.session = s, .task = task_id(s, key)};
+    return run.task ? events_run(&run) : s->status;
+}
+
+int events_main(int argc, char **argv)
 {
     struct session s;
     int status = session_open(&s, &events_spec, argc, argv);
     if (status != OPTIONS_RUN)
         return status;
     struct events_run run = {.session = &s, .follow = option_given(&s.options, "follow")};
+    const char *key = option_get(&s.options, "task");
+    run.archive = option_get(&s.options, "archive");
+    run.queue = option_get(&s.options, "queue");
     if (!option_i64(&s.options, "since", 0, INT64_MAX, &run.since) || !option_i64(&s.options, "limit", 1, INT32_MAX, &run.limit))
         return session_close(&s, EXIT_USAGE);
-    if (option_given(&s.options, "archive") && option_given(&s.options, "queue"))
+    if (run.archive && run.queue)
         return session_close(&s, usage_error(&events_spec, "--archive and --queue exclude each other"));
-    run.all = s.json && !run.follow ? json_array() : NULL;
-    json_lines_init(&run.lines, events_line, &run);
-    buf_init(&run.refusal.body, 1 << 20);
-    events_all(&run);
-    status = s.status;
-    if (status != 0)
-        session_fail(&s);
-    else if (run.all)
-        session_print(&s, run.all);
-    json_decref(run.all);
-    json_lines_release(&run.lines);
-    buf_release(&run.refusal.body);
-    return session_close(&s, status);
+    if (key && !(run.task = task_id(&s, key)))
+        return session_close(&s, s.status);
+    return session_close(&s, events_run(&run));
 }

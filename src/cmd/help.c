@@ -61,7 +61,7 @@ static int help_one(const struct options *options)
     return 0;
 }
 
-int cmd_help(int argc, char **argv)
+int help_main(int argc, char **argv)
 {
     struct arena arena = {0};
     struct options options;
@@ -81,7 +81,7 @@ int cmd_help(int argc, char **argv)
     return fflush(stdout) == 0 ? status : 1;
 }
 
-int cmd_version(int argc, char **argv)
+int version_main(int argc, char **argv)
 {
     struct arena arena = {0};
     struct options options;

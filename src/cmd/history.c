@@ -1,6 +1,6 @@
 /* history: the tasks that have ended, newest first; or all that happened to one task. */
 #include "cmd/command.h"
-#include "cmd/event_text.h"
+#include "cmd/events.h"
 #include "cmd/session.h"
 #include "cmd/task_table.h"
 #include "cmd/task_text.h"
@@ -47,22 +47,6 @@ static void history_print(struct session *s, const json_t *tasks)
         session_note(s, "nothing has ended that matches");
 }
 
-static int history_of_task(struct session *s, const char *key)
-{
-    json_t *document = session_get(s, session_task_path(s, key, "/events"));
-    if (!document)
-        return s->status;
-    const json_t *events = json_is_array(document) ? document : json_object_get(document, "events"), *event;
-    size_t i;
-    if (s->json)
-        session_print(s, events);
-    else
-        json_array_foreach(events, i, event)
-            event_print(s, event, stdout);
-    json_decref(document);
-    return 0;
-}
-
 static int history_of_all(struct session *s)
 {
     int64_t limit = HISTORY_DEFAULT;
@@ -84,12 +68,12 @@ static int history_of_all(struct session *s)
     return 0;
 }
 
-int cmd_history(int argc, char **argv)
+int history_main(int argc, char **argv)
 {
     struct session s;
     int status = session_open(&s, &history_spec, argc, argv);
     if (status != OPTIONS_RUN)
         return status;
-    status = s.options.n_operands ? history_of_task(&s, s.options.operands[0]) : history_of_all(&s);
+    status = s.options.n_operands ? events_of_task(&s, s.options.operands[0]) : history_of_all(&s);
     return session_close(&s, status);
 }

@@ -26,7 +26,7 @@ const struct command_spec list_spec = {
     .name = "list", .operands = "", .summary = "tasks, newest first", .options = list_options, .flags = COMMAND_CLIENT, .examples = list_examples,
 };
 
-int cmd_list(int argc, char **argv)
+int list_main(int argc, char **argv)
 {
     struct session s;
     int status = session_open(&s, &list_spec, argc, argv);

@@ -124,7 +124,7 @@ static void log_follow(struct session *s, struct log_stream *stream, uint64_t of
     }
 }
 
-int cmd_log(int argc, char **argv)
+int log_main(int argc, char **argv)
 {
     struct session s;
     int status = session_open(&s, &log_spec, argc, argv);

@@ -7,7 +7,7 @@ const struct command_spec nodes_spec = {
     .name = "nodes", .operands = "", .summary = "the servers and executors", .flags = COMMAND_CLIENT,
 };
 
-int cmd_nodes(int argc, char **argv)
+int nodes_main(int argc, char **argv)
 {
     struct session s;
     int status = session_open(&s, &nodes_spec, argc, argv);

@@ -41,7 +41,7 @@ static int lane_set(struct session *s, const char *verb, const char *word, json_
     return 0;
 }
 
-int cmd_pause(int argc, char **argv)
+int pause_main(int argc, char **argv)
 {
     struct session s;
     int status = session_open(&s, &pause_spec, argc, argv);
@@ -53,7 +53,7 @@ int cmd_pause(int argc, char **argv)
     return session_close(&s, lane_set(&s, "pause", "paused", body));
 }
 
-int cmd_resume(int argc, char **argv)
+int resume_main(int argc, char **argv)
 {
     struct session s;
     int status = session_open(&s, &resume_spec, argc, argv);

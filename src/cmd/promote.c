@@ -16,7 +16,7 @@ const struct command_spec promote_spec = {
     .flags = COMMAND_CLIENT,
 };
 
-int cmd_promote(int argc, char **argv)
+int promote_main(int argc, char **argv)
 {
     struct session s;
     int status = session_open(&s, &promote_spec, argc, argv);

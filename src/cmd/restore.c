@@ -28,7 +28,7 @@ static const char *data_default(struct arena *arena)
     return home && *home ? str_dupz(arena, str_fmt(arena, "%s/.local/state/weir", home)) : NULL;
 }
 
-int cmd_restore(int argc, char **argv)
+int restore_main(int argc, char **argv)
 {
     struct session s = {0};
     int status = options_parse(&s.options, &restore_spec, argc, argv, &s.arena);

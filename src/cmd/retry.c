@@ -18,7 +18,7 @@ const struct command_spec retry_spec = {
     .flags = COMMAND_CLIENT,
 };
 
-int cmd_retry(int argc, char **argv)
+int retry_main(int argc, char **argv)
 {
     struct session s;
     int status = session_open(&s, &retry_spec, argc, argv);

@@ -21,7 +21,7 @@ static void holders_text(struct session *s, const json_t *holders, char *out, si
     }
 }
 
-int cmd_semaphores(int argc, char **argv)
+int semaphores_main(int argc, char **argv)
 {
     struct session s;
     int status = session_open(&s, &semaphores_spec, argc, argv);

@@ -114,7 +114,7 @@ int session_open(struct session *s, const struct command_spec *spec, int argc, c
     }
     s->json = option_given(&s->options, "json");
     s->quiet = option_given(&s->options, "quiet");
-    term_init(&s->term, option_given(&s->options, "no-color"));
+    term_init(&s->term, STDOUT_FILENO, option_given(&s->options, "no-color"));
     s->err.arena = &s->arena;
     if (!session_choose(s))
         return session_close(s, s->status);

@@ -122,7 +122,7 @@ static void task_print(struct session *s, const json_t *task)
         session_note(s, "\n`weir why %s` tells why it doesn't run", s->options.operands[0]);
 }
 
-int cmd_show(int argc, char **argv)
+int show_main(int argc, char **argv)
 {
     struct session s;
     int status = session_open(&s, &show_spec, argc, argv);

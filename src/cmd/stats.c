@@ -32,7 +32,7 @@ static void stats_rows(struct table *table, const char *kind, json_t *group)
             stats_row(table, kind, name, counts);
 }
 
-int cmd_stats(int argc, char **argv)
+int stats_main(int argc, char **argv)
 {
     struct session s;
     int status = session_open(&s, &stats_spec, argc, argv);

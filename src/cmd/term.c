@@ -24,18 +24,18 @@ static const struct { char letter; enum paint paint; } state_paints[] = {
 void term_measure(struct term *term)
 {
     struct winsize size;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0) {
+    if (ioctl(term->fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0) {
         term->columns = size.ws_col;
         term->rows = size.ws_row;
     }
 }
 
-void term_init(struct term *term, bool no_color)
+void term_init(struct term *term, int fd, bool no_color)
 {
     const char *env_no_color = getenv("NO_COLOR");
     const char *env_term = getenv("TERM");
-    *term = (struct term){.columns = 80, .rows = 24};
-    term->tty = isatty(STDOUT_FILENO) == 1;
+    *term = (struct term){.fd = fd, .columns = 80, .rows = 24};
+    term->tty = isatty(fd) == 1;
     term->utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
     term->color = term->tty && !no_color && !(env_no_color && *env_no_color) && !(env_term && strcmp(env_term, "dumb") == 0);
     term_measure(term);

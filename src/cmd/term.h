@@ -11,15 +11,16 @@
 #include "base/buf.h"
 
 struct term {
-    bool tty;   /* stdout is a terminal */
-    bool color; /* stdout may be coloured */
+    int fd;     /* stdout, or stderr for progress */
+    bool tty;   /* it is a terminal */
+    bool color; /* it may be coloured */
     bool utf8;  /* the locale's character set */
     int columns, rows; /* of the terminal; 80 and 24 when not known */
 };
 
 enum paint { PAINT_NONE, PAINT_BOLD, PAINT_DIM, PAINT_RED, PAINT_GREEN, PAINT_YELLOW, PAINT_BLUE, PAINT_MAGENTA, PAINT_CYAN, PAINT_COUNT };
 
-void term_init(struct term *term, bool no_color);
+void term_init(struct term *term, int fd, bool no_color);
 void term_measure(struct term *term); /* columns and rows again, after a SIGWINCH */
 const char *paint_on(const struct term *term, enum paint paint); /* "" when there are no colours */
 const char *paint_off(const struct term *term, enum paint paint);

@@ -148,7 +148,7 @@ static int token_revoke(int argc, char **argv)
     return session_close(&s, 0);
 }
 
-int cmd_token(int argc, char **argv)
+int token_main(int argc, char **argv)
 {
     static const struct { const char *name; int (*run)(int argc, char **argv); } parts[] = {
         {"create", token_create}, {"list", token_list}, {"revoke", token_revoke},

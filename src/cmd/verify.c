@@ -7,9 +7,11 @@
 #include "cmd/task_text.h"
 #include "store/store.h"
 
+enum { VERIFY_PATH_CAP = 4096 };
+
 static const struct option_spec verify_options[] = {
     {"data", 0, "DIR", "check this data directory, without a server", OPTION_NON_EMPTY, NULL},
-    {"witness", 0, "SEQ:HASH", "with --data: the event SEQ must have been sealed with HASH, as an earlier verify printed it", OPTION_NON_EMPTY, NULL},
+    {"witness", 0, "SEQ:HASH", "the event SEQ must have been sealed with HASH, as an earlier verify printed it", OPTION_NON_EMPTY, NULL},
     {0},
 };
 static const char *const verify_examples[] = {"check a copy of the data", "weir verify --data /backup/weir", NULL};
@@ -93,7 +95,7 @@ static int verify_offline(struct session *s, const char *data)
     return status;
 }
 
-int cmd_verify(int argc, char **argv)
+int verify_main(int argc, char **argv)
 {
     struct session s;
     int status = session_open(&s, &verify_spec, argc, argv);
@@ -102,9 +104,12 @@ int cmd_verify(int argc, char **argv)
     const char *data = option_get(&s.options, "data");
     if (data)
         return session_close(&s, verify_offline(&s, data));
-    if (option_given(&s.options, "witness"))
-        return session_close(&s, usage_error(&verify_spec, "--witness works with --data DIR"));
-    json_t *report = session_get(&s, "/v1/verify");
+    struct buf path;
+    buf_init(&path, VERIFY_PATH_CAP);
+    buf_add_z(&path, "/v1/verify");
+    session_query(&s, &path, "witness", option_get(&s.options, "witness"));
+    json_t *report = session_get(&s, path.ptr);
+    buf_release(&path);
     if (!report)
         return session_close(&s, s.status);
     status = report_print(&s, report);

@@ -58,7 +58,7 @@ static void why_print(struct session *s, const json_t *why)
         condition_print(s, condition, clock_wall_ms());
 }
 
-int cmd_why(int argc, char **argv)
+int why_main(int argc, char **argv)
 {
     struct session s;
     int status = session_open(&s, &why_spec, argc, argv);

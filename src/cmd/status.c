@@ -1,0 +1,99 @@
+/* status: what is going on: queues and archives with their counts, what runs, what is paused. */
+#include <string.h>
+
+#include "cmd/command.h"
+#include "cmd/lane_table.h"
+#include "cmd/session.h"
+#include "cmd/task_table.h"
+#include "cmd/task_text.h"
+
+enum { STATUS_PATH_CAP = 4096 };
+
+const struct command_spec status_spec = {
+    .name = "status",
+    .operands = "[ARCHIVE[@REV]|QUEUE]",
+    .operands_max = 1,
+    .summary = "what is going on",
+    .description = "Without a name: every queue and archive with the number of tasks in each state. With one: its counts and the tasks in it that wait or run. Of a revision: its tasks.",
+    .flags = COMMAND_CLIENT,
+};
+
+static int status_all(struct session *s, const json_t *lanes)
+{
+    if (s->json) {
+        session_print(s, lanes);
+        return 0;
+    }
+    struct table table;
+    lane_table(&table, &s->arena, lanes);
+    table_print(&table, &s->term, stdout, 0);
+    if (json_array_size(lanes) == 0)
+        session_note(s, "nothing was ever queued here; `weir enqueue` posts a task");
+    return 0;
+}
+
+static int status_lane(struct session *s, const json_t *lanes, const char *name)
+{
+    const json_t *lane = lane_find(lanes, name);
+    if (!lane)
+        return session_err(s, ERR_not_found, "there is no archive or queue '%s'; `weir status` lists them", name);
+    if (s->json) {
+        session_print(s, lane);
+        return 0;
+    }
+    json_t *one = json_array();
+    json_array_append(one, (json_t *)(uintptr_t)lane);
+    status_all(s, one);
+    json_decref(one);
+    if (lane_unfinished(lane) == 0)
+        return 0;
+    struct buf path;
+    bool more;
+    buf_init(&path, STATUS_PATH_CAP);
+    buf_add_z(&path, "/v1/tasks?state=QSPX&limit=50");
+    session_query(s, &path, strcmp(field_z(lane, "kind"), "archive") == 0 ? "archive" : "queue", name);
+    json_t *tasks = session_pages(s, path.ptr, "tasks", 50, &more);
+    buf_release(&path);
+    if (!tasks)
+        return s->status;
+    fputc('\n', stdout);
+    task_table_print(s, tasks);
+    if (more)
+        session_note(s, "there are more: weir list --queue %s --state QSPX", name);
+    json_decref(tasks);
+    return 0;
+}
+
+static int status_revision(struct session *s, const char *operand, const char *at)
+{
+    struct str archive = client_encode(&s->arena, (struct str){operand, (size_t)(at - operand)}), rev = client_encode(&s->arena, str_of(at + 1));
+    struct str path = str_fmt(&s->arena, "/v1/archives/%.*s/revisions/%.*s", STR_ARG(archive), STR_ARG(rev));
+    json_t *revision = session_get(s, str_dupz(&s->arena, path));
+    if (!revision)
+        return s->status;
+    if (s->json)
+        session_print(s, revision);
+    else
+        task_table_print(s, json_object_get(revision, "tasks"));
+    json_decref(revision);
+    return 0;
+}
+
+int status_main(int argc, char **argv)
+{
+    struct session s;
+    int status = session_open(&s, &status_spec, argc, argv);
+    if (status != OPTIONS_RUN)
+        return status;
+    const char *name = s.options.n_operands ? s.options.operands[0] : NULL;
+    const char *at = name ? strchr(name, '@') : NULL;
+    if (at)
+        return session_close(&s, status_revision(&s, name, at));
+    bool more;
+    json_t *lanes = session_pages(&s, "/v1/lanes", "lanes", 0, &more);
+    if (!lanes)
+        return session_close(&s, s.status);
+    status = name ? status_lane(&s, lanes, name) : status_all(&s, lanes);
+    json_decref(lanes);
+    return session_close(&s, status);
+}

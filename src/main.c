@@ -1,0 +1,44 @@
+/* main: the command table, and nothing else. Order and headings are those of `weir help`. */
+#include "cmd/command.h"
+
+static const struct command_row commands[] = {
+#ifdef WEIR_HAS_SERVE
+    {cmd_serve, &serve_spec, "run"},
+#endif
+#ifdef WEIR_HAS_EXECUTOR
+    {cmd_executor, &executor_spec, "run"},
+#endif
+    {enqueue_main, &enqueue_spec, "work"},
+    {wait_main, &wait_spec, "work"},
+    {cancel_main, &cancel_spec, "work"},
+    {retry_main, &retry_spec, "work"},
+    {promote_main, &promote_spec, "work"},
+    {pause_main, &pause_spec, "work"},
+    {resume_main, &resume_spec, "work"},
+    {status_main, &status_spec, "look"},
+    {list_main, &list_spec, "look"},
+    {show_main, &show_spec, "look"},
+    {why_main, &why_spec, "look"},
+    {log_main, &log_spec, "look"},
+    {graph_main, &graph_spec, "look"},
+    {history_main, &history_spec, "look"},
+    {events_main, &events_spec, "look"},
+    {top_main, &top_spec, "look"},
+    {nodes_main, &nodes_spec, "operate"},
+    {semaphores_main, &semaphores_spec, "operate"},
+    {stats_main, &stats_spec, "operate"},
+    {token_main, &token_spec, "operate"},
+    {verify_main, &verify_spec, "operate"},
+    {backup_main, &backup_spec, "operate"},
+    {restore_main, &restore_spec, "operate"},
+    {version_main, &version_spec, "help"},
+    {help_main, &help_spec, "help"},
+#ifdef WEIR_HAS_SHIM
+    {cmd_shim, &shim_spec, NULL},
+#endif
+};
+
+int main(int argc, char **argv)
+{
+    return command_main(commands, sizeof commands / sizeof *commands, argc, argv);
+}
