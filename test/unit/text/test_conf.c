@@ -291,7 +291,7 @@ static void tells_all_faults_of_the_file(void **state)
         "16:3: unknown key 'certificat' (did you mean 'certificate'?)",
         "17:8: 'hooks' must be a mapping, not a list",
         "19:14: a move type is DC, BF or EM",
-        "20:20: 'changesets.limits.files' must be a whole number, not 'many'",
+        "20:21: 'changesets.limits.files' must be a whole number, not 'many'",
     };
     check_faults("data: [x]\nstore: /x\ncoordination: etcd://h\nname: a b\nlisten: 8420\nlease: 15\nslots: -1\nlabels: {os: [a]}\n"
                  "semaphores: {a: 0, -x: 1}\nlog: {limit: 1B}\ntargets: {ok: x}\nresque: {}\nleese: 1\nretention: {  history: 1s}\n"

@@ -101,7 +101,7 @@ static void shows_a_part_of_long_lines(void **state)
     struct diag_file wide = { STR("w"), { text, sizeof text } };
     diag_error(&f.diags, (struct diag_place){ &wide, 1, 501 }, "here");
     diags_text(&f.out, &f.diags);
-    struct str rest = buf_str(&f.out), head, source, caret;
+    struct str rest = buf_str(&f.out), head = { 0 }, source = { 0 }, caret = { 0 };
     assert_true(str_cut(&rest, '\n', &head) && str_cut(&rest, '\n', &source) && str_cut(&rest, '\n', &caret));
     assert_true(source.len < 140);
     assert_int_equal(source.ptr[str_index(caret, '^')], '!');
