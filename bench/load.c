@@ -371,10 +371,13 @@ static void caller_ignore(struct wire_conn *conn, int status, struct str body)
 static void wake_once(struct load *load, struct worker *worker, struct wire_conn *caller)
 {
     int64_t give_up = bench_now_ns() + (int64_t)GIVE_UP_S * SECOND_NS;
-    worker_poll(worker);
-    wire_run(&load->wire, bench_now_ns() + 5000000); /* the poll arrives and everything goes to sleep */
     load->keep_granted = true;
     load->granted = false;
+    worker_poll(worker);
+    wire_run(&load->wire, bench_now_ns() + 5000000); /* the poll arrives and everything goes to sleep */
+    if (load->granted) {
+        bench_die("the system isn't idle: tasks were waiting");
+    }
     wire_send(caller, "POST", "/v1/tasks", STR(ONE_TASK));
     while (!load->granted) {
         wire_run(&load->wire, give_up);
