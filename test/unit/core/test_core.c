@@ -1,0 +1,313 @@
+/* The pure core by tables and properties. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "core/graph.h"
+#include "core/settle.h"
+#include "core/task_state.h"
+#include "core/verdict.h"
+#include "core/why.h"
+
+/* ARCHITECTURE.md section 3 and ENGINE.md, written out again: from, and every letter it may go to. */
+static void test_the_table_of_moves(void **state)
+{
+    (void)state;
+    static const struct { char from; const char *to; } table[] = { { 'Q', "SFAT" }, { 'S', "PDFAT" }, { 'P', "XSAT" }, { 'X', "DFTAPS" },
+                                                                    { 'D', "" },     { 'F', "PS" },    { 'T', "PS" },   { 'A', "PS" } };
+    static const char letters[] = "QSPXDFTA";
+    for (size_t i = 0; i < 8; i++)
+        for (size_t k = 0; k < 8; k++)
+            assert_int_equal(move_legal(state_of_letter(table[i].from), state_of_letter(letters[k])), strchr(table[i].to, letters[k]) != NULL);
+    for (size_t k = 0; k < 8; k++) assert_int_equal(move_legal(STATE_NONE, state_of_letter(letters[k])), letters[k] == 'Q');
+    assert_int_equal(state_of_letter('Z'), STATE_NONE);
+    assert_string_equal(state_word(STATE_A), "abandoned");
+}
+
+static void test_the_table_of_ends(void **state)
+{
+    (void)state;
+    enum { DEFAULTS = RETRY_LOST | RETRY_TEMPORARY | RETRY_KILLED };
+    static const struct {
+        struct attempt_end end;
+        unsigned on;
+        int64_t attempts, max;
+        char to;
+        enum outcome outcome;
+        int64_t wait;
+    } table[] = {
+        { { 0, -1, OUTCOME_none }, DEFAULTS, 1, 3, 'D', OUTCOME_done, 0 },
+        { { 99, -1, OUTCOME_none }, DEFAULTS, 1, 3, 'D', OUTCOME_skipped, 0 },
+        { { 100, -1, OUTCOME_none }, DEFAULTS | RETRY_FAILED, 1, 3, 'F', OUTCOME_permanent, 0 },
+        { { 111, -1, OUTCOME_none }, DEFAULTS, 1, 3, 'S', OUTCOME_temporary, 5000 },
+        { { 111, -1, OUTCOME_none }, DEFAULTS, 2, 3, 'S', OUTCOME_temporary, 10000 },
+        { { 111, -1, OUTCOME_none }, DEFAULTS, 3, 3, 'F', OUTCOME_temporary, 0 },
+        { { 1, -1, OUTCOME_none }, DEFAULTS, 1, 3, 'F', OUTCOME_failed, 0 },
+        { { 255, -1, OUTCOME_none }, DEFAULTS | RETRY_FAILED, 1, 3, 'S', OUTCOME_failed, 5000 },
+        { { -1, 15, OUTCOME_none }, DEFAULTS, 1, 3, 'T', OUTCOME_cancelled, 0 },
+        { { -1, 1, OUTCOME_none }, DEFAULTS, 1, 3, 'A', OUTCOME_cancelled, 0 },
+        { { -1, 9, OUTCOME_none }, DEFAULTS, 1, 3, 'P', OUTCOME_killed, 0 },
+        { { -1, 11, OUTCOME_none }, DEFAULTS, 3, 3, 'F', OUTCOME_killed, 0 },
+        { { -1, 9, OUTCOME_none }, 0, 1, 3, 'F', OUTCOME_killed, 0 },
+        { { -1, -1, OUTCOME_lost }, DEFAULTS, 1, 3, 'P', OUTCOME_lost, 0 },
+        { { -1, -1, OUTCOME_lost }, DEFAULTS, 3, 3, 'F', OUTCOME_lost, 0 },
+        { { -1, 15, OUTCOME_timeout }, DEFAULTS, 1, 3, 'T', OUTCOME_timeout, 0 },
+        { { -1, 15, OUTCOME_timeout }, DEFAULTS | RETRY_TIMEOUT, 1, 3, 'S', OUTCOME_timeout, 5000 },
+        { { 0, -1, OUTCOME_failed }, DEFAULTS, 1, 3, 'F', OUTCOME_failed, 0 },
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        struct spec spec = { .attempts_max = table[i].max, .retry_on = table[i].on };
+        struct verdict verdict = verdict_of(&table[i].end, &spec, table[i].attempts);
+        assert_int_equal(state_letter(verdict.to), table[i].to);
+        assert_int_equal(verdict.outcome, table[i].outcome);
+        assert_int_equal(verdict.wait_ms, table[i].wait);
+    }
+}
+
+static void test_back_off_is_monotone_and_capped(void **state)
+{
+    (void)state;
+    for (int64_t first = 0; first < 400000; first += 7919)
+        for (int64_t n = 1; n < 80; n++) {
+            assert_true(backoff_ms(first, n + 1) >= backoff_ms(first, n));
+            assert_true(backoff_ms(first, n) <= (first > BACKOFF_MAX_MS ? first : BACKOFF_MAX_MS));
+            assert_true(backoff_ms(first, n) > 0);
+        }
+}
+
+/* --- circles ---------------------------------------------------------------------------------------------------------------------- */
+
+static bool reaches(size_t n, const struct graph_arc *arcs, size_t n_arcs, size_t from, size_t to)
+{
+    bool seen[16] = { false };
+    for (size_t round = 0; round <= n; round++)
+        for (size_t i = 0; i < n_arcs; i++)
+            if (arcs[i].from == from || seen[arcs[i].from]) seen[arcs[i].to] = true;
+    return seen[to];
+}
+
+static void test_a_circle_is_found_if_there_is_one(void **state)
+{
+    (void)state;
+    struct rng rng;
+    rng_seed(&rng, 7);
+    size_t with = 0, without = 0;
+    for (int round = 0; round < 3000; round++) {
+        struct arena arena = { 0 };
+        struct graph_arc arcs[20];
+        size_t n = 2 + rng_below(&rng, 8), n_arcs = rng_below(&rng, 14), *cycle;
+        for (size_t i = 0; i < n_arcs; i++) arcs[i] = (struct graph_arc){ rng_below(&rng, n), rng_below(&rng, n) };
+        bool any = false;
+        for (size_t v = 0; v < n; v++) any |= reaches(n, arcs, n_arcs, v, v);
+        size_t length = graph_cycle(n, arcs, n_arcs, &arena, &cycle);
+        assert_int_equal(length > 0, any);
+        for (size_t i = 0; i < length; i++) { /* it is a real one */
+            bool arc = false;
+            for (size_t k = 0; k < n_arcs; k++) arc |= arcs[k].from == cycle[i] && arcs[k].to == cycle[(i + 1) % length];
+            assert_true(arc);
+        }
+        if (any) with++;
+        else without++;
+        arena_release(&arena);
+    }
+    assert_true(with > 300 && without > 300); /* the generator makes both shapes */
+}
+
+/* --- settling against a naive oracle ------------------------------------------------------------------------------------------------ */
+
+static bool no_task(void *owner, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
+{
+    (void)owner, (void)arena, (void)id, (void)out, (void)err;
+    *out_found = false;
+    return true;
+}
+static const struct lane lane_zero = { .id = 0 }, lane_one = { .id = 1, .kind = LANE_QUEUE };
+static const struct lane *a_lane(void *owner, int64_t id)
+{
+    (void)owner;
+    return id ? &lane_one : &lane_zero;
+}
+static const struct spec *a_spec(void *owner, int64_t id, struct err *err)
+{
+    static const struct spec spec = { .attempts_max = 1 };
+    (void)owner, (void)id, (void)err;
+    return &spec;
+}
+static const struct rows empty = { .task = no_task, .lane = a_lane, .spec = a_spec };
+
+enum { N_MAX = 24 };
+struct oracle {
+    size_t n;
+    enum edge_kind edge[N_MAX][N_MAX]; /* [waiter][pred] */
+    char state[N_MAX];
+};
+
+static void oracle_settle(struct oracle *o)
+{
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (size_t w = 0; w < o->n; w++) {
+            if (o->state[w] != 'S') continue;
+            bool ready = true, doomed = false;
+            for (size_t p = 0; p < o->n; p++) {
+                if (o->edge[w][p] == EDGE_AFTER) ready &= o->state[p] == 'D' || o->state[p] == 'F';
+                if (o->edge[w][p] == EDGE_DEPENDS) ready &= o->state[p] == 'D', doomed |= o->state[p] == 'F';
+            }
+            if (!doomed && !ready) continue;
+            o->state[w] = doomed ? 'F' : 'P';
+            moved = true;
+        }
+    }
+}
+
+static void test_counting_agrees_with_searching(void **state)
+{
+    (void)state;
+    struct rng rng;
+    rng_seed(&rng, 42);
+    size_t fails = 0;
+    for (int round = 0; round < 1500; round++) {
+        struct arena arena = { 0 };
+        struct err err = { 0 };
+        struct slice slice = { 0 };
+        struct node *nodes[N_MAX];
+        struct oracle o = { .n = 2 + rng_below(&rng, N_MAX - 2) };
+        slice_init(&slice, &arena, &empty, 1000, 1, &err);
+        struct because because = { .actor = STR("test") };
+        for (size_t i = 0; i < o.n; i++) {
+            nodes[i] = slice_create(&slice, &(struct task){ .id = (int64_t)i + 1, .lane = 1, .class_id = 1, .spec = 1 }, &because);
+            o.state[i] = 'S';
+        }
+        uint64_t density = 1 + rng_below(&rng, 6);
+        for (size_t w = 1; w < o.n; w++)
+            for (size_t p = 0; p < w; p++) {
+                if (rng_below(&rng, 10) >= density) continue;
+                o.edge[w][p] = rng_below(&rng, 3) ? EDGE_DEPENDS : EDGE_AFTER;
+                slice_edge_add(&slice, nodes[w], nodes[p], o.edge[w][p]);
+            }
+        for (size_t i = 0; i < o.n; i++) task_consider(&slice, nodes[i]);
+        slice_settle(&slice);
+        oracle_settle(&o);
+        for (;;) {
+            size_t pending[N_MAX], n_pending = 0;
+            for (size_t i = 0; i < o.n; i++) {
+                assert_int_equal(state_letter(nodes[i]->row.state), o.state[i]);
+                if (o.state[i] == 'P') pending[n_pending++] = i;
+            }
+            if (n_pending == 0) break;
+            size_t i = pending[rng_below(&rng, n_pending)];
+            bool good = rng_below(&rng, 4) != 0;
+            slice_move(&slice, nodes[i], STATE_X, &because);
+            task_end(&slice, nodes[i], good ? STATE_D : STATE_F, good ? OUTCOME_done : OUTCOME_failed, &because);
+            slice_settle(&slice);
+            o.state[i] = good ? 'D' : 'F';
+            fails += !good;
+            oracle_settle(&o);
+        }
+        for (size_t i = 0; i < o.n; i++) assert_true(state_ended(nodes[i]->row.state)); /* nothing is left waiting */
+        int64_t sum = 0;
+        const struct lane *lane = slice_lane(&slice, 1);
+        for (size_t s = 0; s < STATE_COUNT; s++) sum += lane->counts[s];
+        assert_int_equal(sum, (int64_t)o.n);
+        assert_int_equal(lane->counts[STATE_D] + lane->counts[STATE_F], (int64_t)o.n);
+        slice_release(&slice);
+        arena_release(&arena);
+    }
+    assert_true(fails > 1000);
+}
+
+/* --- why --------------------------------------------------------------------------------------------------------------------------- */
+
+static const struct why_condition *reason(const struct why *why, const char *kind)
+{
+    for (size_t i = 0; i < why->n_conditions; i++)
+        if (strcmp(why->conditions[i].kind, kind) == 0) return &why->conditions[i];
+    return NULL;
+}
+
+static void test_why_names_every_reason(void **state)
+{
+    (void)state;
+    struct arena arena = { 0 };
+    struct why why;
+    struct label linux_ = { STR("os"), STR("linux") };
+    struct task_class class_ = { .id = 1, .kind = KIND_COMMAND, .labels = &linux_, .n_labels = 1 };
+    struct executor plain = { .id = 1, .kinds = 1u << KIND_COMMAND, .state = EXECUTOR_ACTIVE }, fitting = plain;
+    fitting.labels = &linux_;
+    fitting.n_labels = 1;
+    const struct executor *executors[] = { &plain };
+    bool live[] = { true };
+    struct lane all = { .name = STR("all") }, lane = { .id = 1, .name = STR("q"), .paused_since = 500, .paused_by = STR("uid:0"), .paused_reason = STR("upgrade") };
+    struct why_pred preds[] = { { 7, STR("q:7"), STATE_X, EDGE_DEPENDS, false }, { 8, STR("q:8"), STATE_D, EDGE_DEPENDS, false }, { 9, STR("q:9"), STATE_P, EDGE_AFTER, false } };
+    struct str holder = STR("q:3");
+    struct why_slot slots[] = { { .slot = { .name = STR("pdf"), .limit = 1, .used = 1 }, .since = 700, .holders = &holder, .n_holders = 1 } };
+    struct why_facts facts = { .task = { .id = 10, .state = STATE_S, .created = 100, .not_before = 9000 }, .preds = preds, .n_preds = 3, .lane = &lane, .all = &all,
+                               .slots = slots, .n_slots = 1, .class_ = &class_, .executors = executors, .live = live, .n_executors = 1, .now = 1000 };
+    why_explain(&facts, &arena, &why);
+    assert_int_equal(why.verdict, WHY_NEVER); /* nobody has the label */
+    assert_int_equal(why.n_conditions, 6);
+    assert_true(str_eqz(reason(&why, "dependency")->holder, "q:7"));
+    assert_true(str_eqz(reason(&why, "precursor")->holder, "q:9"));
+    assert_int_equal(reason(&why, "not_before")->until, 9000);
+    assert_true(str_eqz(reason(&why, "pause")->holder, "uid:0"));
+    assert_int_equal(reason(&why, "pause")->since, 500);
+    assert_true(str_eqz(reason(&why, "semaphore")->holder, "q:3"));
+    assert_non_null(reason(&why, "executor"));
+
+    executors[0] = &fitting;
+    why_explain(&facts, &arena, &why);
+    assert_int_equal(why.verdict, WHY_WAITING);
+    assert_null(reason(&why, "executor"));
+    live[0] = false;
+    why_explain(&facts, &arena, &why);
+    assert_non_null(reason(&why, "executor"));
+
+    struct why_facts pending = { .task = { .state = STATE_P }, .class_ = &class_, .executors = executors, .live = (bool[]){ true }, .n_executors = 1, .now = 1000 };
+    why_explain(&pending, &arena, &why);
+    assert_int_equal(why.n_conditions, 1);
+    assert_string_equal(why.conditions[0].kind, "executor");
+    pending.task.state = STATE_X;
+    why_explain(&pending, &arena, &why);
+    assert_int_equal(why.verdict, WHY_RUNNING);
+    assert_int_equal(why.n_conditions, 0);
+    pending.task.state = STATE_D;
+    why_explain(&pending, &arena, &why);
+    assert_int_equal(why.verdict, WHY_ENDED);
+    arena_release(&arena);
+}
+
+static void test_which_executor_fits(void **state)
+{
+    (void)state;
+    struct label two[] = { { STR("cc"), STR("gcc") }, { STR("os"), STR("a") } };
+    struct task_class class_ = { .kind = KIND_SCRIPT, .zone = STR("eu"), .labels = two, .n_labels = 2 };
+    struct executor e = { .kinds = 1u << KIND_SCRIPT, .zone = STR("eu"), .labels = two, .n_labels = 2 };
+    assert_true(class_fits(&class_, &e));
+    e.n_labels = 1;
+    assert_false(class_fits(&class_, &e));
+    e.n_labels = 2;
+    e.zone = STR("us");
+    assert_false(class_fits(&class_, &e));
+    class_.zone = (struct str){ 0 };
+    assert_true(class_fits(&class_, &e)); /* a task without a zone runs in any */
+    e.kinds = 1u << KIND_DATA;
+    assert_false(class_fits(&class_, &e));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_table_of_moves),
+        cmocka_unit_test(test_the_table_of_ends),
+        cmocka_unit_test(test_back_off_is_monotone_and_capped),
+        cmocka_unit_test(test_a_circle_is_found_if_there_is_one),
+        cmocka_unit_test(test_counting_agrees_with_searching),
+        cmocka_unit_test(test_why_names_every_reason),
+        cmocka_unit_test(test_which_executor_fits),
+    };
+    return cmocka_run_group_tests_name("core", tests, NULL, NULL);
+}
