@@ -148,8 +148,8 @@ static uint64_t fold(uint64_t a, uint64_t b)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-/* After wyhash's idea: multiply to 128 bits and fold. Sixteen bytes a step; short strings take one step without a loop. It is
- * for tables in memory only: nothing that is stored may depend on it. */
+/* After wyhash's idea: multiply to 128 bits and fold. Sixteen bytes a step; short strings take one step without a loop. Files
+ * that stay on their machine (exec/job) hold it as a checksum, so its values don't change; it is no defence against people. */
 uint64_t str_hash(struct str s)
 {
     enum { STEP = 16 };

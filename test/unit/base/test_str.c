@@ -135,6 +135,27 @@ static void hash_looks_at_every_byte_and_the_length(void **state)
     assert_true(str_hash(STR("\0")) != str_hash(STR("\0\0")));
 }
 
+/* Files of a running executor hold it: another value after an upgrade would make them look damaged. */
+static void hash_values_are_fixed(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t hash;
+    } cases[] = {
+        { "", UINT64_C(0xa5506ff52926ac13) },
+        { "a", UINT64_C(0x37c0ab888779f5ba) },
+        { "abc", UINT64_C(0xafb283181d8cea3f) },
+        { "task", UINT64_C(0xf8e6cfa31bf214c0) },
+        { "task-42", UINT64_C(0xdad99864fe3f15af) },
+        { "0123456789abcdef", UINT64_C(0xe6093a35da64e5d3) },
+        { "archive@12:build[os=a,cc=gcc]#2", UINT64_C(0x32d46dd18e29dbdb) },
+    };
+    for (size_t i = 0; i < N_OF(cases); i++) {
+        assert_true(str_hash(str_of(cases[i].text)) == cases[i].hash);
+    }
+}
+
 /* 2^16 similar names into 2^16 slots by the high bits, as map does: near what chance gives (a slot gets more than 9: never seen). */
 static void hash_spreads_similar_names(void **state)
 {
@@ -260,6 +281,7 @@ int main(void)
         cmocka_unit_test(cut_takes_the_parts),
         cmocka_unit_test(numbers_are_read_exactly),
         cmocka_unit_test(hash_looks_at_every_byte_and_the_length),
+        cmocka_unit_test(hash_values_are_fixed),
         cmocka_unit_test(hash_spreads_similar_names),
         cmocka_unit_test(utf8_agrees_with_a_decoder),
         cmocka_unit_test(copies_are_whole),
