@@ -8,7 +8,8 @@ static void act_print(struct session *s, const json_t *task)
     char letter = task_letter(task);
     const char *reason = field_z(task, "reason");
     enum paint paint = paint_of_state(letter);
-    printf("%s  %s%c %s%s", term_safe_z(&s->arena, task_key(&s->arena, task)), paint_on(&s->term, paint), letter, letter_word(letter), paint_off(&s->term, paint));
+    printf("%s  %s%c %s%s", term_safe_z(&s->arena, task_key(&s->arena, task)), paint_on(&s->term, paint), letter, letter_word(letter),
+        paint_off(&s->term, paint));
     if (*field_z(task, "ending"))
         printf(" (ending as %s)", term_safe_z(&s->arena, field_z(task, "ending")));
     if (*reason)

@@ -14,7 +14,8 @@ const struct command_spec backup_spec = {
     .operands_min = 1,
     .operands_max = 1,
     .summary = "a consistent copy of the store, beside running work",
-    .description = "The server writes FILE, on its own machine; a relative name is taken from the current directory. `weir restore` brings it back.",
+    .description =
+        "The server writes FILE, on its own machine; a relative name is taken from the current directory. `weir restore` brings it back.",
     .flags = COMMAND_CLIENT,
 };
 

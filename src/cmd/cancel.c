@@ -3,17 +3,18 @@
 #include "cmd/command.h"
 
 static const struct option_spec cancel_options[] = {
-    {"reason", 0, "T", "why; kept in the history", OPTION_REQUIRED | OPTION_NON_EMPTY, NULL},
-    {0},
+    { "reason", 0, "T", "why; kept in the history", OPTION_REQUIRED | OPTION_NON_EMPTY, NULL },
+    { 0 },
 };
-static const char *const cancel_examples[] = {"stop one task", "weir cancel default:42 --reason 'wrong branch'", NULL};
+static const char *const cancel_examples[] = { "stop one task", "weir cancel default:42 --reason 'wrong branch'", NULL };
 const struct command_spec cancel_spec = {
     .name = "cancel",
     .operands = "KEY...",
     .operands_min = 1,
     .operands_max = 1000,
     .summary = "put an end to tasks",
-    .description = "A task that waits becomes T (terminated) at once. One that runs is told to end (SIGTERM, then SIGKILL after the grace period) and becomes T when its process is gone. What depends on it fails.",
+    .description = "A task that waits becomes T (terminated) at once. One that runs is told to end (SIGTERM, then SIGKILL after the grace "
+                   "period) and becomes T when its process is gone. What depends on it fails.",
     .options = cancel_options,
     .flags = COMMAND_CLIENT,
     .examples = cancel_examples,

@@ -17,8 +17,8 @@ int command_main(const struct command_row *commands, size_t n, int argc, char **
 const struct command_row *command_table(size_t *out_n);
 const struct command_row *command_find(const char *name); /* NULL: none */
 
-/* One function and one spec a command; the file is called like the command. (The engine's commands own the prefix cmd_ for most of these names,
- * so only the three long-running ones have it.) */
+/* One function and one spec a command; the file is called like the command. (The engine's commands own the prefix cmd_ for most of these
+ * names, so only the three long-running ones have it.) */
 #define COMMAND_DECLARE(name) \
     int name##_main(int argc, char **argv); \
     extern const struct command_spec name##_spec

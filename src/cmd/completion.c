@@ -1,5 +1,5 @@
-/* completion: bash, zsh and fish scripts. Words of sub-commands (`token create`) are offered after the command; the options offered are those of the
- * command and of all its parts, since a shell script that knew more would be a second parser. */
+/* completion: bash, zsh and fish scripts. Words of sub-commands (`token create`) are offered after the command; the options offered are
+ * those of the command and of all its parts, since a shell script that knew more would be a second parser. */
 #include "cmd/completion.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 /* Which options and operands name files; everything else is free text. */
 static bool wants_file(const struct option_spec *o)
 {
-    static const char *const names[] = {"token-file", "data", "config", "socket"};
+    static const char *const names[] = { "token-file", "data", "config", "socket" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i], o->name) == 0)
             return true;
@@ -28,11 +28,12 @@ static const char *part_word(const struct command_spec *part)
 }
 
 /* options_each: calls `give` for every shown option of the command and of its parts, once per name. */
-static void options_each(FILE *out, const struct command_spec *spec, void (*give)(FILE *, const struct command_spec *, const struct option_spec *))
+static void options_each(
+    FILE *out, const struct command_spec *spec, void (*give)(FILE *, const struct command_spec *, const struct option_spec *))
 {
     const char *seen[96];
     size_t n_seen = 0;
-    const struct command_spec *alone[] = {NULL};
+    const struct command_spec *alone[] = { NULL };
     const struct command_spec *const *part = spec->parts ? spec->parts : alone;
     const struct command_spec *at = spec;
     for (;;) {
@@ -81,10 +82,12 @@ static void bash_value(FILE *out, const struct command_spec *spec, const struct 
 
 static void bash_print(FILE *out, const struct command_row *rows, size_t n)
 {
-    fputs("# bash completion of weir; made by `weir help --completion bash`\n_weir()\n{\n    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} cmd= i\n"
-          "    for ((i = 1; i < COMP_CWORD; i++)); do\n        case ${COMP_WORDS[i]} in\n            --server|--token-file) ((i++)) ;;\n            -*) ;;\n"
+    fputs("# bash completion of weir; made by `weir help --completion bash`\n_weir()\n{\n    local cur=${COMP_WORDS[COMP_CWORD]} "
+          "prev=${COMP_WORDS[COMP_CWORD-1]} cmd= i\n"
+          "    for ((i = 1; i < COMP_CWORD; i++)); do\n        case ${COMP_WORDS[i]} in\n            --server|--token-file) ((i++)) ;;\n   "
+          "         -*) ;;\n"
           "            *) cmd=${COMP_WORDS[i]}; break ;;\n        esac\n    done\n    case $cmd/$prev in\n",
-          out);
+        out);
     for (size_t i = 0; i < n; i++)
         if (!(rows[i].spec->flags & COMMAND_HIDDEN))
             options_each(out, rows[i].spec, bash_value);
@@ -147,7 +150,9 @@ static void zsh_option(FILE *out, const struct command_spec *spec, const struct 
 
 static void zsh_print(FILE *out, const struct command_row *rows, size_t n)
 {
-    fputs("#compdef weir\n# zsh completion of weir; made by `weir help --completion zsh`\n_weir() {\n    local -a commands\n    commands=(\n", out);
+    fputs(
+        "#compdef weir\n# zsh completion of weir; made by `weir help --completion zsh`\n_weir() {\n    local -a commands\n    commands=(\n",
+        out);
     for (size_t i = 0; i < n; i++) {
         if (rows[i].spec->flags & COMMAND_HIDDEN)
             continue;
@@ -155,7 +160,9 @@ static void zsh_print(FILE *out, const struct command_row *rows, size_t n)
         quoted(out, rows[i].spec->summary, true);
         fputs("'\n", out);
     }
-    fputs("    )\n    if ((CURRENT == 2)); then\n        _describe command commands\n        return\n    fi\n    local cmd=$words[2]\n    shift words\n    ((CURRENT--))\n    case $cmd in\n", out);
+    fputs("    )\n    if ((CURRENT == 2)); then\n        _describe command commands\n        return\n    fi\n    local cmd=$words[2]\n    "
+          "shift words\n    ((CURRENT--))\n    case $cmd in\n",
+        out);
     for (size_t i = 0; i < n; i++) {
         const struct command_spec *spec = rows[i].spec;
         if (spec->flags & COMMAND_HIDDEN)
@@ -215,8 +222,13 @@ static void fish_print(FILE *out, const struct command_row *rows, size_t n)
 
 void completion_print(FILE *out, const char *shell)
 {
-    static const struct { const char *shell; void (*print)(FILE *, const struct command_row *, size_t); } shells[] = {
-        {"bash", bash_print}, {"zsh", zsh_print}, {"fish", fish_print},
+    static const struct {
+        const char *shell;
+        void (*print)(FILE *, const struct command_row *, size_t);
+    } shells[] = {
+        { "bash", bash_print },
+        { "zsh", zsh_print },
+        { "fish", fish_print },
     };
     size_t n;
     const struct command_row *rows = command_table(&n);

@@ -12,17 +12,20 @@ enum { INPUT_DEPTH_MAX = 64 };
 static const size_t INPUT_MAX = (size_t)32 << 20; /* what the server takes */
 
 static const struct option_spec enqueue_options[] = {
-    {"queue", 0, "Q", "the queue of tasks that name none", OPTION_NON_EMPTY, NULL},
-    {"name", 0, "N", "the name of the task (a single one)", OPTION_NON_EMPTY, NULL},
-    {"priority", 0, "P", "the priority of tasks that name none, -1000 to 1000", 0, NULL},
-    {"command", 'c', NULL, "the operands are a command and its arguments, not a file", 0, NULL},
-    {"idempotency-key", 0, "K", "sent again with the same key, the same tasks are not made twice", OPTION_NON_EMPTY, NULL},
-    {0},
+    { "queue", 0, "Q", "the queue of tasks that name none", OPTION_NON_EMPTY, NULL },
+    { "name", 0, "N", "the name of the task (a single one)", OPTION_NON_EMPTY, NULL },
+    { "priority", 0, "P", "the priority of tasks that name none, -1000 to 1000", 0, NULL },
+    { "command", 'c', NULL, "the operands are a command and its arguments, not a file", 0, NULL },
+    { "idempotency-key", 0, "K", "sent again with the same key, the same tasks are not made twice", OPTION_NON_EMPTY, NULL },
+    { 0 },
 };
 static const char *const enqueue_examples[] = {
-    "one task", "echo '{\"name\": \"hello\", \"command\": \"echo hello\"}' | weir enqueue -",
-    "two tasks, the second depends on the first", "echo '[{\"name\": \"a\", \"command\": \"true\"}, {\"name\": \"b\", \"command\": \"true\", \"depends\": [\"a\"]}]' | weir enqueue -",
-    "a command, without JSON", "weir enqueue --name pdf --command -- make pdf",
+    "one task",
+    "echo '{\"name\": \"hello\", \"command\": \"echo hello\"}' | weir enqueue -",
+    "two tasks, the second depends on the first",
+    "echo '[{\"name\": \"a\", \"command\": \"true\"}, {\"name\": \"b\", \"command\": \"true\", \"depends\": [\"a\"]}]' | weir enqueue -",
+    "a command, without JSON",
+    "weir enqueue --name pdf --command -- make pdf",
     NULL,
 };
 const struct command_spec enqueue_spec = {
@@ -31,8 +34,10 @@ const struct command_spec enqueue_spec = {
     .operands_min = 1,
     .operands_max = 4096,
     .summary = "post tasks",
-    .description = "FILE (or - for stdin) holds one task as a JSON object, a list of tasks, or {\"tasks\": [...]}: all are taken or none. The keys of the new tasks are printed, one a line, in the order given.\n"
-                   "A task: {name, command|script|data, queue, depends, after, cancels, priority, unique, not_before, timeout, retry, labels, semaphores, env, ...}.",
+    .description = "FILE (or - for stdin) holds one task as a JSON object, a list of tasks, or {\"tasks\": [...]}: all are taken or none. "
+                   "The keys of the new tasks are printed, one a line, in the order given.\n"
+                   "A task: {name, command|script|data, queue, depends, after, cancels, priority, unique, not_before, timeout, retry, "
+                   "labels, semaphores, env, ...}.",
     .options = enqueue_options,
     .flags = COMMAND_CLIENT,
     .examples = enqueue_examples,
@@ -62,7 +67,7 @@ static bool input_read(struct session *s, const char *file, struct buf *out)
 
 static json_t *input_parse(struct session *s, const char *file, struct str bytes)
 {
-    s->err = (struct err){.arena = &s->arena};
+    s->err = (struct err){ .arena = &s->arena };
     json_t *document = json_parse(bytes, INPUT_DEPTH_MAX, &s->err);
     if (!document) {
         err_context(&s->err, "%s", strcmp(file, "-") == 0 ? "stdin" : file);
@@ -134,7 +139,7 @@ static json_t *document_fill(struct session *s, json_t *document)
         json_decref(document);
         return NULL;
     }
-    json_array_foreach(tasks, i, task)
+    json_array_foreach (tasks, i, task)
         task_fill(task, &s->options, priority);
     return document;
 }
@@ -156,7 +161,7 @@ static int answer_print(struct session *s, const json_t *answer)
     else if (!tasks)
         task_print(s, answer);
     else
-        json_array_foreach(tasks, i, task)
+        json_array_foreach (tasks, i, task)
             task_print(s, task);
     return 0;
 }
@@ -164,10 +169,11 @@ static int answer_print(struct session *s, const json_t *answer)
 static int enqueue_send(struct session *s, json_t *document)
 {
     const char *key = option_get(&s->options, "idempotency-key");
-    const char *headers[] = {"Idempotency-Key", key, NULL};
+    const char *headers[] = { "Idempotency-Key", key, NULL };
     struct str body = json_text(&s->arena, document, false);
     json_decref(document);
-    json_t *answer = session_call(s, &(struct session_request){.method = "POST", .path = "/v1/tasks", .body = body, .headers = key ? headers : NULL});
+    json_t *answer =
+        session_call(s, &(struct session_request){ .method = "POST", .path = "/v1/tasks", .body = body, .headers = key ? headers : NULL });
     if (!answer)
         return s->status;
     int status = answer_print(s, answer);
@@ -185,7 +191,8 @@ int enqueue_main(int argc, char **argv)
     if (option_given(&s.options, "command")) {
         document = command_task(&s);
     } else if (s.options.n_operands > 1) {
-        s.status = usage_error(&enqueue_spec, "'%s' is one word too many; to run a command: weir enqueue --command -- COMMAND...", s.options.operands[1]);
+        s.status = usage_error(
+            &enqueue_spec, "'%s' is one word too many; to run a command: weir enqueue --command -- COMMAND...", s.options.operands[1]);
     } else {
         struct buf bytes;
         buf_init(&bytes, INPUT_MAX);

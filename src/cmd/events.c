@@ -1,7 +1,7 @@
 /* events: what happened, as a list or as it happens.
  *
- * With -f every event is written as it comes, one line each (with --json: one JSON object a line, since a stream has no end); a lost server is
- * asked again from the last event seen. */
+ * With -f every event is written as it comes, one line each (with --json: one JSON object a line, since a stream has no end); a lost server
+ * is asked again from the last event seen. */
 #include <poll.h>
 #include <string.h>
 
@@ -15,20 +15,22 @@
 enum { EVENTS_PATH_CAP = 8192, RECONNECT_MS = 60000, RECONNECT_STEP_MS = 250, EVENTS_IN_JSON_MAX = 1000000 };
 
 static const struct option_spec events_options[] = {
-    {"follow", 'f', NULL, "go on as things happen", 0, NULL},
-    {"since", 0, "SEQ", "only events after this number (default 0: from the beginning)", 0, NULL},
-    {"archive", 0, "A", "only this archive", OPTION_NON_EMPTY, NULL},
-    {"queue", 0, "Q", "only this queue", OPTION_NON_EMPTY, NULL},
-    {"task", 0, "KEY", "only this task", OPTION_NON_EMPTY, NULL},
-    {"limit", 0, "N", "at most N events", 0, NULL},
-    {0},
+    { "follow", 'f', NULL, "go on as things happen", 0, NULL },
+    { "since", 0, "SEQ", "only events after this number (default 0: from the beginning)", 0, NULL },
+    { "archive", 0, "A", "only this archive", OPTION_NON_EMPTY, NULL },
+    { "queue", 0, "Q", "only this queue", OPTION_NON_EMPTY, NULL },
+    { "task", 0, "KEY", "only this task", OPTION_NON_EMPTY, NULL },
+    { "limit", 0, "N", "at most N events", 0, NULL },
+    { 0 },
 };
-static const char *const events_examples[] = {"follow everything", "weir events -f", "what came after event 1200, for programs", "weir events --since 1200 --json", NULL};
+static const char *const events_examples[] = { "follow everything", "weir events -f", "what came after event 1200, for programs",
+    "weir events --since 1200 --json", NULL };
 const struct command_spec events_spec = {
     .name = "events",
     .operands = "",
     .summary = "what happened, in order",
-    .description = "Every change of state is one event with a number, a time, the one who did it and why. With --json: one array; with -f and --json: one JSON object a line.",
+    .description = "Every change of state is one event with a number, a time, the one who did it and why. With --json: one array; with -f "
+                   "and --json: one JSON object a line.",
     .options = events_options,
     .flags = COMMAND_CLIENT,
     .examples = events_examples,
@@ -38,7 +40,7 @@ struct events_run {
     struct session *session;
     struct json_lines lines;
     struct client_response refusal;
-    json_t *all; /* --json without -f: one document at the end */
+    json_t *all;                        /* --json without -f: one document at the end */
     const char *archive, *queue, *task; /* filters; NULL: all. task is an id */
     int64_t since, limit, n;
     bool follow;
@@ -97,7 +99,7 @@ static bool events_ask(struct events_run *run)
 {
     struct session *s = run->session;
     int http = 0;
-    s->err = (struct err){.arena = &s->arena};
+    s->err = (struct err){ .arena = &s->arena };
     json_lines_reset(&run->lines);
     if (!client_stream(s->client, "GET", events_path(run), NULL, events_piece, run, &http, &s->err)) {
         s->status = err_exit(s->err.code);
@@ -165,7 +167,7 @@ static const char *task_id(struct session *s, const char *key)
 
 int events_of_task(struct session *s, const char *key)
 {
-    struct events_run run = {.session = s, .task = task_id(s, key)};
+    struct events_run run = { .session = s, .task = task_id(s, key) };
     return run.task ? events_run(&run) : s->status;
 }
 
@@ -175,7 +177,7 @@ int events_main(int argc, char **argv)
     int status = session_open(&s, &events_spec, argc, argv);
     if (status != OPTIONS_RUN)
         return status;
-    struct events_run run = {.session = &s, .follow = option_given(&s.options, "follow")};
+    struct events_run run = { .session = &s, .follow = option_given(&s.options, "follow") };
     const char *key = option_get(&s.options, "task");
     run.archive = option_get(&s.options, "archive");
     run.queue = option_get(&s.options, "queue");

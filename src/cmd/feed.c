@@ -12,11 +12,11 @@ enum { FEED_PATIENCE_MS = 30000, FEED_RETRY_MS = 200, FEED_ALIVE_MS = 5000, FEED
 static int head_behind(struct session *s, int64_t since)
 {
     char path[FEED_PATH_CAP];
-    struct client_response response = {0};
+    struct client_response response = { 0 };
     int found = -1;
     snprintf(path, sizeof path, "/v1/events?since=%lld&limit=1", (long long)since);
-    s->err = (struct err){.arena = &s->arena};
-    if (!client_call(s->client, "GET", path, (struct str){0}, NULL, NULL, 0, &response, &s->err)) {
+    s->err = (struct err){ .arena = &s->arena };
+    if (!client_call(s->client, "GET", path, (struct str){ 0 }, NULL, NULL, 0, &response, &s->err)) {
         s->status = err_exit(s->err.code);
         return -1;
     }
@@ -86,7 +86,7 @@ static void feed_done(struct client_response *response, struct err *err, void *o
     feed->request = NULL;
     feed->broken = true;
     if (response->status >= 400 && response->status != 503) {
-        s->err = (struct err){.arena = &s->arena};
+        s->err = (struct err){ .arena = &s->arena };
         client_problem(response, &s->err);
         s->status = err_exit(s->err.code);
         feed->lost(feed->owner);
@@ -95,7 +95,7 @@ static void feed_done(struct client_response *response, struct err *err, void *o
     if (feed->down_since == 0 || response->status == 200 || now - feed->started > FEED_ALIVE_MS)
         feed->down_since = now; /* it was there until now */
     if (now - feed->down_since >= FEED_PATIENCE_MS) {
-        s->err = (struct err){.arena = &s->arena};
+        s->err = (struct err){ .arena = &s->arena };
         err_set(&s->err, ERR_unreachable, "%s", *err->text ? err->text : s->server);
         s->status = err_exit(ERR_unreachable);
         feed->lost(feed->owner);
@@ -120,7 +120,7 @@ bool feed_open(struct feed *feed)
     if (!head_find(feed->session, &feed->since))
         return false;
     json_lines_init(&feed->lines, feed_line, feed);
-    feed->retry = (struct loop_timer){.due = feed_again, .owner = feed};
+    feed->retry = (struct loop_timer){ .due = feed_again, .owner = feed };
     feed_start(feed);
     return true;
 }

@@ -1,5 +1,5 @@
-/* feed: the event stream, on the session's loop, from now on and through restarts of the server. Nothing is lost and nothing is asked twice: events have
- * dense numbers, and a broken stream is taken up behind the last one seen. */
+/* feed: the event stream, on the session's loop, from now on and through restarts of the server. Nothing is lost and nothing is asked
+ * twice: events have dense numbers, and a broken stream is taken up behind the last one seen. */
 #ifndef WEIR_CMD_FEED_H
 #define WEIR_CMD_FEED_H
 
@@ -22,7 +22,8 @@ struct feed {
     bool broken;
 };
 
-/* feed_open: finds the newest event's number and begins to follow behind it once the loop runs. false: session.err and session.status say why. */
+/* feed_open: finds the newest event's number and begins to follow behind it once the loop runs. false: session.err and session.status say
+ * why. */
 bool feed_open(struct feed *feed);
 void feed_close(struct feed *feed);
 

@@ -8,12 +8,16 @@
 #include "cmd/task_text.h"
 
 static const struct option_spec graph_options[] = {
-    {"format", 0, "F", "how to draw", 0, "ascii|dot|svg|json"},
-    {"width", 0, "N", "with ascii: the widest drawing, in columns (default: the terminal's; 0: no limit)", 0, NULL},
-    {0},
+    { "format", 0, "F", "how to draw", 0, "ascii|dot|svg|json" },
+    { "width", 0, "N", "with ascii: the widest drawing, in columns (default: the terminal's; 0: no limit)", 0, NULL },
+    { 0 },
 };
 static const char *const graph_examples[] = {
-    "a picture for the browser", "weir graph default:42 --format svg > graph.svg", "with Graphviz", "weir graph 42 --format dot | dot -Tpng > graph.png", NULL,
+    "a picture for the browser",
+    "weir graph default:42 --format svg > graph.svg",
+    "with Graphviz",
+    "weir graph 42 --format dot | dot -Tpng > graph.png",
+    NULL,
 };
 const struct command_spec graph_spec = {
     .name = "graph",
@@ -21,7 +25,8 @@ const struct command_spec graph_spec = {
     .operands_min = 1,
     .operands_max = 1,
     .summary = "the tasks that hang together, with their states",
-    .description = "A task stands below what it waits for. Of a KEY: all tasks that are connected with it. A drawing that doesn't fit the terminal becomes a list.",
+    .description = "A task stands below what it waits for. Of a KEY: all tasks that are connected with it. A drawing that doesn't fit the "
+                   "terminal becomes a list.",
     .options = graph_options,
     .flags = COMMAND_CLIENT,
     .examples = graph_examples,
@@ -33,14 +38,16 @@ static const char *graph_path(struct session *s, const char *operand)
     const char *at = strchr(operand, '@');
     if (!at || strchr(at, ':'))
         return session_task_path(s, operand, "/graph");
-    struct str archive = client_encode(&s->arena, (struct str){operand, (size_t)(at - operand)}), rev = client_encode(&s->arena, str_of(at + 1));
+    struct str archive = client_encode(&s->arena, (struct str){ operand, (size_t)(at - operand) }),
+               rev = client_encode(&s->arena, str_of(at + 1));
     return str_dupz(&s->arena, str_fmt(&s->arena, "/v1/archives/%.*s/revisions/%.*s", STR_ARG(archive), STR_ARG(rev)));
 }
 
 static const char *task_label(struct session *s, const struct graph_task *task)
 {
     struct str name = term_cut(&s->arena, &s->term, str_of(task->name), 40);
-    return str_dupz(&s->arena, name.len ? str_fmt(&s->arena, "%c %lld %.*s", task->state, (long long)task->id, STR_ARG(name)) : str_fmt(&s->arena, "%c %s", task->state, task->key));
+    return str_dupz(&s->arena, name.len ? str_fmt(&s->arena, "%c %lld %.*s", task->state, (long long)task->id, STR_ARG(name))
+                                        : str_fmt(&s->arena, "%c %s", task->state, task->key));
 }
 
 static char edge_kind(const json_t *edge)
@@ -53,21 +60,24 @@ static char edge_kind(const json_t *edge)
 static void graph_load(struct session *s, const json_t *document, struct graph *out)
 {
     const json_t *tasks = json_object_get(document, "tasks"), *edges = json_object_get(document, "edges"), *item;
-    struct smap by_key = {0};
+    struct smap by_key = { 0 };
     size_t i;
-    json_array_foreach(tasks, i, item) {
+    json_array_foreach (tasks, i, item) {
         const char *key = task_key(&s->arena, item);
         struct graph_task *task = ARENA_PUSH(&s->arena, out->tasks, out->n_tasks, out->cap_tasks);
-        *task = (struct graph_task){
-            .id = field_i64(item, "id", 0), .state = task_letter(item), .key = term_safe_z(&s->arena, key), .name = term_safe_z(&s->arena, task_name(item))};
+        *task = (struct graph_task){ .id = field_i64(item, "id", 0),
+            .state = task_letter(item),
+            .key = term_safe_z(&s->arena, key),
+            .name = term_safe_z(&s->arena, task_name(item)) };
         task->label = task_label(s, task);
         smap_put(&by_key, str_of(key), (void *)(uintptr_t)(i + 1));
     }
-    json_array_foreach(edges, i, item) {
-        uintptr_t from = (uintptr_t)smap_find(&by_key, str_of(field_z(item, "from"))), to = (uintptr_t)smap_find(&by_key, str_of(field_z(item, "to")));
+    json_array_foreach (edges, i, item) {
+        uintptr_t from = (uintptr_t)smap_find(&by_key, str_of(field_z(item, "from"))),
+                  to = (uintptr_t)smap_find(&by_key, str_of(field_z(item, "to")));
         if (from && to)
             *ARENA_PUSH(&s->arena, out->edges, out->n_edges, out->cap_edges) =
-                (struct graph_edge){(uint32_t)(from - 1), (uint32_t)(to - 1), edge_kind(item)};
+                (struct graph_edge){ (uint32_t)(from - 1), (uint32_t)(to - 1), edge_kind(item) };
     }
     smap_release(&by_key);
 }
@@ -81,7 +91,8 @@ static int graph_print(struct session *s, const struct graph *graph, const char 
         graph_dot(stdout, graph);
     } else if (strcmp(format, "svg") == 0) {
         if (!graph_svg(stdout, &s->arena, graph))
-            return session_err(s, ERR_invalid, "the graph is too large for a drawing (%zu tasks); try --format dot or json", graph->n_tasks);
+            return session_err(
+                s, ERR_invalid, "the graph is too large for a drawing (%zu tasks); try --format dot or json", graph->n_tasks);
     } else if (!graph_ascii(stdout, &s->arena, &s->term, graph, (int)columns)) {
         graph_list(stdout, &s->arena, &s->term, graph);
         session_note(s, "the drawing would not fit; --width 0 draws it all the same where it can, --format svg or dot draws it elsewhere");
@@ -105,7 +116,7 @@ int graph_main(int argc, char **argv)
     if (strcmp(format, "json") == 0) {
         session_print(&s, document);
     } else {
-        struct graph graph = {0};
+        struct graph graph = { 0 };
         graph_load(&s, document, &graph);
         status = graph_print(&s, &graph, format);
     }

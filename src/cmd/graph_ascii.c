@@ -1,7 +1,7 @@
 /* graph_ascii: boxes and lines on a canvas of cells.
  *
- * Every net (all that leaves one task downwards) has a horizontal track of its own between two layers, and every net that enters a box has a
- * port of its own in its upper edge: so a junction always belongs to one net, and a cross is only ever a cross. */
+ * Every net (all that leaves one task downwards) has a horizontal track of its own between two layers, and every net that enters a box has
+ * a port of its own in its upper edge: so a junction always belongs to one net, and a cross is only ever a cross. */
 #include <string.h>
 
 #include "cmd/graph_draw.h"
@@ -100,7 +100,7 @@ static bool layout_run(struct drawing *d)
     struct layout_edge *edges = ARENA_ARRAY(d->arena, struct layout_edge, graph->n_edges + 1);
     int64_t *incoming = ARENA_ARRAY(d->arena, int64_t, graph->n_tasks + 1);
     for (size_t i = 0; i < graph->n_edges; i++) {
-        edges[i] = (struct layout_edge){.above = graph->edges[i].to, .below = graph->edges[i].from};
+        edges[i] = (struct layout_edge){ .above = graph->edges[i].to, .below = graph->edges[i].from };
         incoming[graph->edges[i].from]++;
     }
     for (size_t i = 0; i < graph->n_tasks; i++) {
@@ -108,11 +108,12 @@ static bool layout_run(struct drawing *d)
         widths[i] = label > ports ? label : ports;
         widths[i] |= 1; /* odd: a middle column */
     }
-    struct layout_input input = {graph->n_tasks, graph->n_edges, widths, edges, 2, 1};
+    struct layout_input input = { graph->n_tasks, graph->n_edges, widths, edges, 2, 1 };
     return layout_make(d->arena, &input, &d->layout);
 }
 
-/* ports_assign: the nets that enter a box do so side by side, in the order of where they come from. Hops are sorted by the order of `upper`. */
+/* ports_assign: the nets that enter a box do so side by side, in the order of where they come from. Hops are sorted by the order of
+ * `upper`. */
 static void ports_assign(struct drawing *d)
 {
     const struct layout *layout = &d->layout;
@@ -133,7 +134,7 @@ static void tracks_make(struct drawing *d)
     d->tracks = ARENA_ARRAY(d->arena, struct track, layout->n_hops + 1);
     for (size_t from = 0, to; from < layout->n_hops; from = to) {
         struct track *track = &d->tracks[d->n_tracks++];
-        *track = (struct track){.upper = layout->hops[from].upper, .hops = &layout->hops[from]};
+        *track = (struct track){ .upper = layout->hops[from].upper, .hops = &layout->hops[from] };
         track->from = track->to = layout_center(&layout->nodes[track->upper]);
         for (to = from; to < layout->n_hops && layout->hops[to].upper == track->upper; to++) {
             int64_t port = d->port_of_hop[to];
@@ -167,8 +168,8 @@ static int64_t track_free_row(const struct track *tracks, size_t n, const struct
     return row;
 }
 
-/* channel_place: a net whose way down from its box meets the column in which another net goes down must turn off above that one. Nets that want
- * this of each other are placed in the order of their boxes: they share a piece of a column then. */
+/* channel_place: a net whose way down from its box meets the column in which another net goes down must turn off above that one. Nets that
+ * want this of each other are placed in the order of their boxes: they share a piece of a column then. */
 static int64_t channel_place(struct drawing *d, struct track *tracks, size_t n)
 {
     int64_t rows = 0;
@@ -240,7 +241,10 @@ static void boxes_draw(struct drawing *d)
 
 static void tracks_draw(struct drawing *d)
 {
-    static const struct { char kind; const char *utf8, *ascii; } arrows[] = {{'d', "\xE2\x96\xBC", "v"}, {'a', "\xE2\x96\xBD", "o"}, {'c', "\xE2\x9C\x97", "x"}};
+    static const struct {
+        char kind;
+        const char *utf8, *ascii;
+    } arrows[] = { { 'd', "\xE2\x96\xBC", "v" }, { 'a', "\xE2\x96\xBD", "o" }, { 'c', "\xE2\x9C\x97", "x" } };
     for (size_t t = 0; t < d->n_tracks; t++) {
         const struct track *track = &d->tracks[t];
         const struct layout_node *upper = &d->layout.nodes[track->upper];
@@ -265,10 +269,24 @@ static void tracks_draw(struct drawing *d)
 static void canvas_print(FILE *out, const struct canvas *canvas, const struct term *term)
 {
     static const char *const utf8[16] = {
-        " ", "\xE2\x94\x82", "\xE2\x94\x82", "\xE2\x94\x82", "\xE2\x94\x80", "\xE2\x94\x98", "\xE2\x94\x90", "\xE2\x94\xA4",
-        "\xE2\x94\x80", "\xE2\x94\x94", "\xE2\x94\x8C", "\xE2\x94\x9C", "\xE2\x94\x80", "\xE2\x94\xB4", "\xE2\x94\xAC", "\xE2\x94\xBC",
+        " ",
+        "\xE2\x94\x82",
+        "\xE2\x94\x82",
+        "\xE2\x94\x82",
+        "\xE2\x94\x80",
+        "\xE2\x94\x98",
+        "\xE2\x94\x90",
+        "\xE2\x94\xA4",
+        "\xE2\x94\x80",
+        "\xE2\x94\x94",
+        "\xE2\x94\x8C",
+        "\xE2\x94\x9C",
+        "\xE2\x94\x80",
+        "\xE2\x94\xB4",
+        "\xE2\x94\xAC",
+        "\xE2\x94\xBC",
     };
-    static const char *const ascii[16] = {" ", "|", "|", "|", "-", "+", "+", "+", "-", "+", "+", "+", "-", "+", "+", "+"};
+    static const char *const ascii[16] = { " ", "|", "|", "|", "-", "+", "+", "+", "-", "+", "+", "+", "-", "+", "+", "+" };
     for (int64_t y = 0; y < canvas->rows; y++) {
         const struct cell *row = canvas->cells + y * canvas->columns;
         int64_t end = canvas->columns;
@@ -297,12 +315,13 @@ static void legend_print(FILE *out, const struct drawing *d)
     for (size_t i = 0; i < d->graph->n_edges; i++)
         other = other || d->graph->edges[i].kind != 'd';
     if (other)
-        fputs(d->term->utf8 ? "\n\xE2\x96\xBC depends  \xE2\x96\xBD after  \xE2\x9C\x97 cancels\n" : "\nv depends  o after  x cancels\n", out);
+        fputs(d->term->utf8 ? "\n\xE2\x96\xBC depends  \xE2\x96\xBD after  \xE2\x9C\x97 cancels\n" : "\nv depends  o after  x cancels\n",
+            out);
 }
 
 bool graph_ascii(FILE *out, struct arena *arena, const struct term *term, const struct graph *graph, int columns)
 {
-    struct drawing d = {.arena = arena, .graph = graph, .term = term};
+    struct drawing d = { .arena = arena, .graph = graph, .term = term };
     if (graph->n_tasks > GRAPH_BOXES_MAX || !layout_run(&d))
         return false;
     if (graph->n_tasks == 0)
@@ -334,7 +353,8 @@ void graph_list(FILE *out, struct arena *arena, const struct term *term, const s
     }
     for (size_t i = 0; i < graph->n_tasks; i++) {
         const struct graph_task *task = &graph->tasks[i];
-        fprintf(out, "%s%c%s %s  %s", paint_on(term, paint_of_state(task->state)), task->state, paint_off(term, paint_of_state(task->state)), task->key, task->name);
+        fprintf(out, "%s%c%s %s  %s", paint_on(term, paint_of_state(task->state)), task->state,
+            paint_off(term, paint_of_state(task->state)), task->key, task->name);
         for (size_t e = first[i]; e > 0; e = next[e - 1])
             fprintf(out, "  %s %s", edge_word(graph->edges[e - 1].kind), graph->tasks[graph->edges[e - 1].to].key);
         fputc('\n', out);

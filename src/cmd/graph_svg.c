@@ -7,14 +7,26 @@
 
 enum { CHAR_PX = 8, BOX_PAD_PX = 44, BOX_PX = 34, LAYER_PX = 92, GAP_PX = 24, MARGIN_PX = 20, PORT_PX = 14, LEGEND_PX = 30 };
 
-static const struct palette { char state; const char *fill, *line; } palettes[] = {
-    {'Q', "#f3f4f6", "#9ca3af"}, {'S', "#fef9c3", "#ca8a04"}, {'P', "#cffafe", "#0891b2"}, {'X', "#dbeafe", "#2563eb"},
-    {'D', "#dcfce7", "#16a34a"}, {'F', "#fee2e2", "#dc2626"}, {'T', "#fae8ff", "#a21caf"}, {'A', "#e5e7eb", "#6b7280"},
+static const struct palette {
+    char state;
+    const char *fill, *line;
+} palettes[] = {
+    { 'Q', "#f3f4f6", "#9ca3af" },
+    { 'S', "#fef9c3", "#ca8a04" },
+    { 'P', "#cffafe", "#0891b2" },
+    { 'X', "#dbeafe", "#2563eb" },
+    { 'D', "#dcfce7", "#16a34a" },
+    { 'F', "#fee2e2", "#dc2626" },
+    { 'T', "#fae8ff", "#a21caf" },
+    { 'A', "#e5e7eb", "#6b7280" },
 };
-static const struct edge_style { char kind; const char *svg, *dot; } edge_styles[] = {
-    {'d', "", ""},
-    {'a', " stroke-dasharray=\"5 4\"", "style=dashed, arrowhead=empty"},
-    {'c', " stroke-dasharray=\"2 4\" class=\"c\"", "style=dotted, color=\"#dc2626\", arrowhead=tee"},
+static const struct edge_style {
+    char kind;
+    const char *svg, *dot;
+} edge_styles[] = {
+    { 'd', "", "" },
+    { 'a', " stroke-dasharray=\"5 4\"", "style=dashed, arrowhead=empty" },
+    { 'c', " stroke-dasharray=\"2 4\" class=\"c\"", "style=dotted, color=\"#dc2626\", arrowhead=tee" },
 };
 
 static const struct palette *palette_of(char state)
@@ -97,8 +109,8 @@ static void svg_task(FILE *out, const struct graph_task *task, const struct layo
     long long x = MARGIN_PX + node->x, y = node_y(node), width = node->width;
     fprintf(out, "<g><title>");
     xml_text(out, task->key);
-    fprintf(out, ": %s</title><rect x=\"%lld\" y=\"%lld\" width=\"%lld\" height=\"%d\" rx=\"6\" fill=\"%s\" stroke=\"%s\"/>", letter_word(task->state), x, y, width, BOX_PX,
-            palette->fill, palette->line);
+    fprintf(out, ": %s</title><rect x=\"%lld\" y=\"%lld\" width=\"%lld\" height=\"%d\" rx=\"6\" fill=\"%s\" stroke=\"%s\"/>",
+        letter_word(task->state), x, y, width, BOX_PX, palette->fill, palette->line);
     fprintf(out, "<text x=\"%lld\" y=\"%lld\" class=\"l\" fill=\"%s\">%c</text>", x + 16, y + 22, palette->line, task->state);
     fprintf(out, "<text x=\"%lld\" y=\"%lld\">", x + 16 + (width - 16) / 2, y + 22);
     xml_text(out, *task->name ? task->name : task->key);
@@ -109,7 +121,8 @@ static void svg_task(FILE *out, const struct graph_task *task, const struct layo
 static void svg_hop(FILE *out, const struct layout *layout, const struct graph *graph, const struct layout_hop *hop, int64_t port)
 {
     const struct layout_node *upper = &layout->nodes[hop->upper], *lower = &layout->nodes[hop->lower];
-    long long x1 = MARGIN_PX + layout_center(upper), y1 = node_y(upper) + BOX_PX, x2 = MARGIN_PX + port, y2 = node_y(lower), bend = (y2 - y1) / 2;
+    long long x1 = MARGIN_PX + layout_center(upper), y1 = node_y(upper) + BOX_PX, x2 = MARGIN_PX + port, y2 = node_y(lower),
+              bend = (y2 - y1) / 2;
     bool ends = hop->edge != LAYOUT_NO_EDGE;
     fprintf(out, "<path d=\"M%lld %lld C%lld %lld %lld %lld %lld %lld", x1, y1, x1, y1 + bend, x2, y2 - bend, x2, y2);
     if (!ends)
@@ -123,7 +136,7 @@ static bool svg_layout(struct arena *arena, const struct graph *graph, struct la
     struct layout_edge *edges = ARENA_ARRAY(arena, struct layout_edge, graph->n_edges + 1);
     int64_t *incoming = ARENA_ARRAY(arena, int64_t, graph->n_tasks + 1);
     for (size_t i = 0; i < graph->n_edges; i++) {
-        edges[i] = (struct layout_edge){.above = graph->edges[i].to, .below = graph->edges[i].from};
+        edges[i] = (struct layout_edge){ .above = graph->edges[i].to, .below = graph->edges[i].from };
         incoming[graph->edges[i].from]++;
     }
     for (size_t i = 0; i < graph->n_tasks; i++) {
@@ -131,19 +144,23 @@ static bool svg_layout(struct arena *arena, const struct graph *graph, struct la
         int64_t label = term_width(str_of(text)) * CHAR_PX + BOX_PAD_PX, ports = (incoming[i] + 1) * PORT_PX;
         widths[i] = label > ports ? label : ports;
     }
-    struct layout_input input = {graph->n_tasks, graph->n_edges, widths, edges, GAP_PX, GAP_PX / 2};
+    struct layout_input input = { graph->n_tasks, graph->n_edges, widths, edges, GAP_PX, GAP_PX / 2 };
     return layout_make(arena, &input, out);
 }
 
 static void svg_head(FILE *out, long long width, long long height)
 {
     fprintf(out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%lld\" height=\"%lld\" viewBox=\"0 0 %lld %lld\" role=\"img\" aria-label=\"task graph\">\n"
-            "<style>text{font:14px ui-sans-serif,system-ui,sans-serif;text-anchor:middle;fill:#111827}.l{font-weight:700}.k{font-size:12px;text-anchor:start;fill:#4b5563}"
-            "path{fill:none;stroke:#6b7280;stroke-width:1.5}.c{stroke:#dc2626}</style>\n"
-            "<defs><marker id=\"a\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"8\" markerHeight=\"8\" orient=\"auto\"><path d=\"M0 0 L8 4 L0 8 z\" style=\"fill:#6b7280;stroke:none\"/></marker></defs>\n"
-            "<rect width=\"%lld\" height=\"%lld\" fill=\"#ffffff\"/>\n",
-            width, height, width, height, width, height);
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%lld\" height=\"%lld\" viewBox=\"0 0 %lld %lld\" role=\"img\" aria-label=\"task "
+        "graph\">\n"
+        "<style>text{font:14px "
+        "ui-sans-serif,system-ui,sans-serif;text-anchor:middle;fill:#111827}.l{font-weight:700}.k{font-size:12px;text-anchor:start;fill:#"
+        "4b5563}"
+        "path{fill:none;stroke:#6b7280;stroke-width:1.5}.c{stroke:#dc2626}</style>\n"
+        "<defs><marker id=\"a\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"8\" markerHeight=\"8\" orient=\"auto\"><path "
+        "d=\"M0 0 L8 4 L0 8 z\" style=\"fill:#6b7280;stroke:none\"/></marker></defs>\n"
+        "<rect width=\"%lld\" height=\"%lld\" fill=\"#ffffff\"/>\n",
+        width, height, width, height, width, height);
 }
 
 static void svg_legend(FILE *out, long long y)

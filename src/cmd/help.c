@@ -5,16 +5,23 @@
 #include "cmd/completion.h"
 
 static const struct option_spec help_options[] = {
-    {"completion", 0, "SHELL", "the completion script of a shell", OPTION_HIDDEN, "bash|zsh|fish"},
-    {"man", 0, NULL, "the man page weir(1) as scdoc source", OPTION_HIDDEN, NULL},
-    {0},
+    { "completion", 0, "SHELL", "the completion script of a shell", OPTION_HIDDEN, "bash|zsh|fish" },
+    { "man", 0, NULL, "the man page weir(1) as scdoc source", OPTION_HIDDEN, NULL },
+    { 0 },
 };
 const struct command_spec help_spec = {
-    .name = "help", .operands = "[COMMAND [PART]]", .operands_max = 2, .summary = "what weir can do, or how one command works", .options = help_options,
+    .name = "help",
+    .operands = "[COMMAND [PART]]",
+    .operands_max = 2,
+    .summary = "what weir can do, or how one command works",
+    .options = help_options,
 };
-static const struct option_spec version_options[] = {{"json", 0, NULL, "as a JSON document", 0, NULL}, {0}};
+static const struct option_spec version_options[] = { { "json", 0, NULL, "as a JSON document", 0, NULL }, { 0 } };
 const struct command_spec version_spec = {
-    .name = "version", .operands = "", .summary = "the version of this program", .options = version_options,
+    .name = "version",
+    .operands = "",
+    .summary = "the version of this program",
+    .options = version_options,
 };
 
 static void help_group(const char *group)
@@ -36,7 +43,8 @@ static void help_all(void)
         if (rows[i].group && (i == 0 || !rows[i - 1].group || strcmp(rows[i].group, rows[i - 1].group) != 0))
             help_group(rows[i].group);
     puts("\n`weir COMMAND --help` tells how a command works. KEY is ARCHIVE@REV:NAME, QUEUE:ID or a task's id.\n"
-         "Exit codes: 0 success, 1 the thing asked about failed, 2 usage, 65 bad input, 66 no such thing, 69 no server, 75 try again later, 77 not permitted.");
+         "Exit codes: 0 success, 1 the thing asked about failed, 2 usage, 65 bad input, 66 no such thing, 69 no server, 75 try again "
+         "later, 77 not permitted.");
 }
 
 static const struct command_spec *part_find(const struct command_spec *spec, const char *part)
@@ -63,7 +71,7 @@ static int help_one(const struct options *options)
 
 int help_main(int argc, char **argv)
 {
-    struct arena arena = {0};
+    struct arena arena = { 0 };
     struct options options;
     int status = options_parse(&options, &help_spec, argc, argv, &arena);
     if (status == OPTIONS_RUN) {
@@ -83,7 +91,7 @@ int help_main(int argc, char **argv)
 
 int version_main(int argc, char **argv)
 {
-    struct arena arena = {0};
+    struct arena arena = { 0 };
     struct options options;
     int status = options_parse(&options, &version_spec, argc, argv, &arena);
     if (status == OPTIONS_RUN) {

@@ -9,12 +9,12 @@
 enum { HISTORY_DEFAULT = 50, HISTORY_PATH_CAP = 16 * 1024 };
 
 static const struct option_spec history_options[] = {
-    {"state", 0, "LETTERS", "only these ends: D done, F failed, T terminated, A abandoned (default: all four)", OPTION_NON_EMPTY, NULL},
-    {"archive", 0, "A", "only this archive", OPTION_NON_EMPTY, NULL},
-    {"queue", 0, "Q", "only this queue", OPTION_NON_EMPTY, NULL},
-    {"task", 0, "T", "only tasks of this name", OPTION_NON_EMPTY, NULL},
-    {"limit", 0, "N", "at most N, the newest (default 50; 0: all)", 0, NULL},
-    {0},
+    { "state", 0, "LETTERS", "only these ends: D done, F failed, T terminated, A abandoned (default: all four)", OPTION_NON_EMPTY, NULL },
+    { "archive", 0, "A", "only this archive", OPTION_NON_EMPTY, NULL },
+    { "queue", 0, "Q", "only this queue", OPTION_NON_EMPTY, NULL },
+    { "task", 0, "T", "only tasks of this name", OPTION_NON_EMPTY, NULL },
+    { "limit", 0, "N", "at most N, the newest (default 50; 0: all)", 0, NULL },
+    { 0 },
 };
 const struct command_spec history_spec = {
     .name = "history",
@@ -32,7 +32,7 @@ static void history_print(struct session *s, const json_t *tasks)
     const json_t *task;
     size_t i;
     table_init(&table, &s->arena, "ENDED|STATE|KEY|NAME|>TOOK|>ATTEMPTS|REASON");
-    json_array_foreach(tasks, i, task) {
+    json_array_foreach (tasks, i, task) {
         char letter = task_letter(task);
         table_add(&table, PAINT_DIM, "%s", field_time(task, "finished", &finished) ? local_text(finished).z : "");
         table_add(&table, paint_of_state(letter), "%c %s", letter, letter_word(letter));

@@ -7,7 +7,7 @@
 
 int64_t lane_count(const json_t *lane, char letter)
 {
-    const char name[2] = {letter, '\0'};
+    const char name[2] = { letter, '\0' };
     const json_t *counts = json_object_get(lane, "counts");
     return field_i64(counts, name, field_i64(counts, letter_word(letter), 0));
 }
@@ -37,7 +37,7 @@ void lane_table(struct table *table, struct arena *arena, const json_t *lanes)
     const json_t *lane;
     size_t i;
     table_init(table, arena, "NAME|KIND|>Q|>S|>P|>X|>D|>F|>T|>A|");
-    json_array_foreach(lanes, i, lane) {
+    json_array_foreach (lanes, i, lane) {
         const char *paused = lane_paused(arena, lane);
         table_add(table, PAINT_BOLD, "%s", field_z(lane, "name"));
         table_add(table, PAINT_NONE, "%s", field_z(lane, "kind"));
@@ -53,7 +53,7 @@ const json_t *lane_find(const json_t *lanes, const char *name)
 {
     const json_t *lane;
     size_t i;
-    json_array_foreach(lanes, i, lane)
+    json_array_foreach (lanes, i, lane)
         if (strcmp(field_z(lane, "name"), name) == 0)
             return lane;
     return NULL;

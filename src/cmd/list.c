@@ -10,20 +10,29 @@
 enum { LIST_DEFAULT = 1000, LIST_PATH_CAP = 16 * 1024 };
 
 static const struct option_spec list_options[] = {
-    {"state", 0, "LETTERS", "only these states, such as SPX: Q queued, S staged, P pending, X executing, D done, F failed, T terminated, A abandoned", OPTION_NON_EMPTY, NULL},
-    {"archive", 0, "A", "only this archive", OPTION_NON_EMPTY, NULL},
-    {"queue", 0, "Q", "only this queue", OPTION_NON_EMPTY, NULL},
-    {"task", 0, "T", "only tasks of this name", OPTION_NON_EMPTY, NULL},
-    {"limit", 0, "N", "at most N, the newest (default 1000; 0: all)", 0, NULL},
-    {0},
+    { "state", 0, "LETTERS",
+        "only these states, such as SPX: Q queued, S staged, P pending, X executing, D done, F failed, T terminated, A abandoned",
+        OPTION_NON_EMPTY, NULL },
+    { "archive", 0, "A", "only this archive", OPTION_NON_EMPTY, NULL },
+    { "queue", 0, "Q", "only this queue", OPTION_NON_EMPTY, NULL },
+    { "task", 0, "T", "only tasks of this name", OPTION_NON_EMPTY, NULL },
+    { "limit", 0, "N", "at most N, the newest (default 1000; 0: all)", 0, NULL },
+    { 0 },
 };
 static const char *const list_examples[] = {
-    "what runs or waits", "weir list --state SPX",
-    "the last ten failures of a queue", "weir list --state F --queue builds --limit 10",
+    "what runs or waits",
+    "weir list --state SPX",
+    "the last ten failures of a queue",
+    "weir list --state F --queue builds --limit 10",
     NULL,
 };
 const struct command_spec list_spec = {
-    .name = "list", .operands = "", .summary = "tasks, newest first", .options = list_options, .flags = COMMAND_CLIENT, .examples = list_examples,
+    .name = "list",
+    .operands = "",
+    .summary = "tasks, newest first",
+    .options = list_options,
+    .flags = COMMAND_CLIENT,
+    .examples = list_examples,
 };
 
 int list_main(int argc, char **argv)

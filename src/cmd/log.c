@@ -14,13 +14,13 @@
 enum { LOG_PIECE_CAP = 4 << 20, LOG_PATH_CAP = 4096, RECONNECT_MS = 30000, RECONNECT_STEP_MS = 250 };
 
 static const struct option_spec log_options[] = {
-    {"attempt", 0, "N", "the attempt (default: the last one)", 0, NULL},
-    {"follow", 'f', NULL, "go on as the task writes, until it has ended", 0, NULL},
-    {"tail", 0, "SIZE", "only the last SIZE bytes, such as 64KiB", 0, NULL},
-    {"offset", 0, "N", "from this byte on", 0, NULL},
-    {0},
+    { "attempt", 0, "N", "the attempt (default: the last one)", 0, NULL },
+    { "follow", 'f', NULL, "go on as the task writes, until it has ended", 0, NULL },
+    { "tail", 0, "SIZE", "only the last SIZE bytes, such as 64KiB", 0, NULL },
+    { "offset", 0, "N", "from this byte on", 0, NULL },
+    { 0 },
 };
-static const char *const log_examples[] = {"watch a running task", "weir log -f default:42", NULL};
+static const char *const log_examples[] = { "watch a running task", "weir log -f default:42", NULL };
 const struct command_spec log_spec = {
     .name = "log",
     .operands = "KEY",
@@ -91,7 +91,7 @@ static const char *log_path(struct session *s, uint64_t offset, bool tail)
 static bool log_ask(struct session *s, struct log_stream *stream, uint64_t offset, bool tail)
 {
     int http = 0;
-    s->err = (struct err){.arena = &s->arena};
+    s->err = (struct err){ .arena = &s->arena };
     if (!client_stream(s->client, "GET", log_path(s, offset, tail), NULL, log_piece, stream, &http, &s->err)) {
         s->status = err_exit(s->err.code);
         return false;
@@ -105,7 +105,8 @@ static bool log_ask(struct session *s, struct log_stream *stream, uint64_t offse
     return true;
 }
 
-/* log_follow: asks, and asks again where it stood when the connection broke. With --tail the place in the log isn't known, so it ends then. */
+/* log_follow: asks, and asks again where it stood when the connection broke. With --tail the place in the log isn't known, so it ends then.
+ */
 static void log_follow(struct session *s, struct log_stream *stream, uint64_t offset)
 {
     bool tail = option_given(&s->options, "tail"), follow = option_given(&s->options, "follow");
@@ -137,7 +138,7 @@ int log_main(int argc, char **argv)
         return session_close(&s, EXIT_USAGE);
     if (option_given(&s.options, "tail") && option_given(&s.options, "offset"))
         return session_close(&s, usage_error(&log_spec, "--tail and --offset exclude each other"));
-    struct log_stream stream = {.session = &s};
+    struct log_stream stream = { .session = &s };
     buf_init(&stream.refusal.body, 1 << 20);
     log_follow(&s, &stream, (uint64_t)offset);
     if (s.term.color && stream.taken > 0)

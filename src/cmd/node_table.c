@@ -23,13 +23,20 @@ static void load_text(const json_t *node, char *out, size_t size)
 
 void node_table(struct table *table, struct arena *arena, const json_t *nodes, const char *role)
 {
-    static const struct { const char *state; enum paint paint; } paints[] = {
-        {"active", PAINT_GREEN}, {"paused", PAINT_YELLOW}, {"draining", PAINT_YELLOW}, {"lost", PAINT_RED}, {"gone", PAINT_RED},
+    static const struct {
+        const char *state;
+        enum paint paint;
+    } paints[] = {
+        { "active", PAINT_GREEN },
+        { "paused", PAINT_YELLOW },
+        { "draining", PAINT_YELLOW },
+        { "lost", PAINT_RED },
+        { "gone", PAINT_RED },
     };
     const json_t *node;
     size_t i;
     table_init(table, arena, "NAME|ROLE|STATE|>LOAD|HOST|ZONE|VERSION");
-    json_array_foreach(nodes, i, node) {
+    json_array_foreach (nodes, i, node) {
         const char *state = field_z(node, "state");
         enum paint paint = PAINT_NONE;
         char load[64];

@@ -4,7 +4,10 @@
 #include "cmd/session.h"
 
 const struct command_spec nodes_spec = {
-    .name = "nodes", .operands = "", .summary = "the servers and executors", .flags = COMMAND_CLIENT,
+    .name = "nodes",
+    .operands = "",
+    .summary = "the servers and executors",
+    .flags = COMMAND_CLIENT,
 };
 
 int nodes_main(int argc, char **argv)

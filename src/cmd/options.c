@@ -14,15 +14,16 @@
 enum { OPTIONS_SUGGEST_MAX = 64, HELP_COLUMN = 26, HELP_WIDTH = 96 };
 
 const struct option_spec options_common[] = {
-    {"server", 0, "URL", "the server: http://HOST:PORT or unix:PATH (env WEIR_SERVER; default: the local socket, then http://127.0.0.1:8420)", 0, NULL},
-    {"token-file", 0, "F", "a file that holds the token (env WEIR_TOKEN_FILE; WEIR_TOKEN is the token itself)", 0, NULL},
-    {"json", 0, NULL, "print one JSON document; lists as arrays", 0, NULL},
-    {"no-color", 0, NULL, "no colours (also NO_COLOR, and when stdout isn't a terminal)", 0, NULL},
-    {"quiet", 'q', NULL, "say nothing on stderr but errors", 0, NULL},
-    {0},
+    { "server", 0, "URL",
+        "the server: http://HOST:PORT or unix:PATH (env WEIR_SERVER; default: the local socket, then http://127.0.0.1:8420)", 0, NULL },
+    { "token-file", 0, "F", "a file that holds the token (env WEIR_TOKEN_FILE; WEIR_TOKEN is the token itself)", 0, NULL },
+    { "json", 0, NULL, "print one JSON document; lists as arrays", 0, NULL },
+    { "no-color", 0, NULL, "no colours (also NO_COLOR, and when stdout isn't a terminal)", 0, NULL },
+    { "quiet", 'q', NULL, "say nothing on stderr but errors", 0, NULL },
+    { 0 },
 };
 
-static const struct option_spec option_help = {"help", 'h', NULL, "this text", 0, NULL};
+static const struct option_spec option_help = { "help", 'h', NULL, "this text", 0, NULL };
 
 const struct option_spec *option_at(const struct command_spec *spec, size_t n)
 {
@@ -104,7 +105,7 @@ static int option_take(struct options *out, const struct option_spec *o, const c
         return usage_error(out->spec, "--%s: '%s' isn't one of %s", o->name, value, o->choices);
     if ((o->flags & OPTION_NON_EMPTY) && !str_trim(str_of(value)).len)
         return usage_error(out->spec, "--%s must not be empty", o->name);
-    out->values[out->n_values++] = (struct option_value){o, value};
+    out->values[out->n_values++] = (struct option_value){ o, value };
     return OPTIONS_RUN;
 }
 
@@ -113,7 +114,7 @@ static int option_long(struct options *out, int argc, char **argv, int *at)
 {
     const char *word = argv[*at] + 2;
     const char *equals = strchr(word, '=');
-    struct str name = {word, equals ? (size_t)(equals - word) : strlen(word)};
+    struct str name = { word, equals ? (size_t)(equals - word) : strlen(word) };
     const struct option_spec *o = option_by_name(out->spec, name);
     if (!o)
         return option_unknown(out->spec, name);
@@ -170,7 +171,7 @@ int options_parse(struct options *out, const struct command_spec *spec, int argc
     size_t letters = 0;
     for (int i = 1; i < argc; i++)
         letters += strlen(argv[i]); /* -qqf: a value a letter at most */
-    *out = (struct options){.spec = spec};
+    *out = (struct options){ .spec = spec };
     out->values = ARENA_ARRAY(arena, struct option_value, room + letters);
     out->operands = ARENA_ARRAY(arena, const char *, room);
     bool ended = false;
@@ -313,8 +314,8 @@ static void print_help_option(FILE *out, const struct option_spec *o)
     }
     at += fprintf(out, "%*s", HELP_COLUMN - at, "");
     char tail[160] = "";
-    snprintf(tail, sizeof tail, "%s%s%s%s", o->choices ? ": " : "", o->choices ? o->choices : "", o->flags & OPTION_REQUIRED ? " (required)" : "",
-             o->flags & OPTION_REPEATABLE ? " (may be repeated)" : "");
+    snprintf(tail, sizeof tail, "%s%s%s%s", o->choices ? ": " : "", o->choices ? o->choices : "",
+        o->flags & OPTION_REQUIRED ? " (required)" : "", o->flags & OPTION_REPEATABLE ? " (may be repeated)" : "");
     char text[640];
     snprintf(text, sizeof text, "%s%s", o->help, tail);
     print_wrapped(out, text, HELP_COLUMN, at);

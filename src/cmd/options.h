@@ -14,7 +14,7 @@
 enum {
     OPTION_REQUIRED = 1,
     OPTION_REPEATABLE = 2,
-    OPTION_HIDDEN = 4,  /* works, isn't shown */
+    OPTION_HIDDEN = 4, /* works, isn't shown */
     OPTION_NON_EMPTY = 8,
 };
 
@@ -24,7 +24,7 @@ struct option_spec {
     const char *argument; /* NULL: a flag; else what help calls the argument: "D", "SIZE" */
     const char *help;     /* one sentence without a full stop */
     unsigned flags;
-    const char *choices;  /* "ascii|dot|svg|json": anything else is a usage error; NULL: free */
+    const char *choices; /* "ascii|dot|svg|json": anything else is a usage error; NULL: free */
 };
 
 enum {
@@ -38,8 +38,8 @@ struct command_spec {
     const char *name;     /* as typed after `weir`: "list", "token create" */
     const char *operands; /* as shown: "KEY...", "" for none */
     unsigned operands_min, operands_max;
-    const char *summary;     /* one line, small letter, no full stop */
-    const char *description; /* paragraphs for --help and the man page; may be NULL */
+    const char *summary;               /* one line, small letter, no full stop */
+    const char *description;           /* paragraphs for --help and the man page; may be NULL */
     const struct option_spec *options; /* ended by a row without a name; NULL: none */
     unsigned flags;
     const char *const *examples;             /* NULL-ended pairs: what it does, command line; may be NULL */
@@ -82,7 +82,8 @@ int usage_error(const struct command_spec *spec, const char *fmt, ...) __attribu
 void options_print_usage(FILE *out, const struct command_spec *spec); /* the synopsis, one line */
 void options_print_help(FILE *out, const struct command_spec *spec);
 
-/* The options that every client takes, in one table; rows that don't fit `spec` (--json of a command without it) are left out by option_at. */
+/* The options that every client takes, in one table; rows that don't fit `spec` (--json of a command without it) are left out by option_at.
+ */
 extern const struct option_spec options_common[];
 /* option_at: own options first, then the common ones, then --help; NULL past the end. For completions and help. */
 const struct option_spec *option_at(const struct command_spec *spec, size_t n);

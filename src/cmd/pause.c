@@ -3,8 +3,8 @@
 #include "cmd/session.h"
 
 static const struct option_spec pause_options[] = {
-    {"reason", 0, "T", "why; `weir why` shows it for every task that waits", OPTION_REQUIRED | OPTION_NON_EMPTY, NULL},
-    {0},
+    { "reason", 0, "T", "why; `weir why` shows it for every task that waits", OPTION_REQUIRED | OPTION_NON_EMPTY, NULL },
+    { 0 },
 };
 const struct command_spec pause_spec = {
     .name = "pause",

@@ -3,8 +3,8 @@
 #include "cmd/command.h"
 
 static const struct option_spec promote_options[] = {
-    {"reason", 0, "T", "why; kept in the history", OPTION_NON_EMPTY, NULL},
-    {0},
+    { "reason", 0, "T", "why; kept in the history", OPTION_NON_EMPTY, NULL },
+    { 0 },
 };
 const struct command_spec promote_spec = {
     .name = "promote",

@@ -6,9 +6,9 @@
 #include "store/store.h"
 
 static const struct option_spec restore_options[] = {
-    {"data", 0, "DIR", "the data directory (default: $XDG_STATE_HOME/weir)", OPTION_NON_EMPTY, NULL},
-    {"quiet", 'q', NULL, "say nothing but errors", 0, NULL},
-    {0},
+    { "data", 0, "DIR", "the data directory (default: $XDG_STATE_HOME/weir)", OPTION_NON_EMPTY, NULL },
+    { "quiet", 'q', NULL, "say nothing but errors", 0, NULL },
+    { 0 },
 };
 const struct command_spec restore_spec = {
     .name = "restore",
@@ -16,7 +16,8 @@ const struct command_spec restore_spec = {
     .operands_min = 1,
     .operands_max = 1,
     .summary = "bring a backup back into an empty data directory",
-    .description = "No server may run there, and a directory that holds a store is refused: move it away first. The restored store takes a new incarnation, so that nothing granted before is believed.",
+    .description = "No server may run there, and a directory that holds a store is refused: move it away first. The restored store takes a "
+                   "new incarnation, so that nothing granted before is believed.",
     .options = restore_options,
 };
 
@@ -30,7 +31,7 @@ static const char *data_default(struct arena *arena)
 
 int restore_main(int argc, char **argv)
 {
-    struct session s = {0};
+    struct session s = { 0 };
     int status = options_parse(&s.options, &restore_spec, argc, argv, &s.arena);
     if (status != OPTIONS_RUN) {
         arena_release(&s.arena);
@@ -42,7 +43,8 @@ int restore_main(int argc, char **argv)
     if (!data)
         data = data_default(&s.arena);
     if (!data)
-        return session_close(&s, usage_error(&restore_spec, "neither XDG_STATE_HOME nor HOME is set: name the data directory with --data DIR"));
+        return session_close(
+            &s, usage_error(&restore_spec, "neither XDG_STATE_HOME nor HOME is set: name the data directory with --data DIR"));
     if (!store_restore(s.options.operands[0], data, &s.err)) {
         s.status = err_exit(s.err.code);
         return session_close(&s, session_fail(&s));

@@ -3,9 +3,9 @@
 #include "cmd/command.h"
 
 static const struct option_spec retry_options[] = {
-    {"force", 0, NULL, "also when a later task of the same order has started; needs --reason", 0, NULL},
-    {"reason", 0, "T", "why; kept in the history", OPTION_NON_EMPTY, NULL},
-    {0},
+    { "force", 0, NULL, "also when a later task of the same order has started; needs --reason", 0, NULL },
+    { "reason", 0, "T", "why; kept in the history", OPTION_NON_EMPTY, NULL },
+    { 0 },
 };
 const struct command_spec retry_spec = {
     .name = "retry",
@@ -13,7 +13,8 @@ const struct command_spec retry_spec = {
     .operands_min = 1,
     .operands_max = 1000,
     .summary = "run ended tasks again",
-    .description = "A task that ended as F, T or A gets a new attempt; the tasks that ended because of it go back to S and wait for it again. Refused (order_passed) when a later task that is ordered after it has started, unless forced.",
+    .description = "A task that ended as F, T or A gets a new attempt; the tasks that ended because of it go back to S and wait for it "
+                   "again. Refused (order_passed) when a later task that is ordered after it has started, unless forced.",
     .options = retry_options,
     .flags = COMMAND_CLIENT,
 };

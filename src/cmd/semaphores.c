@@ -4,7 +4,10 @@
 #include "cmd/task_text.h"
 
 const struct command_spec semaphores_spec = {
-    .name = "semaphores", .operands = "", .summary = "the semaphores: limit, used, holders", .flags = COMMAND_CLIENT,
+    .name = "semaphores",
+    .operands = "",
+    .summary = "the semaphores: limit, used, holders",
+    .flags = COMMAND_CLIENT,
 };
 
 static void holders_text(struct session *s, const json_t *holders, char *out, size_t size)
@@ -12,7 +15,7 @@ static void holders_text(struct session *s, const json_t *holders, char *out, si
     const json_t *holder;
     size_t i, at = 0;
     out[0] = '\0';
-    json_array_foreach(holders, i, holder) {
+    json_array_foreach (holders, i, holder) {
         const char *key = json_is_string(holder) ? json_string_value(holder) : task_key(&s->arena, holder);
         int n = snprintf(out + at, size - at, "%s%s", i ? " " : "", key);
         if (n < 0 || (size_t)n >= size - at)
@@ -38,7 +41,7 @@ int semaphores_main(int argc, char **argv)
         const json_t *semaphore;
         size_t i;
         table_init(&table, &s.arena, "NAME|>USED|>LIMIT|>WAITING|HOLDERS");
-        json_array_foreach(semaphores, i, semaphore) {
+        json_array_foreach (semaphores, i, semaphore) {
             char holders[512];
             const json_t *waiting = json_object_get(semaphore, "waiting");
             int64_t n_waiting = json_is_array(waiting) ? (int64_t)json_array_size(waiting) : field_i64(semaphore, "waiting", 0);

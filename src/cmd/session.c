@@ -20,20 +20,24 @@ enum { TOKEN_BYTES_MAX = 4096, JSON_DEPTH_MAX = 128, PATH_CAP = 64 * 1024 };
 #define SERVER_FALLBACK "http://127.0.0.1:8420"
 
 /* What to do next, by error. Printed under the error itself. */
-static const struct { enum err_code code; const char *advice; } advices[] = {
-    {ERR_unreachable, "start a server with `weir serve`, or name one with --server URL (or unix:PATH) or WEIR_SERVER"},
-    {ERR_unauthorized, "get a token on the server's machine with `weir token create --name NAME --scope read`, then give it with --token-file F or WEIR_TOKEN"},
-    {ERR_forbidden, "the token lacks the scope for this; `weir token list` shows the scopes, `weir token create` makes another one"},
-    {ERR_disk_full, "make room on the server's disk; running tasks can still end"},
-    {ERR_order_passed, "to retry it all the same: weir retry KEY --force --reason TEXT"},
-    {ERR_outcome_unknown, "try again with the same --idempotency-key once the server is back"},
-    {ERR_already_ended, "`weir retry KEY` runs an ended task again"},
+static const struct {
+    enum err_code code;
+    const char *advice;
+} advices[] = {
+    { ERR_unreachable, "start a server with `weir serve`, or name one with --server URL (or unix:PATH) or WEIR_SERVER" },
+    { ERR_unauthorized, "get a token on the server's machine with `weir token create --name NAME --scope read`, then give it with "
+                        "--token-file F or WEIR_TOKEN" },
+    { ERR_forbidden, "the token lacks the scope for this; `weir token list` shows the scopes, `weir token create` makes another one" },
+    { ERR_disk_full, "make room on the server's disk; running tasks can still end" },
+    { ERR_order_passed, "to retry it all the same: weir retry KEY --force --reason TEXT" },
+    { ERR_outcome_unknown, "try again with the same --idempotency-key once the server is back" },
+    { ERR_already_ended, "`weir retry KEY` runs an ended task again" },
 };
 
 /* socket_answers: somebody listens on the socket; a file left behind by a killed server doesn't count. */
 static bool socket_answers(const char *path)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
     size_t len = strlen(path);
     if (len >= sizeof address.sun_path)
         return false;
@@ -71,7 +75,7 @@ static const char *token_read(struct session *s, const char *file)
     }
     ssize_t n = read(fd, bytes, sizeof bytes);
     close(fd);
-    struct str rest = {bytes, n > 0 ? (size_t)n : 0}, line = {0};
+    struct str rest = { bytes, n > 0 ? (size_t)n : 0 }, line = { 0 };
     str_cut(&rest, '\n', &line);
     line = str_trim(line);
     if (line.len == 0 || memchr(line.ptr, '\0', line.len)) {
@@ -106,7 +110,7 @@ bool session_choose(struct session *s)
 
 int session_open(struct session *s, const struct command_spec *spec, int argc, char **argv)
 {
-    *s = (struct session){0};
+    *s = (struct session){ 0 };
     int status = options_parse(&s->options, spec, argc, argv, &s->arena);
     if (status != OPTIONS_RUN) {
         arena_release(&s->arena);
@@ -118,7 +122,7 @@ int session_open(struct session *s, const struct command_spec *spec, int argc, c
     s->err.arena = &s->arena;
     if (!session_choose(s))
         return session_close(s, s->status);
-    struct client_config config = {.server = s->server, .token = s->token};
+    struct client_config config = { .server = s->server, .token = s->token };
     if (spec->flags & COMMAND_LIVE)
         s->loop = loop_new();
     s->client = client_open(&config, s->loop, &s->err);
@@ -166,7 +170,7 @@ static void fail_items(struct session *s)
 int session_fail(struct session *s)
 {
     fprintf(stderr, "weir %s: %s%s\n", s->options.spec->name, s->err.code == ERR_unreachable ? "no server answers at " : "",
-            term_safe_z(&s->arena, *s->err.text ? s->err.text : err_title(s->err.code)));
+        term_safe_z(&s->arena, *s->err.text ? s->err.text : err_title(s->err.code)));
     fail_items(s);
     for (size_t i = 0; i < sizeof advices / sizeof *advices; i++)
         if (advices[i].code == s->err.code)
@@ -181,7 +185,7 @@ int session_err(struct session *s, enum err_code code, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    s->err = (struct err){.arena = &s->arena};
+    s->err = (struct err){ .arena = &s->arena };
     err_set(&s->err, code, "%s", text);
     s->status = err_exit(code);
     return session_fail(s);
@@ -202,8 +206,22 @@ void session_note(struct session *s, const char *fmt, ...)
 /* exit_of_status: for answers whose code we don't know (a newer server, a proxy). */
 static int exit_of_status(int http)
 {
-    static const struct { int http, exit; } exits[] = {
-        {400, 65}, {401, 77}, {403, 77}, {404, 66}, {408, 75}, {409, 1}, {413, 65}, {422, 65}, {429, 75}, {502, 69}, {503, 75}, {504, 75}, {507, 75},
+    static const struct {
+        int http, exit;
+    } exits[] = {
+        { 400, 65 },
+        { 401, 77 },
+        { 403, 77 },
+        { 404, 66 },
+        { 408, 75 },
+        { 409, 1 },
+        { 413, 65 },
+        { 422, 65 },
+        { 429, 75 },
+        { 502, 69 },
+        { 503, 75 },
+        { 504, 75 },
+        { 507, 75 },
     };
     for (size_t i = 0; i < sizeof exits / sizeof *exits; i++)
         if (exits[i].http == http)
@@ -223,11 +241,11 @@ static void session_refused(struct session *s, const struct client_response *res
 
 json_t *session_try(struct session *s, const struct session_request *request)
 {
-    struct client_response response = {0};
-    s->err = (struct err){.arena = &s->arena};
+    struct client_response response = { 0 };
+    s->err = (struct err){ .arena = &s->arena };
     s->status = 0;
-    if (!client_call(s->client, request->method, request->path, request->body, request->body.ptr ? "application/json" : NULL, request->headers,
-                     request->timeout_ms, &response, &s->err)) {
+    if (!client_call(s->client, request->method, request->path, request->body, request->body.ptr ? "application/json" : NULL,
+            request->headers, request->timeout_ms, &response, &s->err)) {
         s->status = err_exit(s->err.code);
         return NULL;
     }
@@ -252,14 +270,14 @@ json_t *session_call(struct session *s, const struct session_request *request)
 
 json_t *session_get(struct session *s, const char *path)
 {
-    return session_call(s, &(struct session_request){.method = "GET", .path = path});
+    return session_call(s, &(struct session_request){ .method = "GET", .path = path });
 }
 
 json_t *session_post(struct session *s, const char *path, json_t *body)
 {
     struct str text = body ? json_text(&s->arena, body, false) : STR("{}");
     json_decref(body);
-    return session_call(s, &(struct session_request){.method = "POST", .path = path, .body = text});
+    return session_call(s, &(struct session_request){ .method = "POST", .path = path, .body = text });
 }
 
 json_t *session_pages(struct session *s, const char *path, const char *name, int64_t limit, bool *out_more)
@@ -278,7 +296,7 @@ json_t *session_pages(struct session *s, const char *path, const char *name, int
         }
         const json_t *items = json_object_get(page, name), *item;
         size_t i;
-        json_array_foreach(items, i, item)
+        json_array_foreach (items, i, item)
             if (limit == 0 || (int64_t)json_array_size(all) < limit)
                 json_array_append(all, (json_t *)(uintptr_t)item);
         const json_t *next = json_object_get(page, "next");

@@ -1,7 +1,7 @@
 /* session: one run of a client command: its options, its server, its terminal, and the way errors are told.
  *
- * session_open parses, chooses the server and reads the token; session_close gives everything back and passes the exit code through. The calls
- * print what went wrong, with what to do next, and leave the exit code in session.status. */
+ * session_open parses, chooses the server and reads the token; session_close gives everything back and passes the exit code through. The
+ * calls print what went wrong, with what to do next, and leave the exit code in session.status. */
 #ifndef WEIR_CMD_SESSION_H
 #define WEIR_CMD_SESSION_H
 
@@ -16,11 +16,11 @@ struct session {
     struct arena arena;
     struct term term;
     struct client *client;
-    struct loop *loop; /* of a live command (wait, top); else NULL */
+    struct loop *loop;  /* of a live command (wait, top); else NULL */
     const char *server; /* as chosen: "unix:PATH" or a URL */
     const char *token;  /* NULL: none */
     bool json, quiet;
-    int status; /* exit code of the last call that failed */
+    int status;     /* exit code of the last call that failed */
     struct err err; /* why */
 };
 
@@ -33,9 +33,9 @@ bool session_choose(struct session *session);
 
 struct session_request {
     const char *method, *path;
-    struct str body;              /* JSON; NULL ptr: none */
-    const char *const *headers;   /* NULL, or name, value, ..., NULL */
-    int64_t timeout_ms;           /* 0: none */
+    struct str body;            /* JSON; NULL ptr: none */
+    const char *const *headers; /* NULL, or name, value, ..., NULL */
+    int64_t timeout_ms;         /* 0: none */
 };
 
 /* session_call: the JSON document of a 2xx answer (the caller frees it), or NULL: the failure is printed and in session.status. */

@@ -35,14 +35,15 @@ static void edge_lines(struct session *s, const json_t *task, const char *field)
 {
     const json_t *edges = json_object_get(task, field), *edge;
     size_t i;
-    json_array_foreach(edges, i, edge) {
+    json_array_foreach (edges, i, edge) {
         const char *key = json_is_string(edge) ? json_string_value(edge) : task_key(&s->arena, edge);
         const char *state = field_z(edge, "state"), *on = field_z(edge, "on");
         printf("%-10s %s", i ? "" : field, term_safe_z(&s->arena, key));
         if (*on)
             printf(" on %s", term_safe_z(&s->arena, on));
         if (*state)
-            printf("  %s%c %s%s", paint_on(&s->term, paint_of_state(*state)), *state, letter_word(*state), paint_off(&s->term, paint_of_state(*state)));
+            printf("  %s%c %s%s", paint_on(&s->term, paint_of_state(*state)), *state, letter_word(*state),
+                paint_off(&s->term, paint_of_state(*state)));
         fputc('\n', stdout);
     }
 }
@@ -53,7 +54,7 @@ static void attempts_print(struct session *s, const json_t *task, int64_t now)
     struct table table;
     size_t i;
     table_init(&table, &s->arena, ">ATTEMPT|EXECUTOR|STARTED|>TOOK|OUTCOME|EXIT|>CPU|>MEMORY");
-    json_array_foreach(attempts, i, a) {
+    json_array_foreach (attempts, i, a) {
         const json_t *usage = json_object_get(a, "usage");
         int64_t started, took, cpu = field_i64(usage, "cpu_ms", -1), rss = field_i64(usage, "max_rss_bytes", -1);
         char end[32] = "";
@@ -84,7 +85,7 @@ static void outputs_print(struct session *s, const json_t *task)
     if (json_object_size(outputs) == 0)
         return;
     fputs("\noutputs\n", stdout);
-    json_object_foreach(outputs, name, value) {
+    json_object_foreach (outputs, name, value) {
         struct str text = json_is_string(value) ? str_of(json_string_value(value)) : json_text(&s->arena, value, false);
         printf("  %s=%s\n", term_safe_z(&s->arena, name), term_safe(&s->arena, text));
     }
@@ -92,8 +93,14 @@ static void outputs_print(struct session *s, const json_t *task)
 
 static void task_print(struct session *s, const json_t *task)
 {
-    static const struct { const char *label, *field; } times[] = {
-        {"created", "created"}, {"not before", "not_before"}, {"ready", "ready"}, {"started", "started"}, {"finished", "finished"},
+    static const struct {
+        const char *label, *field;
+    } times[] = {
+        { "created", "created" },
+        { "not before", "not_before" },
+        { "ready", "ready" },
+        { "started", "started" },
+        { "finished", "finished" },
     };
     int64_t now = clock_wall_ms(), took;
     char letter = task_letter(task), state[64], number[48];

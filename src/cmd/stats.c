@@ -4,10 +4,13 @@
 #include "cmd/task_text.h"
 
 const struct command_spec stats_spec = {
-    .name = "stats", .operands = "", .summary = "counts: processed, failed, queued, working", .flags = COMMAND_CLIENT,
+    .name = "stats",
+    .operands = "",
+    .summary = "counts: processed, failed, queued, working",
+    .flags = COMMAND_CLIENT,
 };
 
-static const char *const stats_fields[] = {"processed", "failed", "queued", "working"};
+static const char *const stats_fields[] = { "processed", "failed", "queued", "working" };
 
 static void stats_row(struct table *table, const char *kind, const char *name, const json_t *counts)
 {
@@ -25,10 +28,10 @@ static void stats_rows(struct table *table, const char *kind, json_t *group)
     const char *name;
     json_t *counts;
     size_t i;
-    json_array_foreach(group, i, counts)
+    json_array_foreach (group, i, counts)
         stats_row(table, kind, field_z(counts, "name"), counts);
     if (json_is_object(group))
-        json_object_foreach(group, name, counts)
+        json_object_foreach (group, name, counts)
             stats_row(table, kind, name, counts);
 }
 

@@ -14,7 +14,8 @@ const struct command_spec status_spec = {
     .operands = "[ARCHIVE[@REV]|QUEUE]",
     .operands_max = 1,
     .summary = "what is going on",
-    .description = "Without a name: every queue and archive with the number of tasks in each state. With one: its counts and the tasks in it that wait or run. Of a revision: its tasks.",
+    .description = "Without a name: every queue and archive with the number of tasks in each state. With one: its counts and the tasks in "
+                   "it that wait or run. Of a revision: its tasks.",
     .flags = COMMAND_CLIENT,
 };
 
@@ -66,7 +67,8 @@ static int status_lane(struct session *s, const json_t *lanes, const char *name)
 
 static int status_revision(struct session *s, const char *operand, const char *at)
 {
-    struct str archive = client_encode(&s->arena, (struct str){operand, (size_t)(at - operand)}), rev = client_encode(&s->arena, str_of(at + 1));
+    struct str archive = client_encode(&s->arena, (struct str){ operand, (size_t)(at - operand) }),
+               rev = client_encode(&s->arena, str_of(at + 1));
     struct str path = str_fmt(&s->arena, "/v1/archives/%.*s/revisions/%.*s", STR_ARG(archive), STR_ARG(rev));
     json_t *revision = session_get(s, str_dupz(&s->arena, path));
     if (!revision)

@@ -30,7 +30,9 @@ static const char *letters_check(struct session *s, const char *letters)
 
 bool task_filters(struct session *s, struct buf *path, int64_t limit)
 {
-    static const struct { const char *option, *parameter; } filters[] = {{"archive", "archive"}, {"queue", "queue"}, {"task", "name"}};
+    static const struct {
+        const char *option, *parameter;
+    } filters[] = { { "archive", "archive" }, { "queue", "queue" }, { "task", "name" } };
     const char *letters = option_get(&s->options, "state");
     char page[24];
     snprintf(page, sizeof page, "%lld", limit == 0 || limit > PAGE_MAX ? (long long)PAGE_MAX : (long long)limit);
@@ -61,7 +63,7 @@ void task_table_print(struct session *s, const json_t *tasks)
     const json_t *task;
     size_t i;
     table_init(&table, &s->arena, "STATE|KEY|NAME|>CREATED|>TOOK|REASON");
-    json_array_foreach(tasks, i, task) {
+    json_array_foreach (tasks, i, task) {
         char letter = task_letter(task);
         int64_t created, took;
         table_add(&table, paint_of_state(letter), "%c %s", letter, letter_word(letter));

@@ -10,8 +10,12 @@
 
 enum { KEY_CAP = 8192 };
 
-static const struct { char letter; const char *word; bool ended; } states[] = {
-#define X(name, letter, word, ended) {letter, word, ended},
+static const struct {
+    char letter;
+    const char *word;
+    bool ended;
+} states[] = {
+#define X(name, letter, word, ended) { letter, word, ended },
     TASK_STATES(X)
 #undef X
 };
@@ -69,7 +73,7 @@ static void key_add_variant(struct buf *out, const json_t *variant)
         return;
     const char *name, *separator = "[";
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)variant, name, value) {
+    json_object_foreach ((json_t *)(uintptr_t)variant, name, value) {
         buf_addf(out, "%s%s=%s", separator, name, json_is_string(value) ? json_string_value(value) : "");
         separator = ",";
     }
@@ -144,7 +148,7 @@ struct when_text ago_text(int64_t then_ms, int64_t now_ms)
 
 struct when_text local_text(int64_t ms)
 {
-    struct when_text text = {""};
+    struct when_text text = { "" };
     time_t seconds = (time_t)(ms / 1000);
     struct tm local;
     if (localtime_r(&seconds, &local))
@@ -154,7 +158,7 @@ struct when_text local_text(int64_t ms)
 
 struct when_text bytes_text(int64_t bytes)
 {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
     struct when_text text;
     double n = (double)bytes;
     size_t unit = 0;

@@ -11,10 +11,10 @@ const char *field_z(const json_t *object, const char *name);                  /*
 int64_t field_i64(const json_t *object, const char *name, int64_t otherwise); /* also reals, rounded */
 bool field_time(const json_t *object, const char *name, int64_t *out_ms);
 
-char task_letter(const json_t *task);      /* '?' when absent */
-const char *letter_word(char letter);       /* "done"; "" for an unknown letter */
+char task_letter(const json_t *task); /* '?' when absent */
+const char *letter_word(char letter); /* "done"; "" for an unknown letter */
 bool letter_ended(char letter);
-extern const char state_letters[];         /* "QSPXDFTA" */
+extern const char state_letters[]; /* "QSPXDFTA" */
 
 /* task_key: the key string: "default:42", "docs@7:build[os=a]"; made from `key` (object or string) and `id`. In the arena. */
 const char *task_key(struct arena *arena, const json_t *task);

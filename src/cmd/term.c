@@ -12,13 +12,29 @@
 enum { CELL_MAX = 2048 };
 
 static const char *const paint_codes[PAINT_COUNT] = {
-    [PAINT_NONE] = "",       [PAINT_BOLD] = "\033[1m",    [PAINT_DIM] = "\033[2m",      [PAINT_RED] = "\033[31m",  [PAINT_GREEN] = "\033[32m",
-    [PAINT_YELLOW] = "\033[33m", [PAINT_BLUE] = "\033[34m", [PAINT_MAGENTA] = "\033[35m", [PAINT_CYAN] = "\033[36m",
+    [PAINT_NONE] = "",
+    [PAINT_BOLD] = "\033[1m",
+    [PAINT_DIM] = "\033[2m",
+    [PAINT_RED] = "\033[31m",
+    [PAINT_GREEN] = "\033[32m",
+    [PAINT_YELLOW] = "\033[33m",
+    [PAINT_BLUE] = "\033[34m",
+    [PAINT_MAGENTA] = "\033[35m",
+    [PAINT_CYAN] = "\033[36m",
 };
 
-static const struct { char letter; enum paint paint; } state_paints[] = {
-    {'Q', PAINT_DIM},   {'S', PAINT_YELLOW}, {'P', PAINT_CYAN},    {'X', PAINT_BLUE},
-    {'D', PAINT_GREEN}, {'F', PAINT_RED},    {'T', PAINT_MAGENTA}, {'A', PAINT_DIM},
+static const struct {
+    char letter;
+    enum paint paint;
+} state_paints[] = {
+    { 'Q', PAINT_DIM },
+    { 'S', PAINT_YELLOW },
+    { 'P', PAINT_CYAN },
+    { 'X', PAINT_BLUE },
+    { 'D', PAINT_GREEN },
+    { 'F', PAINT_RED },
+    { 'T', PAINT_MAGENTA },
+    { 'A', PAINT_DIM },
 };
 
 void term_measure(struct term *term)
@@ -34,7 +50,7 @@ void term_init(struct term *term, int fd, bool no_color)
 {
     const char *env_no_color = getenv("NO_COLOR");
     const char *env_term = getenv("TERM");
-    *term = (struct term){.fd = fd, .columns = 80, .rows = 24};
+    *term = (struct term){ .fd = fd, .columns = 80, .rows = 24 };
     term->tty = isatty(fd) == 1;
     term->utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
     term->color = term->tty && !no_color && !(env_no_color && *env_no_color) && !(env_term && strcmp(env_term, "dumb") == 0);
@@ -64,16 +80,16 @@ static bool utf8_take(struct str *rest, struct str *out, uint32_t *out_code)
 {
     const unsigned char *p = (const unsigned char *)rest->ptr;
     size_t len = p[0] < 0x80 ? 1 : p[0] >= 0xF0 ? 4 : p[0] >= 0xE0 ? 3 : p[0] >= 0xC0 ? 2 : 0;
-    if (len == 0 || len > rest->len || !str_is_utf8((struct str){rest->ptr, len})) {
-        *out = (struct str){rest->ptr, 1};
+    if (len == 0 || len > rest->len || !str_is_utf8((struct str){ rest->ptr, len })) {
+        *out = (struct str){ rest->ptr, 1 };
         *rest = str_sub(*rest, 1, rest->len);
         return false;
     }
-    static const unsigned char lead_bits[5] = {0, 0x7F, 0x1F, 0x0F, 0x07};
+    static const unsigned char lead_bits[5] = { 0, 0x7F, 0x1F, 0x0F, 0x07 };
     uint32_t code = p[0] & lead_bits[len];
     for (size_t i = 1; i < len; i++)
         code = code << 6 | (p[i] & 0x3FU);
-    *out = (struct str){rest->ptr, len};
+    *out = (struct str){ rest->ptr, len };
     *out_code = code;
     *rest = str_sub(*rest, len, rest->len);
     return true;
@@ -187,7 +203,10 @@ static void filter_byte(struct term_filter *f, unsigned char c, struct buf *out)
     switch (f->state) {
     case FILTER_ESC:
         filter_hold(f, (char)c);
-        f->state = c == '[' ? FILTER_CSI : c == ']' || c == 'P' || c == 'X' || c == '^' || c == '_' ? FILTER_STRING : c >= 0x20 && c < 0x30 ? FILTER_INTERMEDIATE : FILTER_TEXT;
+        f->state = c == '['                                                   ? FILTER_CSI
+                   : c == ']' || c == 'P' || c == 'X' || c == '^' || c == '_' ? FILTER_STRING
+                   : c >= 0x20 && c < 0x30                                    ? FILTER_INTERMEDIATE
+                                                                              : FILTER_TEXT;
         break;
     case FILTER_INTERMEDIATE:
         f->state = c >= 0x20 && c < 0x30 ? FILTER_INTERMEDIATE : FILTER_TEXT;
@@ -234,7 +253,7 @@ void term_filter_add(struct term_filter *filter, struct str piece, struct buf *o
 
 void table_init(struct table *table, struct arena *arena, const char *heads)
 {
-    *table = (struct table){.arena = arena};
+    *table = (struct table){ .arena = arena };
     struct str rest = str_of(heads), head;
     while (table->n_columns < TABLE_COLUMNS_MAX && str_cut(&rest, '|', &head)) {
         bool right = head.len && head.ptr[0] == '>';
@@ -255,7 +274,8 @@ void table_add(struct table *table, enum paint paint, const char *fmt, ...)
     cell->paint = paint;
 }
 
-static void print_cell(const struct table *table, const struct term *term, FILE *out, size_t column, struct table_cell cell, int width, int room)
+static void print_cell(
+    const struct table *table, const struct term *term, FILE *out, size_t column, struct table_cell cell, int width, int room)
 {
     struct str text = str_of(cell.text);
     bool last = column + 1 == table->n_columns;
@@ -293,7 +313,7 @@ void table_print(const struct table *table, const struct term *term, FILE *out, 
         room -= widths[c] + 2;
     room = room < 8 ? 8 : room;
     for (size_t c = 0; c < n; c++)
-        print_cell(table, term, out, c, (struct table_cell){table->heads[c], PAINT_DIM}, widths[c], room);
+        print_cell(table, term, out, c, (struct table_cell){ table->heads[c], PAINT_DIM }, widths[c], room);
     for (size_t r = 0; r < n_rows; r++)
         for (size_t c = 0; c < n; c++)
             print_cell(table, term, out, c, table->cells[r * n + c], widths[c], room);

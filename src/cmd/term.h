@@ -11,17 +11,17 @@
 #include "base/buf.h"
 
 struct term {
-    int fd;     /* stdout, or stderr for progress */
-    bool tty;   /* it is a terminal */
-    bool color; /* it may be coloured */
-    bool utf8;  /* the locale's character set */
+    int fd;            /* stdout, or stderr for progress */
+    bool tty;          /* it is a terminal */
+    bool color;        /* it may be coloured */
+    bool utf8;         /* the locale's character set */
     int columns, rows; /* of the terminal; 80 and 24 when not known */
 };
 
 enum paint { PAINT_NONE, PAINT_BOLD, PAINT_DIM, PAINT_RED, PAINT_GREEN, PAINT_YELLOW, PAINT_BLUE, PAINT_MAGENTA, PAINT_CYAN, PAINT_COUNT };
 
 void term_init(struct term *term, int fd, bool no_color);
-void term_measure(struct term *term); /* columns and rows again, after a SIGWINCH */
+void term_measure(struct term *term);                            /* columns and rows again, after a SIGWINCH */
 const char *paint_on(const struct term *term, enum paint paint); /* "" when there are no colours */
 const char *paint_off(const struct term *term, enum paint paint);
 enum paint paint_of_state(char letter);
@@ -29,7 +29,7 @@ enum paint paint_of_state(char letter);
 /* term_safe: one line without control characters, bidirectional overrides or broken UTF-8; in the arena, NUL-terminated. */
 const char *term_safe(struct arena *arena, struct str s);
 const char *term_safe_z(struct arena *arena, const char *z);
-int term_width(struct str s); /* cells on a terminal */
+int term_width(struct str s);                                                               /* cells on a terminal */
 struct str term_cut(struct arena *arena, const struct term *term, struct str s, int width); /* at most width cells, with an ellipsis */
 
 /* term_filter: a log on its way to a terminal: text, tabs, line ends, carriage returns and colours (SGR) pass; every other control
@@ -43,7 +43,10 @@ struct term_filter {
 void term_filter_add(struct term_filter *filter, struct str piece, struct buf *out);
 
 enum { TABLE_COLUMNS_MAX = 12 };
-struct table_cell { const char *text; enum paint paint; };
+struct table_cell {
+    const char *text;
+    enum paint paint;
+};
 struct table {
     struct arena *arena;
     const char *heads[TABLE_COLUMNS_MAX];

@@ -7,34 +7,50 @@
 #include "io/clock.h"
 
 static const struct option_spec create_options[] = {
-    {"name", 0, "N", "the token's name, unique", OPTION_REQUIRED | OPTION_NON_EMPTY, NULL},
-    {"scope", 0, "S", "read, enqueue, execute or admin", OPTION_REQUIRED | OPTION_REPEATABLE | OPTION_NON_EMPTY, NULL},
-    {"tenant", 0, "T", "the tenant (default: default)", OPTION_NON_EMPTY, NULL},
-    {"expires", 0, "D", "how long it is good for, such as 90d (default: for ever)", 0, NULL},
-    {0},
+    { "name", 0, "N", "the token's name, unique", OPTION_REQUIRED | OPTION_NON_EMPTY, NULL },
+    { "scope", 0, "S", "read, enqueue, execute or admin", OPTION_REQUIRED | OPTION_REPEATABLE | OPTION_NON_EMPTY, NULL },
+    { "tenant", 0, "T", "the tenant (default: default)", OPTION_NON_EMPTY, NULL },
+    { "expires", 0, "D", "how long it is good for, such as 90d (default: for ever)", 0, NULL },
+    { 0 },
 };
 static const char *const create_examples[] = {
-    "a token for a build server, kept in a file", "weir token create --name ci --scope read --scope enqueue > ~/.weir-token", NULL,
+    "a token for a build server, kept in a file",
+    "weir token create --name ci --scope read --scope enqueue > ~/.weir-token",
+    NULL,
 };
 static const struct command_spec create_spec = {
     .name = "token create",
     .operands = "[SCOPE...]",
     .operands_max = 16,
     .summary = "make a token and print it, this once",
-    .description = "The token alone goes to stdout. The server keeps only its hash: it can't be shown again. Once a token exists, loopback needs one too; the local socket goes on without.",
+    .description = "The token alone goes to stdout. The server keeps only its hash: it can't be shown again. Once a token exists, loopback "
+                   "needs one too; the local socket goes on without.",
     .options = create_options,
     .flags = COMMAND_CLIENT,
     .examples = create_examples,
 };
 static const struct command_spec token_list_spec = {
-    .name = "token list", .operands = "", .summary = "the tokens: names, scopes, expiry; never the token itself", .flags = COMMAND_CLIENT,
+    .name = "token list",
+    .operands = "",
+    .summary = "the tokens: names, scopes, expiry; never the token itself",
+    .flags = COMMAND_CLIENT,
 };
 static const struct command_spec revoke_spec = {
-    .name = "token revoke", .operands = "NAME", .operands_min = 1, .operands_max = 1, .summary = "make a token worthless", .flags = COMMAND_CLIENT,
+    .name = "token revoke",
+    .operands = "NAME",
+    .operands_min = 1,
+    .operands_max = 1,
+    .summary = "make a token worthless",
+    .flags = COMMAND_CLIENT,
 };
-static const struct command_spec *const token_parts[] = {&create_spec, &token_list_spec, &revoke_spec, NULL};
+static const struct command_spec *const token_parts[] = { &create_spec, &token_list_spec, &revoke_spec, NULL };
 const struct command_spec token_spec = {
-    .name = "token", .operands = "create|list|revoke ...", .operands_min = 1, .operands_max = 1, .summary = "make, list, revoke tokens", .parts = token_parts,
+    .name = "token",
+    .operands = "create|list|revoke ...",
+    .operands_min = 1,
+    .operands_max = 1,
+    .summary = "make, list, revoke tokens",
+    .parts = token_parts,
 };
 
 static void scopes_add(json_t *scopes, const char *text)
@@ -86,7 +102,7 @@ static void scopes_text(const json_t *scopes, char *out, size_t size)
     const json_t *scope;
     size_t i, at = 0;
     out[0] = '\0';
-    json_array_foreach(scopes, i, scope) {
+    json_array_foreach (scopes, i, scope) {
         int n = snprintf(out + at, size - at, "%s%s", i ? " " : "", json_is_string(scope) ? json_string_value(scope) : "?");
         if (n < 0 || (size_t)n >= size - at)
             return;
@@ -112,7 +128,7 @@ static int token_list(int argc, char **argv)
         int64_t now = clock_wall_ms(), created, expires;
         size_t i;
         table_init(&table, &s.arena, "NAME|SCOPES|TENANT|>CREATED|EXPIRES");
-        json_array_foreach(tokens, i, token) {
+        json_array_foreach (tokens, i, token) {
             char scopes[128];
             scopes_text(json_object_get(token, "scopes"), scopes, sizeof scopes);
             table_add(&table, PAINT_BOLD, "%s", field_z(token, "name"));
@@ -137,7 +153,7 @@ static int token_revoke(int argc, char **argv)
         return status;
     struct str name = client_encode(&s.arena, str_of(s.options.operands[0]));
     struct str path = str_fmt(&s.arena, "/v1/tokens/%.*s", STR_ARG(name));
-    json_t *answer = session_call(&s, &(struct session_request){.method = "DELETE", .path = str_dupz(&s.arena, path)});
+    json_t *answer = session_call(&s, &(struct session_request){ .method = "DELETE", .path = str_dupz(&s.arena, path) });
     if (!answer)
         return session_close(&s, s.status);
     if (s.json)
@@ -150,8 +166,13 @@ static int token_revoke(int argc, char **argv)
 
 int token_main(int argc, char **argv)
 {
-    static const struct { const char *name; int (*run)(int argc, char **argv); } parts[] = {
-        {"create", token_create}, {"list", token_list}, {"revoke", token_revoke},
+    static const struct {
+        const char *name;
+        int (*run)(int argc, char **argv);
+    } parts[] = {
+        { "create", token_create },
+        { "list", token_list },
+        { "revoke", token_revoke },
     };
     /* The part's name may stand behind common options that came before the command. */
     for (int at = 1; at < argc; at++)

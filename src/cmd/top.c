@@ -1,7 +1,7 @@
 /* top: a live view in the terminal: queues, running tasks, executors, throughput.
  *
- * Events tell that something changed, a timer asks at most every half second then, and every two seconds anyway for ages and loads. The terminal's
- * own screen comes back on every way out but SIGKILL. Not on a terminal: the same, once, as plain lines. */
+ * Events tell that something changed, a timer asks at most every half second then, and every two seconds anyway for ages and loads. The
+ * terminal's own screen comes back on every way out but SIGKILL. Not on a terminal: the same, once, as plain lines. */
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -37,16 +37,16 @@ struct top {
     struct termios before;
     bool raw, broken, answered;
     int64_t asked;
-    int64_t second;                 /* boot second of ends[second % RATE_SECONDS] */
-    unsigned ends[RATE_SECONDS];    /* tasks that ended, by second */
-    int64_t watched;                /* since when we count */
+    int64_t second;              /* boot second of ends[second % RATE_SECONDS] */
+    unsigned ends[RATE_SECONDS]; /* tasks that ended, by second */
+    int64_t watched;             /* since when we count */
 };
 
 /* -- reading --------------------------------------------------------------------------------------------------------------- */
 
 static bool part_read(struct top *t, const char *path, json_t **out)
 {
-    json_t *document = session_try(t->session, &(struct session_request){.method = "GET", .path = path, .timeout_ms = TOP_TICK_MS});
+    json_t *document = session_try(t->session, &(struct session_request){ .method = "GET", .path = path, .timeout_ms = TOP_TICK_MS });
     if (!document)
         return false;
     json_decref(*out);
@@ -87,11 +87,13 @@ static double rate(struct top *t, int seconds)
 static void head_print(struct top *t)
 {
     struct session *s = t->session;
-    fprintf(stdout, "%sweir%s  %s  %s", paint_on(&s->term, PAINT_BOLD), paint_off(&s->term, PAINT_BOLD), s->server, local_text(clock_wall_ms()).z);
+    fprintf(stdout, "%sweir%s  %s  %s", paint_on(&s->term, PAINT_BOLD), paint_off(&s->term, PAINT_BOLD), s->server,
+        local_text(clock_wall_ms()).z);
     if (!t->answered)
         fprintf(stdout, "  %sno answer%s", paint_on(&s->term, PAINT_RED), paint_off(&s->term, PAINT_RED));
-    fprintf(stdout, "\nprocessed %lld  failed %lld  queued %lld  working %lld", (long long)field_i64(t->stats, "processed", 0), (long long)field_i64(t->stats, "failed", 0),
-            (long long)field_i64(t->stats, "queued", 0), (long long)field_i64(t->stats, "working", 0));
+    fprintf(stdout, "\nprocessed %lld  failed %lld  queued %lld  working %lld", (long long)field_i64(t->stats, "processed", 0),
+        (long long)field_i64(t->stats, "failed", 0), (long long)field_i64(t->stats, "queued", 0),
+        (long long)field_i64(t->stats, "working", 0));
     if (t->watched)
         fprintf(stdout, "  ended %.1f/s (10 s)  %.1f/s (1 min)", rate(t, RATE_SHOWN), rate(t, RATE_SECONDS));
     fputc('\n', stdout);
@@ -110,7 +112,7 @@ static void running_table(struct top *t, struct table *table)
     int64_t now = clock_wall_ms(), started;
     size_t i;
     table_init(table, &t->arena, ">AGE|EXECUTOR|KEY|NAME");
-    json_array_foreach(json_object_get(t->running, "tasks"), i, task) {
+    json_array_foreach (json_object_get(t->running, "tasks"), i, task) {
         table_add(table, PAINT_NONE, "%s", field_time(task, "started", &started) ? span_text(now - started).z : "");
         table_add(table, PAINT_NONE, "%s", executor_of(task));
         table_add(table, PAINT_BLUE, "%s", task_key(&t->arena, task));
@@ -154,7 +156,8 @@ static void top_draw(struct top *t)
     term_measure(&t->session->term);
     fputs("\033[H\033[J", stdout);
     picture_print(t, false);
-    fprintf(stdout, "\033[%d;1H%sq leaves%s", t->session->term.rows, paint_on(&t->session->term, PAINT_DIM), paint_off(&t->session->term, PAINT_DIM));
+    fprintf(stdout, "\033[%d;1H%sq leaves%s", t->session->term.rows, paint_on(&t->session->term, PAINT_DIM),
+        paint_off(&t->session->term, PAINT_DIM));
     fflush(stdout);
 }
 
@@ -236,8 +239,8 @@ static void on_due(struct loop_timer *timer)
 static int top_live(struct top *t)
 {
     struct session *s = t->session;
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGWINCH};
-    t->feed = (struct feed){.session = s, .event = on_event, .lost = on_lost, .owner = t};
+    static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGWINCH };
+    t->feed = (struct feed){ .session = s, .event = on_event, .lost = on_lost, .owner = t };
     if (!feed_open(&t->feed)) {
         t->feed.session = NULL;
         return session_fail(s);
@@ -247,7 +250,7 @@ static int top_live(struct top *t)
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         loop_on_signal(s->loop, signals[i], on_signal, t);
     screen_take(t);
-    t->keys = (struct loop_fd){STDIN_FILENO, on_key, t};
+    t->keys = (struct loop_fd){ STDIN_FILENO, on_key, t };
     if (t->raw)
         loop_add(s->loop, &t->keys, EPOLLIN);
     top_draw(t);
@@ -276,9 +279,9 @@ int top_main(int argc, char **argv)
     int status = session_open(&s, &top_spec, argc, argv);
     if (status != OPTIONS_RUN)
         return status;
-    struct top t = {.session = &s};
-    t.again = (struct loop_timer){.due = on_due, .owner = &t};
-    t.tick = (struct loop_timer){.due = on_due, .owner = &t};
+    struct top t = { .session = &s };
+    t.again = (struct loop_timer){ .due = on_due, .owner = &t };
+    t.tick = (struct loop_timer){ .due = on_due, .owner = &t };
     if (!top_read(&t))
         status = session_fail(&s);
     else if (s.json)

@@ -10,16 +10,18 @@
 enum { VERIFY_PATH_CAP = 4096 };
 
 static const struct option_spec verify_options[] = {
-    {"data", 0, "DIR", "check this data directory, without a server", OPTION_NON_EMPTY, NULL},
-    {"witness", 0, "SEQ:HASH", "the event SEQ must have been sealed with HASH, as an earlier verify printed it", OPTION_NON_EMPTY, NULL},
-    {0},
+    { "data", 0, "DIR", "check this data directory, without a server", OPTION_NON_EMPTY, NULL },
+    { "witness", 0, "SEQ:HASH", "the event SEQ must have been sealed with HASH, as an earlier verify printed it", OPTION_NON_EMPTY, NULL },
+    { 0 },
 };
-static const char *const verify_examples[] = {"check a copy of the data", "weir verify --data /backup/weir", NULL};
+static const char *const verify_examples[] = { "check a copy of the data", "weir verify --data /backup/weir", NULL };
 const struct command_spec verify_spec = {
     .name = "verify",
     .operands = "",
     .summary = "check that the history wasn't changed",
-    .description = "Follows the chain of hashes over all events and compares it with the tasks. Exit 0: all is as it was written; 1: a fault, named. Keep the printed head (SEQ:HASH) elsewhere: with --witness it also tells an older copy of the whole store.",
+    .description =
+        "Follows the chain of hashes over all events and compares it with the tasks. Exit 0: all is as it was written; 1: a fault, named. "
+        "Keep the printed head (SEQ:HASH) elsewhere: with --witness it also tells an older copy of the whole store.",
     .options = verify_options,
     .flags = COMMAND_CLIENT,
     .examples = verify_examples,
@@ -35,10 +37,11 @@ static int report_print(struct session *s, const json_t *report)
     }
     enum paint paint = ok ? PAINT_GREEN : PAINT_RED;
     printf("%s%s%s  %lld turns, %lld events, head %lld:%s\n", paint_on(&s->term, paint), ok ? "ok" : "FAULT", paint_off(&s->term, paint),
-           (long long)field_i64(report, "turns", 0), (long long)field_i64(report, "events", 0), (long long)field_i64(head, "seq", 0),
-           term_safe_z(&s->arena, field_z(head, "hash")));
+        (long long)field_i64(report, "turns", 0), (long long)field_i64(report, "events", 0), (long long)field_i64(head, "seq", 0),
+        term_safe_z(&s->arena, field_z(head, "hash")));
     if (!ok)
-        fprintf(stderr, "weir verify: %s\n", term_safe_z(&s->arena, *field_z(report, "fault") ? field_z(report, "fault") : "the history was changed"));
+        fprintf(stderr, "weir verify: %s\n",
+            term_safe_z(&s->arena, *field_z(report, "fault") ? field_z(report, "fault") : "the history was changed"));
     return ok ? 0 : 1;
 }
 
@@ -73,21 +76,21 @@ static bool witness_parse(const char *text, int64_t *out_seq, uint8_t *out_hash)
 
 static int verify_offline(struct session *s, const char *data)
 {
-    struct verify_report report = {0};
-    uint8_t witness_hash[STORE_HASH_BYTES] = {0};
+    struct verify_report report = { 0 };
+    uint8_t witness_hash[STORE_HASH_BYTES] = { 0 };
     int64_t witness_seq = 0;
     char hex[2 * STORE_HASH_BYTES + 1];
     const char *witness = option_get(&s->options, "witness");
     if (witness && !witness_parse(witness, &witness_seq, witness_hash))
         return usage_error(&verify_spec, "--witness: '%s' isn't SEQ:HASH with %d hexadecimal digits", witness, 2 * STORE_HASH_BYTES);
-    s->err = (struct err){.arena = &s->arena};
+    s->err = (struct err){ .arena = &s->arena };
     if (!store_verify(data, witness_seq, witness_hash, &report, &s->err)) {
         s->status = err_exit(s->err.code);
         return session_fail(s);
     }
     hash_hex(report.head_hash, hex);
-    json_t *document = json_pack("{s:b, s:I, s:I, s:{s:I, s:s}}", "ok", report.ok, "turns", (json_int_t)report.turns, "events", (json_int_t)report.events, "head", "seq",
-                                 (json_int_t)report.head_seq, "hash", hex);
+    json_t *document = json_pack("{s:b, s:I, s:I, s:{s:I, s:s}}", "ok", report.ok, "turns", (json_int_t)report.turns, "events",
+        (json_int_t)report.events, "head", "seq", (json_int_t)report.head_seq, "hash", hex);
     if (!report.ok)
         json_object_set_new(document, "fault", json_string(report.fault));
     int status = report_print(s, document);

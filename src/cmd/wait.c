@@ -1,7 +1,7 @@
 /* wait: until tasks, a revision, or everything in a queue or an archive has ended.
  *
- * It follows the event stream from before the first look, so that nothing is missed, and asks again only about what an event touched: an end is
- * believed when the server's own document says it. Exit 0 only if all is D. */
+ * It follows the event stream from before the first look, so that nothing is missed, and asks again only about what an event touched: an
+ * end is believed when the server's own document says it. Exit 0 only if all is D. */
 #include "cmd/wait.h"
 
 #include <string.h>
@@ -16,11 +16,15 @@
 enum { WAIT_PATH_CAP = 4096, REFRESH_MS = 200, TICK_MS = 1000, OPERANDS_MAX = 1000, RUNNING_SHOWN = 12 };
 
 static const struct option_spec wait_options[] = {
-    {"timeout", 0, "D", "give up after this long, with exit 75", 0, NULL},
-    {0},
+    { "timeout", 0, "D", "give up after this long, with exit 75", 0, NULL },
+    { 0 },
 };
 static const char *const wait_examples[] = {
-    "a build step", "weir wait $(weir enqueue job.json) --timeout 15m", "until a queue is empty", "weir wait builds", NULL,
+    "a build step",
+    "weir wait $(weir enqueue job.json) --timeout 15m",
+    "until a queue is empty",
+    "weir wait builds",
+    NULL,
 };
 const struct command_spec wait_spec = {
     .name = "wait",
@@ -28,7 +32,8 @@ const struct command_spec wait_spec = {
     .operands_min = 1,
     .operands_max = OPERANDS_MAX,
     .summary = "until tasks, a revision, an archive or a queue have ended",
-    .description = "Exit 0 only when all of it is D (done); 1 when something ended otherwise; 75 when the time is over. An archive or queue counts with all its tasks, also those that ended before. "
+    .description = "Exit 0 only when all of it is D (done); 1 when something ended otherwise; 75 when the time is over. An archive or "
+                   "queue counts with all its tasks, also those that ended before. "
                    "On a terminal: a tree of what is waited for, and a bar; else one line a change, on stderr. The ends go to stdout.",
     .options = wait_options,
     .flags = COMMAND_CLIENT | COMMAND_LIVE,
@@ -73,16 +78,17 @@ static void task_keep(struct wait *w, json_t *document /* consumed */)
 static void graph_add(struct wait *w, const char *key)
 {
     struct session *s = w->session;
-    json_t *graph = session_try(s, &(struct session_request){.method = "GET", .path = session_task_path(s, key, "/graph")});
+    json_t *graph = session_try(s, &(struct session_request){ .method = "GET", .path = session_task_path(s, key, "/graph") });
     const json_t *item;
-    struct smap by_key = {0};
+    struct smap by_key = { 0 };
     size_t i;
-    json_array_foreach(json_object_get(graph, "tasks"), i, item) {
+    json_array_foreach (json_object_get(graph, "tasks"), i, item) {
         struct wait_task *task = task_add(w, item);
         smap_put(&by_key, str_of(task->key), (void *)(uintptr_t)(task - w->tasks + 1));
     }
-    json_array_foreach(json_object_get(graph, "edges"), i, item) {
-        uintptr_t from = (uintptr_t)smap_find(&by_key, str_of(field_z(item, "from"))), to = (uintptr_t)smap_find(&by_key, str_of(field_z(item, "to")));
+    json_array_foreach (json_object_get(graph, "edges"), i, item) {
+        uintptr_t from = (uintptr_t)smap_find(&by_key, str_of(field_z(item, "from"))),
+                  to = (uintptr_t)smap_find(&by_key, str_of(field_z(item, "to")));
         if (!from || !to)
             continue;
         struct wait_task *waiter = &w->tasks[from - 1];
@@ -95,7 +101,7 @@ static void graph_add(struct wait *w, const char *key)
 static bool lanes_read(struct wait *w)
 {
     struct session *s = w->session;
-    json_t *answer = session_try(s, &(struct session_request){.method = "GET", .path = "/v1/lanes"});
+    json_t *answer = session_try(s, &(struct session_request){ .method = "GET", .path = "/v1/lanes" });
     if (!answer)
         return false;
     const json_t *lanes = json_object_get(answer, "lanes");
@@ -121,7 +127,7 @@ static void lane_read_running(struct wait *w, struct wait_lane *lane)
     snprintf(number, sizeof number, "%d", RUNNING_SHOWN);
     session_query(w->session, &path, "limit", number);
     session_query(w->session, &path, strcmp(field_z(lane->document, "kind"), "archive") == 0 ? "archive" : "queue", lane->name);
-    json_t *answer = session_try(w->session, &(struct session_request){.method = "GET", .path = path.ptr});
+    json_t *answer = session_try(w->session, &(struct session_request){ .method = "GET", .path = path.ptr });
     buf_release(&path);
     json_decref(lane->running);
     lane->running = json_incref(json_object_get(answer, "tasks"));
@@ -137,11 +143,12 @@ static bool operand_is_task(const char *operand)
 static bool revision_add(struct wait *w, const char *operand, const char *at)
 {
     struct session *s = w->session;
-    struct str archive = client_encode(&s->arena, (struct str){operand, (size_t)(at - operand)}), rev = client_encode(&s->arena, str_of(at + 1));
+    struct str archive = client_encode(&s->arena, (struct str){ operand, (size_t)(at - operand) }),
+               rev = client_encode(&s->arena, str_of(at + 1));
     struct str path = str_fmt(&s->arena, "/v1/archives/%.*s/revisions/%.*s", STR_ARG(archive), STR_ARG(rev));
     json_t *revision = session_get(s, str_dupz(&s->arena, path)), *task;
     size_t i;
-    json_array_foreach(json_object_get(revision, "tasks"), i, task)
+    json_array_foreach (json_object_get(revision, "tasks"), i, task)
         task_keep(w, json_incref(task));
     json_decref(revision);
     return revision != NULL;
@@ -201,9 +208,9 @@ static void change_print(struct wait *w, const json_t *event, const struct wait_
     const char *reason = field_z(event, "reason");
     if (w->live || w->session->quiet || !letter)
         return;
-    struct arena scratch = {0};
-    fprintf(stderr, "%s  %c %s%s%s\n", term_safe_z(&scratch, task ? task->key : field_z(event, "key")), letter, letter_word(letter), *reason ? ": " : "",
-            term_safe_z(&scratch, reason));
+    struct arena scratch = { 0 };
+    fprintf(stderr, "%s  %c %s%s%s\n", term_safe_z(&scratch, task ? task->key : field_z(event, "key")), letter, letter_word(letter),
+        *reason ? ": " : "", term_safe_z(&scratch, reason));
     arena_release(&scratch);
 }
 
@@ -273,7 +280,7 @@ static bool stale_read(struct wait *w)
             continue;
         }
         snprintf(id, sizeof id, "%lld", (long long)task->id);
-        json_t *document = session_try(s, &(struct session_request){.method = "GET", .path = session_task_path(s, id, "")});
+        json_t *document = session_try(s, &(struct session_request){ .method = "GET", .path = session_task_path(s, id, "") });
         ok = document != NULL;
         if (ok)
             task_keep(w, document);
@@ -339,8 +346,8 @@ static void ends_print(struct wait *w)
         if (!w->tasks[i].wanted)
             continue;
         char letter = task_letter(task);
-        printf("%s%c %s%s  %s  %s", paint_on(&s->term, paint_of_state(letter)), letter, letter_word(letter), paint_off(&s->term, paint_of_state(letter)),
-               term_safe_z(&s->arena, w->tasks[i].key), term_safe_z(&s->arena, w->tasks[i].name));
+        printf("%s%c %s%s  %s  %s", paint_on(&s->term, paint_of_state(letter)), letter, letter_word(letter),
+            paint_off(&s->term, paint_of_state(letter)), term_safe_z(&s->arena, w->tasks[i].key), term_safe_z(&s->arena, w->tasks[i].name));
         if (task_took(task, clock_wall_ms(), &took))
             printf("  %s", span_text(took).z);
         if (*field_z(task, "reason"))
@@ -351,8 +358,8 @@ static void ends_print(struct wait *w)
         fputs(term_safe_z(&s->arena, w->lanes[i].name), stdout);
         for (const char *c = state_letters; *c; c++)
             if (lane_count(w->lanes[i].document, *c) > 0)
-                printf("  %s%lld %s%s", paint_on(&s->term, paint_of_state(*c)), (long long)lane_count(w->lanes[i].document, *c), letter_word(*c),
-                       paint_off(&s->term, paint_of_state(*c)));
+                printf("  %s%lld %s%s", paint_on(&s->term, paint_of_state(*c)), (long long)lane_count(w->lanes[i].document, *c),
+                    letter_word(*c), paint_off(&s->term, paint_of_state(*c)));
         fputc('\n', stdout);
     }
 }
@@ -378,7 +385,8 @@ static void unfinished_read(struct wait *w)
         if (!task->wanted || letter_ended(task_letter(task->document)))
             continue;
         snprintf(id, sizeof id, "%lld", (long long)task->id);
-        json_t *document = session_try(w->session, &(struct session_request){.method = "GET", .path = session_task_path(w->session, id, ""), .timeout_ms = TICK_MS});
+        json_t *document = session_try(
+            w->session, &(struct session_request){ .method = "GET", .path = session_task_path(w->session, id, ""), .timeout_ms = TICK_MS });
         if (document)
             task_keep(w, document);
     }
@@ -411,7 +419,7 @@ static int wait_run(struct wait *w)
     int64_t timeout = -1;
     if (!option_duration(&s->options, "timeout", &timeout))
         return EXIT_USAGE;
-    w->feed = (struct feed){.session = s, .event = on_event, .joined = on_joined, .lost = on_lost, .owner = w};
+    w->feed = (struct feed){ .session = s, .event = on_event, .joined = on_joined, .lost = on_lost, .owner = w };
     if (!feed_open(&w->feed)) {
         w->feed.session = NULL;
         return session_fail(s);
@@ -438,12 +446,12 @@ int wait_main(int argc, char **argv)
     int status = session_open(&s, &wait_spec, argc, argv);
     if (status != OPTIONS_RUN)
         return status;
-    struct wait w = {.session = &s, .began = clock_boot_ms()};
+    struct wait w = { .session = &s, .began = clock_boot_ms() };
     term_init(&w.screen, STDERR_FILENO, option_given(&s.options, "no-color"));
     w.live = w.screen.tty && !s.quiet;
-    w.refresh = (struct loop_timer){.due = on_refresh, .owner = &w};
-    w.deadline = (struct loop_timer){.due = on_deadline, .owner = &w};
-    w.tick = (struct loop_timer){.due = on_tick, .owner = &w};
+    w.refresh = (struct loop_timer){ .due = on_refresh, .owner = &w };
+    w.deadline = (struct loop_timer){ .due = on_deadline, .owner = &w };
+    w.tick = (struct loop_timer){ .due = on_tick, .owner = &w };
     status = wait_run(&w);
     feed_close(&w.feed);
     loop_disarm(s.loop, &w.refresh);

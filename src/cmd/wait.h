@@ -34,8 +34,8 @@ struct wait {
     struct map task_by_id; /* id -> index + 1 */
     struct wait_lane *lanes;
     size_t n_lanes, cap_lanes;
-    bool live;      /* progress as a picture on a terminal */
-    int n_drawn;    /* lines of the picture that stands there */
+    bool live;   /* progress as a picture on a terminal */
+    int n_drawn; /* lines of the picture that stands there */
     uint32_t picture;
     int64_t began;
     struct loop_timer refresh, deadline, tick;

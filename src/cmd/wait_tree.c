@@ -36,11 +36,11 @@ static void line_put(struct picture *p, enum paint paint, const char *text)
 
 static void task_put(struct picture *p, const struct wait_task *task, const char *indent)
 {
-    struct when_text age = {""};
+    struct when_text age = { "" };
     if (task->letter == 'X' && task->since > 0)
         age = span_text(p->now - task->since);
-    struct str line = str_fmt(&p->arena, "%s%c %s  %s %s%s%s", indent, task->letter, term_safe_z(&p->arena, task->key), term_safe_z(&p->arena, task->name),
-                              letter_word(task->letter), *age.z ? " for " : "", age.z);
+    struct str line = str_fmt(&p->arena, "%s%c %s  %s %s%s%s", indent, task->letter, term_safe_z(&p->arena, task->key),
+        term_safe_z(&p->arena, task->name), letter_word(task->letter), *age.z ? " for " : "", age.z);
     line_put(p, paint_of_state(task->letter), str_dupz(&p->arena, line));
 }
 
@@ -57,7 +57,9 @@ static void tree_put(struct picture *p, uint32_t index, const char *indent, bool
     p->n_ended += letter_ended(task->letter);
     bool shown = task->wanted || task->letter != 'D';
     char mine[INDENT_CAP], below[INDENT_CAP];
-    const char *branch = depth == 0 ? "" : last ? (utf8 ? "\xE2\x94\x94\xE2\x94\x80 " : "`- ") : (utf8 ? "\xE2\x94\x9C\xE2\x94\x80 " : "|- ");
+    const char *branch = depth == 0 ? ""
+                         : last     ? (utf8 ? "\xE2\x94\x94\xE2\x94\x80 " : "`- ")
+                                    : (utf8 ? "\xE2\x94\x9C\xE2\x94\x80 " : "|- ");
     const char *trunk = depth == 0 ? "" : last ? "   " : (utf8 ? "\xE2\x94\x82  " : "|  ");
     snprintf(mine, sizeof mine, "%.400s%s", indent, branch);
     snprintf(below, sizeof below, "%.400s%s", indent, trunk);
@@ -86,13 +88,13 @@ static void lane_put(struct picture *p, const struct wait_lane *lane)
     }
     line_put(p, PAINT_BOLD, line.ptr);
     buf_release(&line);
-    json_array_foreach(lane->running, i, task) {
+    json_array_foreach (lane->running, i, task) {
         int64_t started;
         if (p->rows_left <= 0)
             break;
-        struct when_text age = field_time(task, "started", &started) ? span_text(p->now - started) : (struct when_text){""};
-        struct str text = str_fmt(&p->arena, "  X %s  %s executing%s%s", term_safe_z(&p->arena, task_key(&p->arena, task)), term_safe_z(&p->arena, task_name(task)),
-                                  *age.z ? " for " : "", age.z);
+        struct when_text age = field_time(task, "started", &started) ? span_text(p->now - started) : (struct when_text){ "" };
+        struct str text = str_fmt(&p->arena, "  X %s  %s executing%s%s", term_safe_z(&p->arena, task_key(&p->arena, task)),
+            term_safe_z(&p->arena, task_name(task)), *age.z ? " for " : "", age.z);
         line_put(p, paint_of_state('X'), str_dupz(&p->arena, text));
     }
 }
@@ -109,13 +111,14 @@ static void bar_put(struct picture *p)
         at += strlen(cell);
     }
     bar[at] = '\0';
-    struct str line = str_fmt(&p->arena, "%s %zu/%zu ended, %zu done, %s", bar, p->n_ended, p->n_all, p->n_done, span_text(clock_boot_ms() - p->wait->began).z);
+    struct str line = str_fmt(
+        &p->arena, "%s %zu/%zu ended, %zu done, %s", bar, p->n_ended, p->n_all, p->n_done, span_text(clock_boot_ms() - p->wait->began).z);
     line_put(p, p->n_ended > p->n_done ? PAINT_RED : PAINT_GREEN, str_dupz(&p->arena, line));
 }
 
 void wait_draw(struct wait *wait)
 {
-    struct picture p = {.wait = wait, .now = clock_wall_ms()};
+    struct picture p = { .wait = wait, .now = clock_wall_ms() };
     term_measure(&wait->screen);
     p.rows_left = wait->screen.rows - ROWS_SPARE;
     wait_erase(wait);

@@ -12,23 +12,26 @@ const struct command_spec why_spec = {
     .operands_min = 1,
     .operands_max = 1,
     .summary = "every reason why a task doesn't run",
-    .description = "Names each unmet condition: who or what holds the task, since when, and what would lift it; and says so when it can never run as things are.",
+    .description = "Names each unmet condition: who or what holds the task, since when, and what would lift it; and says so when it can "
+                   "never run as things are.",
     .flags = COMMAND_CLIENT,
 };
 
-static const struct { const char *verdict, *sentence; } verdicts[] = {
-    {"running", "runs now"},
-    {"ended", "has ended"},
-    {"waiting", "waits"},
-    {"never", "can never run as things are"},
+static const struct {
+    const char *verdict, *sentence;
+} verdicts[] = {
+    { "running", "runs now" },
+    { "ended", "has ended" },
+    { "waiting", "waits" },
+    { "never", "can never run as things are" },
 };
 
 static void condition_print(struct session *s, const json_t *condition, int64_t now)
 {
     int64_t since, until;
     const char *holder = field_z(condition, "holder"), *remedy = field_z(condition, "remedy");
-    printf("  %s%s%s: %s", paint_on(&s->term, PAINT_YELLOW), term_safe_z(&s->arena, field_z(condition, "kind")), paint_off(&s->term, PAINT_YELLOW),
-           term_safe_z(&s->arena, field_z(condition, "detail")));
+    printf("  %s%s%s: %s", paint_on(&s->term, PAINT_YELLOW), term_safe_z(&s->arena, field_z(condition, "kind")),
+        paint_off(&s->term, PAINT_YELLOW), term_safe_z(&s->arena, field_z(condition, "detail")));
     fputc('\n', stdout);
     if (*holder)
         printf("    held by  %s\n", term_safe_z(&s->arena, holder));
@@ -50,11 +53,11 @@ static void why_print(struct session *s, const json_t *why)
         if (strcmp(verdicts[v].verdict, verdict) == 0)
             sentence = verdicts[v].sentence;
     enum paint paint = paint_of_state(letter);
-    printf("%s  %s%c %s%s  %s\n", term_safe_z(&s->arena, task_key(&s->arena, why)), paint_on(&s->term, paint), letter, letter_word(letter), paint_off(&s->term, paint),
-           term_safe_z(&s->arena, sentence));
+    printf("%s  %s%c %s%s  %s\n", term_safe_z(&s->arena, task_key(&s->arena, why)), paint_on(&s->term, paint), letter, letter_word(letter),
+        paint_off(&s->term, paint), term_safe_z(&s->arena, sentence));
     if (*field_z(why, "reason"))
         printf("  reason: %s\n", term_safe_z(&s->arena, field_z(why, "reason")));
-    json_array_foreach(conditions, i, condition)
+    json_array_foreach (conditions, i, condition)
         condition_print(s, condition, clock_wall_ms());
 }
 

@@ -1,7 +1,7 @@
 /* layout: the four classic steps (break cycles, layers, order, columns), each a function of the one before.
  *
- * It promises that every hop joins neighbouring layers, that nodes of a layer never overlap and keep their order, and that the result depends on
- * the input alone. It fails only for graphs that nobody could look at. */
+ * It promises that every hop joins neighbouring layers, that nodes of a layer never overlap and keep their order, and that the result
+ * depends on the input alone. It fails only for graphs that nobody could look at. */
 #include "core/layout.h"
 
 #include <string.h>
@@ -70,7 +70,8 @@ static void edges_take(struct work *w)
 static void cycles_break(struct work *w)
 {
     size_t n = w->in->n_nodes;
-    uint32_t *start = ARENA_ARRAY(w->arena, uint32_t, n + 2), *next = ARENA_ARRAY(w->arena, uint32_t, n + 1), *stack = ARENA_ARRAY(w->arena, uint32_t, n + 1);
+    uint32_t *start = ARENA_ARRAY(w->arena, uint32_t, n + 2), *next = ARENA_ARRAY(w->arena, uint32_t, n + 1),
+             *stack = ARENA_ARRAY(w->arena, uint32_t, n + 1);
     char *mark = arena_alloc(w->arena, n + 1); /* 0 new, 1 open, 2 closed */
     for (size_t i = 0; i < w->n_edges; i++)
         start[w->edges[i].above + 1]++;
@@ -94,7 +95,7 @@ static void cycles_break(struct work *w)
             }
             uint32_t edge = next[node]++, below = w->edges[edge].below;
             if (mark[below] == 1)
-                turned[edge] = (struct layout_edge){below, node};
+                turned[edge] = (struct layout_edge){ below, node };
             if (mark[below] == 0) {
                 mark[below] = 1;
                 stack[depth++] = below;
@@ -155,7 +156,7 @@ static bool net_make(struct work *w, uint32_t source, const uint32_t *edges, siz
         for (size_t i = 0; i < n_edges; i++) {
             uint32_t below = w->edges[edges[i]].below;
             if (out->nodes[below].layer == layer)
-                *hop_push(w) = (struct layout_hop){upper, below, w->edge_of[edges[i]]};
+                *hop_push(w) = (struct layout_hop){ upper, below, w->edge_of[edges[i]] };
         }
         if (layer == bottom)
             break;
@@ -163,8 +164,8 @@ static bool net_make(struct work *w, uint32_t source, const uint32_t *edges, siz
             return false;
         uint32_t dummy = (uint32_t)out->n_nodes;
         *ARENA_PUSH(w->arena, out->nodes, out->n_nodes, out->cap_nodes) =
-            (struct layout_node){.layer = layer, .source = source, .dummy = true, .width = w->in->dummy_width};
-        *hop_push(w) = (struct layout_hop){upper, dummy, LAYOUT_NO_EDGE};
+            (struct layout_node){ .layer = layer, .source = source, .dummy = true, .width = w->in->dummy_width };
+        *hop_push(w) = (struct layout_hop){ upper, dummy, LAYOUT_NO_EDGE };
         upper = dummy;
     }
     return true;
@@ -352,7 +353,8 @@ static int64_t floor_div(int64_t a, int64_t b)
     return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
 }
 
-/* layer_place: the columns nearest (least squares) to what the neighbours wish, in the given order and without overlap: pool adjacent violators. */
+/* layer_place: the columns nearest (least squares) to what the neighbours wish, in the given order and without overlap: pool adjacent
+ * violators. */
 static void layer_place(struct work *w, size_t l, bool above, struct block *blocks)
 {
     struct layout *out = w->out;
@@ -370,8 +372,9 @@ static void layer_place(struct work *w, size_t l, bool above, struct block *bloc
             wish = floor_div(2 * sum + (int64_t)n, 2 * (int64_t)n) - node->width / 2;
             weight = node->dummy ? DUMMY_WEIGHT : NEIGHBOUR_WEIGHT;
         }
-        blocks[n_blocks++] = (struct block){(wish - offset) * weight, weight, 1};
-        while (n_blocks > 1 && floor_div(blocks[n_blocks - 2].sum, blocks[n_blocks - 2].weight) > floor_div(blocks[n_blocks - 1].sum, blocks[n_blocks - 1].weight)) {
+        blocks[n_blocks++] = (struct block){ (wish - offset) * weight, weight, 1 };
+        while (n_blocks > 1 && floor_div(blocks[n_blocks - 2].sum, blocks[n_blocks - 2].weight) >
+                                   floor_div(blocks[n_blocks - 1].sum, blocks[n_blocks - 1].weight)) {
             struct block last = blocks[--n_blocks];
             blocks[n_blocks - 1].sum += last.sum;
             blocks[n_blocks - 1].weight += last.weight;
@@ -426,7 +429,8 @@ static void hops_sort(struct work *w)
     for (size_t i = 0; i < out->n_hops; i++) {
         const struct layout_node *upper = &out->nodes[out->hops[i].upper];
         order[i] = (uint32_t)i;
-        keys[i] = ((int64_t)upper->layer * (LAYOUT_NODES_MAX + 1) + upper->order) * (LAYOUT_NODES_MAX + 1) + out->nodes[out->hops[i].lower].order;
+        keys[i] =
+            ((int64_t)upper->layer * (LAYOUT_NODES_MAX + 1) + upper->order) * (LAYOUT_NODES_MAX + 1) + out->nodes[out->hops[i].lower].order;
     }
     sort_by_key(w->arena, order, keys, out->n_hops);
     for (size_t i = 0; i < out->n_hops; i++)
@@ -436,12 +440,13 @@ static void hops_sort(struct work *w)
 
 bool layout_make(struct arena *arena, const struct layout_input *input, struct layout *out)
 {
-    struct work w = {.arena = arena, .in = input, .out = out};
-    *out = (struct layout){0};
+    struct work w = { .arena = arena, .in = input, .out = out };
+    *out = (struct layout){ 0 };
     if (input->n_nodes > LAYOUT_NODES_MAX)
         return false;
     for (size_t i = 0; i < input->n_nodes; i++)
-        *ARENA_PUSH(arena, out->nodes, out->n_nodes, out->cap_nodes) = (struct layout_node){.source = (uint32_t)i, .width = input->widths[i]};
+        *ARENA_PUSH(arena, out->nodes, out->n_nodes, out->cap_nodes) =
+            (struct layout_node){ .source = (uint32_t)i, .width = input->widths[i] };
     if (input->n_nodes == 0)
         return true;
     edges_take(&w);

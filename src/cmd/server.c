@@ -1,0 +1,350 @@
+/* server: the life of `weir serve`.
+ *
+ * Parts are opened from the store upwards and closed downwards, whatever of them there is. It promises that after `listening on` everything answers, that
+ * SIGTERM leaves executor and tasks running, SIGINT ends them, and that a failed disk ends the process within a second, after its answers. */
+#include "cmd/server.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "api/api.h"
+#include "cmd/beside.h"
+#include "engine/engine.h"
+#include "io/clock.h"
+#include "io/fsx.h"
+#include "io/http.h"
+#include "io/log.h"
+#include "store/logs.h"
+#include "store/read.h"
+
+enum { CONNECTIONS_MAX = 8192, DESCRIPTORS_KEPT = 64, IDLE_S = 15, FLUSH_MS = 150, FAILURE_MS = 200, INTERRUPT_EXTRA_MS = 10000, HOST_MAX = 65 };
+
+struct server {
+    const struct server_input *input;
+    struct arena arena; /* of conf */
+    struct conf conf;
+    mode_t umask;
+    char host[HOST_MAX];
+    const char *data;
+    struct store_config store_config;
+
+    struct loop *loop;
+    struct store *store;
+    struct logs *logs;
+    struct engine *engine;
+    struct reader *reader;
+    struct api *api;
+    struct http_server *http;
+    struct beside beside;
+    bool beside_open, engine_started;
+    struct loop_timer end;
+    int status;
+};
+
+/* ---- opening, in this order ---- */
+
+static bool dir_check(const char *path, struct err *err)
+{
+    struct stat st;
+    if (stat(path, &st) < 0)
+        return err_set(err, ERR_io, "%s: %s", path, strerrordesc_np(errno));
+    if (st.st_uid != geteuid())
+        return err_set(err, ERR_forbidden, "%s belongs to another user (uid %u)", path, (unsigned)st.st_uid);
+    if (st.st_mode & (S_IWGRP | S_IWOTH))
+        return err_set(err, ERR_forbidden, "%s can be written by others than its owner (mode %04o): chmod go-w it", path, (unsigned)(st.st_mode & 07777));
+    return true;
+}
+
+static bool open_data(struct server *server, struct err *err)
+{
+    struct arena *arena = &server->arena;
+    server->data = str_dupz(arena, server->conf.data);
+    const char *run = str_dupz(arena, str_fmt(arena, "%s/run", server->data));
+    struct str store_dir = server->conf.store_dir;
+    if (store_dir.len == 0)
+        return err_set(err, ERR_usage, "store: %.*s: only sqlite:///DIR is supported yet", STR_ARG(server->conf.store));
+    if (server->conf.coordination.len > 0)
+        return err_set(err, ERR_usage, "coordination: %.*s isn't supported yet", STR_ARG(server->conf.coordination));
+    if (server->conf.tls.certificate.len > 0 || server->conf.tls.key.len > 0 || server->conf.tls.client_ca.len > 0)
+        return err_set(err, ERR_usage, "tls isn't supported yet: put a TLS proxy in front, or use the unix socket");
+    server->store_config = (struct store_config){ .url = str_dupz(arena, server->conf.store), .data_dir = str_dupz(arena, store_dir), .create = true };
+    return fsx_make_dirs(server->data, 0711, err) && dir_check(server->data, err) && fsx_make_dirs(run, 0755, err) &&
+           (str_eq(store_dir, server->conf.data) || fsx_make_dirs(server->store_config.data_dir, 0700, err));
+}
+
+static bool open_store(struct server *server, struct err *err)
+{
+    server->store = store_open(&server->store_config, err);
+    return server->store != NULL;
+}
+
+static bool open_logs(struct server *server, struct err *err)
+{
+    server->logs = logs_open(server->store_config.data_dir, err);
+    return server->logs != NULL;
+}
+
+static bool open_reader(struct server *server, struct err *err)
+{
+    server->reader = reader_open(&server->store_config, err);
+    return server->reader != NULL;
+}
+
+static bool open_engine(struct server *server, struct err *err)
+{
+    const struct conf *conf = &server->conf;
+    struct engine_config config = { .store = server->store, .logs = server->logs, .lease_ms = conf->lease_ms, .data_dir = server->store_config.data_dir,
+                                    .server_name = conf->name, .n_semaphores = conf->semaphores.n };
+    config.semaphores = ARENA_ARRAY(&server->arena, struct semaphore_conf, conf->semaphores.n);
+    for (size_t i = 0; i < conf->semaphores.n; i++)
+        config.semaphores[i] = (struct semaphore_conf){ conf->semaphores.items[i].name, conf->semaphores.items[i].limit };
+    server->engine = engine_new(&config, clock_wall_ms(), clock_boot_ms(), err);
+    return server->engine != NULL;
+}
+
+static bool open_api(struct server *server, struct err *err)
+{
+    struct api_config config = { .loop = server->loop, .engine = server->engine, .reader = server->reader, .logs = server->logs,
+                                 .store = &server->store_config, .server_name = str_dupz(&server->arena, server->conf.name), .host = server->host,
+                                 .version = WEIR_VERSION, .lease_ms = server->conf.lease_ms, .slots = server->conf.slots };
+    server->api = api_new(&config, err);
+    return server->api != NULL;
+}
+
+static unsigned connections_max(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return 512;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    getrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur > CONNECTIONS_MAX + DESCRIPTORS_KEPT)
+        return CONNECTIONS_MAX;
+    return limit.rlim_cur > 2 * DESCRIPTORS_KEPT ? (unsigned)limit.rlim_cur - DESCRIPTORS_KEPT : DESCRIPTORS_KEPT;
+}
+
+static bool open_http(struct server *server, struct err *err)
+{
+    struct http_config config = { .address = str_dupz(&server->arena, server->conf.listen), .socket_path = str_dupz(&server->arena, server->conf.socket),
+                                  .connections_max = connections_max(), .idle_timeout_s = IDLE_S, .body_limit = api_body_limit, .serve = api_serve,
+                                  .owner = server->api };
+    server->http = http_server_open(server->loop, &config, err);
+    return server->http != NULL;
+}
+
+/* ---- news from the engine ---- */
+
+static void on_commit(int64_t seq, void *owner)
+{
+    struct server *server = owner;
+    api_on_commit(seq, server->api);
+}
+
+static void end_due(struct loop_timer *timer)
+{
+    struct server *server = timer->owner;
+    loop_stop(server->loop);
+}
+
+static void on_failure(const struct err *err, void *owner)
+{
+    struct server *server = owner;
+    log_error("server.failed", "error=%s", log_quote(str_of(err->text)).z);
+    server->status = 1;
+    loop_arm(server->loop, &server->end, loop_now(server->loop) + FAILURE_MS); /* the answers go out first */
+}
+
+static bool start_engine(struct server *server, struct err *err)
+{
+    server->engine_started = engine_start(server->engine, server->loop, on_commit, on_failure, server, err);
+    return server->engine_started;
+}
+
+/* ---- signals ---- */
+
+static void executor_ended(void *owner)
+{
+    struct server *server = owner;
+    loop_stop(server->loop);
+}
+
+static void on_term(int signo, void *owner)
+{
+    struct server *server = owner;
+    log_event("server.stopping", "signal=%d note=\"running tasks go on\"", signo);
+    loop_stop(server->loop);
+}
+
+static void on_int(int signo, void *owner)
+{
+    struct server *server = owner;
+    log_event("server.stopping", "signal=%d note=\"running tasks end too\"", signo);
+    if (server->beside.stopping || !beside_interrupt(&server->beside, executor_ended, server)) {
+        loop_stop(server->loop); /* a second one doesn't wait */
+        return;
+    }
+    loop_arm(server->loop, &server->end, loop_now(server->loop) + server->conf.grace_ms + INTERRUPT_EXTRA_MS);
+}
+
+/* needs_restart: settings that were read at the start and can't change under the parts that use them. */
+static void say_restart(const struct conf *now, const struct conf *next)
+{
+    static const char *const live[] = { "slots", "grace", "zone", "labels", "containers.command", "containers.options", "log.limit" };
+    for (size_t i = 0; conf_setting_key(i) != NULL; i++) {
+        const char *key = conf_setting_key(i);
+        bool applied = false;
+        for (size_t k = 0; k < sizeof live / sizeof *live; k++)
+            applied |= strcmp(key, live[k]) == 0;
+        if (str_eq(now->values[i].text, next->values[i].text))
+            continue;
+        log_event("config.changed", "key=%s value=%s%s", key, log_quote(next->values[i].text).z, applied ? "" : " note=\"counts after a restart\"");
+    }
+}
+
+static void on_hup(int signo, void *owner)
+{
+    struct server *server = owner;
+    struct arena arena = { 0 };
+    struct conf next;
+    (void)signo;
+    if (!server->input->conf(server->input->owner, &arena, &next)) {
+        log_error("config.refused", "note=\"the old configuration stays in force\"");
+        arena_release(&arena);
+        return;
+    }
+    say_restart(&server->conf, &next);
+    /* What is live is the executor's; where things are stays as it was when they were opened. */
+    next.data = server->conf.data;
+    next.socket = server->conf.socket;
+    beside_set(&server->beside, &next);
+    log_event("config.loaded", "slots=%lld", (long long)next.slots);
+    server->conf.slots = next.slots;
+    server->conf.grace_ms = next.grace_ms;
+    arena_release(&arena);
+}
+
+/* ---- its life ---- */
+
+static bool server_open(struct server *server, struct err *err)
+{
+    static bool (*const steps[])(struct server *server, struct err *err) = { open_data,   open_store, open_logs,    open_reader,
+                                                                              open_engine, open_api,   start_engine, open_http };
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        if (!steps[i](server, err))
+            return false;
+    return true;
+}
+
+static bool address_tell(struct server *server, struct err *err)
+{
+    const char *address = http_server_address(server->http);
+    struct arena *arena = &server->arena;
+    const char *file = str_dupz(arena, str_fmt(arena, "%s/address", server->data));
+    if (!fsx_replace(file, str_fmt(arena, "%s\n", address), 0600, err))
+        return false;
+    printf("listening on %s\n", address);
+    fflush(stdout);
+    log_event("server.start", "name=%s version=%s data=%s lease_ms=%lld", log_quote(server->conf.name).z, WEIR_VERSION, server->data,
+              (long long)server->conf.lease_ms);
+    log_event("server.trust", "sandbox=none note=\"tasks run as the executor's user (uid %u), with all its rights\"", (unsigned)geteuid());
+    return true;
+}
+
+/* server_drain: answers that wait for the engine get theirs, and what is written gets a moment to be sent. */
+static void server_drain(struct server *server)
+{
+    api_closing(server->api);
+    engine_stop(server->engine);
+    int64_t until = clock_boot_ms() + FLUSH_MS;
+    while (clock_boot_ms() < until)
+        loop_step(server->loop, 10);
+}
+
+static void server_close(struct server *server)
+{
+    if (server->beside_open)
+        beside_release(&server->beside);
+    if (server->engine_started)
+        server_drain(server);
+    if (server->http != NULL)
+        http_server_close(server->http);
+    if (server->engine != NULL)
+        engine_free(server->engine);
+    if (server->api != NULL)
+        api_free(server->api);
+    if (server->reader != NULL)
+        reader_close(server->reader);
+    if (server->logs != NULL)
+        logs_close(server->logs);
+    if (server->store != NULL)
+        server->store->ops->close(server->store);
+    if (server->loop != NULL)
+        loop_free(server->loop);
+    arena_release(&server->arena);
+}
+
+static void signals_set(struct server *server)
+{
+    static const struct {
+        int signo;
+        void (*fn)(int signo, void *owner);
+    } traps[] = { { SIGTERM, on_term }, { SIGINT, on_int }, { SIGHUP, on_hup } };
+    signal(SIGPIPE, SIG_IGN);
+    for (size_t i = 0; i < sizeof traps / sizeof *traps; i++)
+        loop_on_signal(server->loop, traps[i].signo, traps[i].fn, server);
+}
+
+static void server_serve(struct server *server, struct err *err)
+{
+    if (!server_open(server, err) || !address_tell(server, err)) {
+        fprintf(stderr, "weir serve: %s\n", err->text);
+        server->status = err_exit(err->code);
+        return;
+    }
+    beside_open(&server->beside, server->loop, server->umask);
+    server->beside_open = true;
+    beside_set(&server->beside, &server->conf);
+    loop_run(server->loop);
+    struct err ignored = { 0 };
+    struct arena *arena = &server->arena;
+    if (!fsx_remove(str_dupz(arena, str_fmt(arena, "%s/address", server->data)), &ignored))
+        log_warn("server.address", "error=%s", log_quote(str_of(ignored.text)).z);
+    log_event("server.end", "status=%d", server->status);
+}
+
+int server_run(const struct server_input *input)
+{
+    static struct server server;
+    struct err err = { .code = ERR_none };
+    server = (struct server){ .input = input };
+    if (!input->conf(input->owner, &server.arena, &server.conf)) {
+        arena_release(&server.arena);
+        return err_exit(ERR_invalid);
+    }
+    if (input->show_config) {
+        struct buf text;
+        buf_init(&text, (size_t)1 << 20);
+        conf_show(&text, &server.conf);
+        fwrite(text.ptr, 1, text.len, stdout);
+        buf_release(&text);
+        arena_release(&server.arena);
+        return fflush(stdout) == 0 ? 0 : 1;
+    }
+    server.umask = umask(0077);
+    if (gethostname(server.host, sizeof server.host) < 0)
+        server.host[0] = '\0';
+    server.host[sizeof server.host - 1] = '\0';
+    server.loop = loop_new();
+    server.end = (struct loop_timer){ .due = end_due, .owner = &server };
+    signals_set(&server);
+    server_serve(&server, &err);
+    int status = server.status;
+    server_close(&server);
+    return status;
+}

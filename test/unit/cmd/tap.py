@@ -1,0 +1,102 @@
+"""tap: the few lines that a Python test of the command line needs: run weir, compare, count."""
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+
+WEIR = os.environ.get('WEIR', 'build/weir')
+_n = 0
+_failed = 0
+
+
+def clean_env(**more):
+    env = {k: v for k, v in os.environ.items() if not k.startswith('WEIR_') and k not in ('NO_COLOR', 'XDG_STATE_HOME')}
+    env.update(LC_ALL='C.UTF-8', HOME=os.environ.get('TEST_TMP', '/nonexistent'), TZ='UTC', TERM='xterm', **more)
+    return env
+
+
+def weir(*args, stdin='', env=None, timeout=60):
+    done = subprocess.run([WEIR, *args], input=stdin.encode() if isinstance(stdin, str) else stdin, capture_output=True, env=env or clean_env(), timeout=timeout)
+    done.out, done.err = done.stdout.decode(errors='replace'), done.stderr.decode(errors='replace')
+    return done
+
+
+def ok(good, text, *detail):
+    global _n, _failed
+    _n += 1
+    _failed += not good
+    print(('ok' if good else 'not ok'), _n, '-', text, flush=True)
+    if not good:
+        for part in detail:
+            for line in str(part).splitlines():
+                print('#   ', line, flush=True)
+    return good
+
+
+def same(got, wanted, text):
+    return ok(got == wanted, text, f'got    {got!r}', f'wanted {wanted!r}')
+
+
+def has(got, wanted, text):
+    return ok(wanted in got, text, f'wanted {wanted!r} in:', got)
+
+
+def skip(text, why):
+    global _n
+    _n += 1
+    print(f'ok {_n} - {text} # SKIP {why}', flush=True)
+
+
+def end():
+    print(f'1..{_n}', flush=True)
+    sys.exit(1 if _failed else 0)
+
+
+class Terminal:
+    """weir on a terminal of its own: what it wrote, keys, the exit code."""
+
+    def __init__(self, *args, rows=24, columns=80, env=None):
+        import fcntl
+        import struct
+        import termios
+        self.master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack('HHHH', rows, columns, 0, 0))
+        self.process = subprocess.Popen([WEIR, *args], stdin=slave, stdout=slave, stderr=slave, env=env or clean_env(), start_new_session=True)
+        os.close(slave)
+        self.text = ''
+
+    def read(self, seconds):
+        if select.select([self.master], [], [], seconds)[0]:
+            try:
+                data = os.read(self.master, 65536)
+            except OSError:
+                data = b''
+            self.text += data.decode(errors='replace')
+            return bool(data)
+        return True
+
+    def until(self, wanted, seconds=20):
+        """reads until `wanted` stands in the text (True) or time or the program is over (False)"""
+        deadline = time.monotonic() + seconds
+        while wanted not in self.text and time.monotonic() < deadline:
+            if not self.read(0.2):
+                break
+        return wanted in self.text
+
+    def keys(self, text):
+        os.write(self.master, text.encode())
+
+    def exit(self, seconds=20):
+        deadline = time.monotonic() + seconds
+        while self.process.poll() is None and time.monotonic() < deadline:
+            self.read(0.1)
+        while self.process.poll() is not None and self.read(0.05) and select.select([self.master], [], [], 0)[0]:
+            pass
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+            return 'still running'
+        os.close(self.master)
+        return self.process.returncode
