@@ -5,10 +5,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 #include "api/call.h"
 
-enum { ASIDE_MAX = 4 };
+enum { ASIDE_MAX = 4, PATIENCE_S = 2 };
 
 struct aside_thread {
     struct aside aside;
@@ -30,7 +31,6 @@ static void *aside_main(void *argument)
 
 static void aside_reap(struct api *api, struct aside_thread *thread, bool answer)
 {
-    pthread_join(thread->thread, NULL);
     list_remove(&api->aside, &thread->node);
     struct call *call = thread->aside.call;
     call->submitted = false;
@@ -47,8 +47,10 @@ static void aside_woken(void *owner)
     for (struct list_node *node = api->aside.first, *next; node != NULL; node = next) {
         struct aside_thread *thread = CONTAINER_OF(node, struct aside_thread, node);
         next = node->next;
-        if (atomic_load(&thread->over))
-            aside_reap(api, thread, true);
+        if (!atomic_load(&thread->over))
+            continue;
+        pthread_join(thread->thread, NULL);
+        aside_reap(api, thread, true);
     }
 }
 
@@ -79,9 +81,21 @@ bool aside_start(struct call *call, void (*work)(struct aside *), void (*done)(s
     return true;
 }
 
+/* A server that stops doesn't wait for a long verify: the process ends, and with it a thread that only reads. Its memory is left to it. */
 void aside_release(struct api *api)
 {
+    struct timespec until;
     loop_forget(api->config.loop, api);
-    while (api->aside.first != NULL)
-        aside_reap(api, CONTAINER_OF(api->aside.first, struct aside_thread, node), false);
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += PATIENCE_S;
+    while (api->aside.first != NULL) {
+        struct aside_thread *thread = CONTAINER_OF(api->aside.first, struct aside_thread, node);
+        if (pthread_timedjoin_np(thread->thread, NULL, &until) == 0) {
+            aside_reap(api, thread, false);
+            continue;
+        }
+        pthread_detach(thread->thread);
+        list_remove(&api->aside, &thread->node);
+        list_remove(&api->calls, &thread->aside.call->node);
+    }
 }

@@ -92,6 +92,7 @@ bool finish_read(struct arena *arena, const json_t *value, struct str path, int6
 {
     struct json_reader reader;
     struct str outcome;
+    int64_t when;
     *out = (struct finish_item){ .exit = -1, .signal = -1, .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = -1, .task = task };
     out->malformed = true;
     out->code = ERR_invalid;
@@ -110,6 +111,8 @@ bool finish_read(struct arena *arena, const json_t *value, struct str path, int6
     usage_read(&reader, out);
     json_read_i64(&reader, "log_bytes", 0, INT64_MAX, &out->log_bytes);
     log_read(&reader, out);
+    json_read_time(&reader, "started", &when); /* the executor's own clock: taken, and ours is what counts */
+    json_read_time(&reader, "finished", &when);
     json_read_end(&reader);
     if (err->code == ERR_none && out->exit < 0 && out->signal < 0 && out->outcome == OUTCOME_none)
         err_item(err, ERR_invalid, json_read_path(&reader, "exit"), "one of 'exit', 'signal' and 'outcome' is required");

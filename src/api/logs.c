@@ -256,6 +256,7 @@ void logs_get(struct call *call)
         stream->offset = total - tail;
     if (small_answer(stream, total))
         return;
+    http_stream_header(call->request, "X-Content-Type-Options", "nosniff");
     http_stream_begin(call->request, 200, "application/octet-stream", stream_drained);
     if (stream->follow)
         list_append(&call->api->log_followers, &stream->node);
