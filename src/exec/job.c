@@ -70,7 +70,7 @@ static bool unpack_str(struct str *rest, struct str *out)
     uint64_t len;
     if (!str_cut_varint(rest, &len) || len >= rest->len || rest->ptr[len] != '\0')
         return false;
-    *out = str_sub(*rest, 0, (size_t)len);
+    *out = (struct str){ rest->ptr, (size_t)len }; /* also when it is empty: argv points at its NUL */
     *rest = str_sub(*rest, (size_t)len + 1, rest->len);
     return true;
 }

@@ -19,6 +19,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -146,7 +147,7 @@ static bool out_renew(struct shim *shim)
     return shim->out_fd >= 0;
 }
 
-static bool shim_files(struct shim *shim)
+static bool shim_put_files(struct shim *shim)
 {
     const struct job *job = &shim->job;
     bool ok = out_renew(shim);
@@ -161,6 +162,18 @@ static bool shim_files(struct shim *shim)
     if (job->container)
         unlinkat(shim->io_fd, "cid", 0);
     return ok;
+}
+
+/* The job before may have made anything of io/: if it isn't as it should be it is made anew. */
+static bool shim_files(struct shim *shim)
+{
+    if (shim_put_files(shim))
+        return true;
+    if (shim->out_fd >= 0)
+        close(shim->out_fd);
+    shim->out_fd = -1;
+    shim->needs_full = true;
+    return workdir_clean(shim->dir_fd, "io", &shim->io_fd) && shim_put_files(shim);
 }
 
 /* -- the end of a job ---------------------------------------------------------------------------------------------------- */
@@ -454,8 +467,9 @@ int shim_main(const char *dir)
         return 71;
     }
     /* Once for all jobs: nothing is left ignored or blocked by whoever started us, and no core is ever dumped. */
+    static const char by_default[64]; /* a sigaction as the kernel has it, all zero; the C library hides two signals that may be ignored too */
     for (int signo = 1; signo < NSIG; signo++)
-        signal(signo, SIG_DFL);
+        syscall(SYS_rt_sigaction, signo, by_default, NULL, (size_t)8);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);

@@ -227,6 +227,8 @@ class FakeServer:
                 return 404, {'code': 'not_found', 'detail': executor}
             seq = body['seq']
             answer = {'grants': [], 'cancels': [], 'state': self.state}
+            if seq < self.newest.get(executor, 0):
+                return 200, answer  # overtaken on the way by a newer poll
             if 'finishes' in body:
                 answer['results'] = []
                 for item in body['finishes']:
