@@ -20,7 +20,7 @@ class Fake(ThreadingHTTPServer):
         self.streams = 0
         super().__init__(('127.0.0.1', port), Handler)
         self.url = f'http://127.0.0.1:{self.server_address[1]}'
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, kwargs=dict(poll_interval=0.02), daemon=True).start()
 
     def handle_error(self, request, client_address):
         pass  # a client that went away is no error here
