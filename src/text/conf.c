@@ -12,45 +12,45 @@
 #define DAY_MS (24 * 60 * MINUTE_MS)
 #define TEBIBYTE ((int64_t)1 << 40)
 
-#define AT(field) offsetof(struct conf, field)
+#define SETTING(name, type, field, ...) { .key = name, .kind = type, .offset = offsetof(struct conf, field), __VA_ARGS__ }
 static const struct conf_setting settings[] = {
-    { .key = "data", .kind = CONF_PATH, .offset = AT(data) },
-    { .key = "store", .kind = CONF_TEXT, .offset = AT(store), .check = conf_check_store },
-    { .key = "coordination", .kind = CONF_TEXT, .offset = AT(coordination), .check = conf_check_coordination },
-    { .key = "name", .kind = CONF_TEXT, .offset = AT(name), .check = conf_check_name },
-    { .key = "listen", .kind = CONF_TEXT, .offset = AT(listen), .check = conf_check_listen, .normal = "127.0.0.1:8420" },
-    { .key = "socket", .kind = CONF_PATH, .offset = AT(socket) },
-    { .key = "tls.certificate", .kind = CONF_PATH, .offset = AT(tls.certificate) },
-    { .key = "tls.key", .kind = CONF_PATH, .offset = AT(tls.key) },
-    { .key = "tls.client_ca", .kind = CONF_PATH, .offset = AT(tls.client_ca) },
-    { .key = "lease", .kind = CONF_DURATION, .offset = AT(lease_ms), .min = 100, .max = DAY_MS, .normal = "15s" },
-    { .key = "grace", .kind = CONF_DURATION, .offset = AT(grace_ms), .min = 0, .max = DAY_MS, .normal = "10s" },
-    { .key = "slots", .kind = CONF_COUNT, .offset = AT(slots), .min = 0, .max = 10000 },
-    { .key = "zone", .kind = CONF_TEXT, .offset = AT(zone), .check = conf_check_name },
-    { .key = "labels", .kind = CONF_LABELS, .offset = AT(labels) },
-    { .key = "containers.command", .kind = CONF_TEXT, .offset = AT(containers.command), .check = conf_check_filled, .normal = "podman" },
-    { .key = "containers.options", .kind = CONF_LIST, .offset = AT(containers.options) },
-    { .key = "log.limit", .kind = CONF_SIZE, .offset = AT(log.limit_bytes), .min = 1024, .max = TEBIBYTE, .normal = "1GiB" },
-    { .key = "semaphores", .kind = CONF_SEMAPHORES, .offset = AT(semaphores) },
-    { .key = "hooks.timeout", .kind = CONF_DURATION, .offset = AT(hooks.timeout_ms), .min = 1, .max = 60 * MINUTE_MS, .normal = "3s" },
-    { .key = "hooks.before_enqueue", .kind = CONF_LIST, .offset = AT(hooks.before_enqueue), .check = conf_check_program },
-    { .key = "hooks.after_enqueue", .kind = CONF_LIST, .offset = AT(hooks.after_enqueue), .check = conf_check_program },
-    { .key = "hooks.before_perform", .kind = CONF_LIST, .offset = AT(hooks.before_perform), .check = conf_check_program },
-    { .key = "hooks.after_perform", .kind = CONF_LIST, .offset = AT(hooks.after_perform), .check = conf_check_program },
-    { .key = "changesets.base", .kind = CONF_PATH, .offset = AT(changesets.base) },
-    { .key = "changesets.approval", .kind = CONF_LIST, .offset = AT(changesets.approval), .check = conf_check_movetype },
-    { .key = "changesets.rollback_limit", .kind = CONF_COUNT, .offset = AT(changesets.rollback_limit), .min = 1, .max = 1000000, .normal = "50" },
-    { .key = "changesets.limits.unpacked", .kind = CONF_SIZE, .offset = AT(changesets.limits.unpacked_bytes), .min = 1, .max = TEBIBYTE, .normal = "1GiB" },
-    { .key = "changesets.limits.files", .kind = CONF_COUNT, .offset = AT(changesets.limits.files), .min = 1, .max = 10000000, .normal = "10000" },
-    { .key = "changesets.limits.meta", .kind = CONF_SIZE, .offset = AT(changesets.limits.meta_bytes), .min = 1, .max = 1 << 30, .normal = "1MiB" },
-    { .key = "changesets.limits.path", .kind = CONF_COUNT, .offset = AT(changesets.limits.path_bytes), .min = 1, .max = 4096, .normal = "1024" },
-    { .key = "changesets.limits.depth", .kind = CONF_COUNT, .offset = AT(changesets.limits.depth), .min = 1, .max = 1024, .normal = "64" },
-    { .key = "targets", .kind = CONF_NODE, .offset = AT(targets), .shape = conf_shape_targets },
-    { .key = "resque", .kind = CONF_NODE, .offset = AT(resque), .shape = conf_shape_resque },
-    { .key = "screwdriver", .kind = CONF_NODE, .offset = AT(screwdriver), .shape = conf_shape_screwdriver },
-    { .key = "retention.history", .kind = CONF_HISTORY, .offset = AT(history_ms), .min = 60 * MINUTE_MS, .max = 36500 * DAY_MS, .normal = "forever" },
+    SETTING("data", CONF_PATH, data, .normal = NULL),
+    SETTING("store", CONF_TEXT, store, .check = conf_check_store),
+    SETTING("coordination", CONF_TEXT, coordination, .check = conf_check_coordination),
+    SETTING("name", CONF_TEXT, name, .check = conf_check_name),
+    SETTING("listen", CONF_TEXT, listen, .check = conf_check_listen, .normal = "127.0.0.1:8420"),
+    SETTING("socket", CONF_PATH, socket, .normal = NULL),
+    SETTING("tls.certificate", CONF_PATH, tls.certificate, .normal = NULL),
+    SETTING("tls.key", CONF_PATH, tls.key, .normal = NULL),
+    SETTING("tls.client_ca", CONF_PATH, tls.client_ca, .normal = NULL),
+    SETTING("lease", CONF_DURATION, lease_ms, .min = 100, .max = DAY_MS, .normal = "15s"),
+    SETTING("grace", CONF_DURATION, grace_ms, .min = 0, .max = DAY_MS, .normal = "10s"),
+    SETTING("slots", CONF_COUNT, slots, .min = 0, .max = 10000),
+    SETTING("zone", CONF_TEXT, zone, .check = conf_check_name),
+    SETTING("labels", CONF_LABELS, labels, .normal = NULL),
+    SETTING("containers.command", CONF_TEXT, containers.command, .check = conf_check_filled, .normal = "podman"),
+    SETTING("containers.options", CONF_LIST, containers.options, .normal = NULL),
+    SETTING("log.limit", CONF_SIZE, log.limit_bytes, .min = 1024, .max = TEBIBYTE, .normal = "1GiB"),
+    SETTING("semaphores", CONF_SEMAPHORES, semaphores, .normal = NULL),
+    SETTING("hooks.timeout", CONF_DURATION, hooks.timeout_ms, .min = 1, .max = 60 * MINUTE_MS, .normal = "3s"),
+    SETTING("hooks.before_enqueue", CONF_LIST, hooks.before_enqueue, .check = conf_check_program),
+    SETTING("hooks.after_enqueue", CONF_LIST, hooks.after_enqueue, .check = conf_check_program),
+    SETTING("hooks.before_perform", CONF_LIST, hooks.before_perform, .check = conf_check_program),
+    SETTING("hooks.after_perform", CONF_LIST, hooks.after_perform, .check = conf_check_program),
+    SETTING("changesets.base", CONF_PATH, changesets.base, .normal = NULL),
+    SETTING("changesets.approval", CONF_LIST, changesets.approval, .check = conf_check_movetype),
+    SETTING("changesets.rollback_limit", CONF_COUNT, changesets.rollback_limit, .min = 1, .max = 1000000, .normal = "50"),
+    SETTING("changesets.limits.unpacked", CONF_SIZE, changesets.limits.unpacked_bytes, .min = 1, .max = TEBIBYTE, .normal = "1GiB"),
+    SETTING("changesets.limits.files", CONF_COUNT, changesets.limits.files, .min = 1, .max = 10000000, .normal = "10000"),
+    SETTING("changesets.limits.meta", CONF_SIZE, changesets.limits.meta_bytes, .min = 1, .max = 1 << 30, .normal = "1MiB"),
+    SETTING("changesets.limits.path", CONF_COUNT, changesets.limits.path_bytes, .min = 1, .max = 4096, .normal = "1024"),
+    SETTING("changesets.limits.depth", CONF_COUNT, changesets.limits.depth, .min = 1, .max = 1024, .normal = "64"),
+    SETTING("targets", CONF_NODE, targets, .shape = conf_shape_targets),
+    SETTING("resque", CONF_NODE, resque, .shape = conf_shape_resque),
+    SETTING("screwdriver", CONF_NODE, screwdriver, .shape = conf_shape_screwdriver),
+    SETTING("retention.history", CONF_HISTORY, history_ms, .min = 60 * MINUTE_MS, .max = 36500 * DAY_MS, .normal = "forever"),
 };
-#undef AT
+#undef SETTING
 #define N_SETTINGS (sizeof settings / sizeof settings[0])
 _Static_assert(N_SETTINGS <= CONF_SETTINGS_MAX, "conf.values has room for every setting");
 
@@ -302,7 +302,9 @@ bool conf_parse(const struct conf_input *input, struct arena *arena, struct diag
 
 static void origin_show(struct buf *out, const struct conf_value *value)
 {
-    static const char *const words[] = { [CONF_DEFAULT] = "default", [CONF_FILE] = "", [CONF_ENVIRONMENT] = "environment ", [CONF_OPTION] = "option " };
+    static const char *const words[] = {
+        [CONF_DEFAULT] = "default", [CONF_FILE] = "", [CONF_ENVIRONMENT] = "environment ", [CONF_OPTION] = "option "
+    };
     buf_addf(out, "  # %s%.*s\n", words[value->origin], STR_ARG(value->source));
 }
 

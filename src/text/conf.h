@@ -1,8 +1,8 @@
 /* conf: the configuration of a server: weir.yaml, the environment and the options made into one set of values, each with its origin.
  *
  * Precedence: option, then WEIR_X, then the file, then the default. Nothing is read here: the caller passes the content of the file, the
- * environment and the options. All faults, of all sources, are in diags; a fault of an option or a variable has its name as file and no line.
- * Everything lives in the arena given. An empty variable counts as not set. */
+ * environment and the options. All faults, of all sources, are in diags; a fault of an option or a variable has its name as file and no
+ * line. Everything lives in the arena given. An empty variable counts as not set. */
 #ifndef WEIR_TEXT_CONF_H
 #define WEIR_TEXT_CONF_H
 

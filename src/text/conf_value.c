@@ -62,7 +62,8 @@ bool conf_check_listen(const struct node_context *context, const struct node *no
 
 bool conf_check_program(const struct node_context *context, const struct node *node, struct str text)
 {
-    return (text.len > 1 && text.ptr[0] == '/') || node_fault(context, node, "a hook is a program by its absolute path, such as /usr/local/bin/check");
+    return (text.len > 1 && text.ptr[0] == '/') ||
+           node_fault(context, node, "a hook is a program by its absolute path, such as /usr/local/bin/check");
 }
 
 bool conf_check_movetype(const struct node_context *context, const struct node *node, struct str text)
@@ -85,7 +86,8 @@ static bool text_set(const struct node_context *context, const struct conf_setti
     return true;
 }
 
-static bool path_set(const struct node_context *context, const struct conf_setting *setting, const struct node *node, struct str cwd, struct str *out)
+static bool path_set(
+    const struct node_context *context, const struct conf_setting *setting, const struct node *node, struct str cwd, struct str *out)
 {
     struct str path;
     if (!node_str(context, node, setting->key, &path) || !conf_check_filled(context, node, path))
@@ -140,7 +142,8 @@ static int label_compare(const void *a, const void *b)
     return str_cmp(x->name, y->name);
 }
 
-static bool label_add(const struct node_context *context, const struct node *node, struct str name, struct str value, struct conf_labels *labels)
+static bool label_add(
+    const struct node_context *context, const struct node *node, struct str name, struct str value, struct conf_labels *labels)
 {
     if (!conf_check_name(context, node, name))
         return false;
@@ -157,7 +160,8 @@ static bool label_add(const struct node_context *context, const struct node *nod
 }
 
 /* labels_set: {os: linux} in the file; os=linux, repeated, as option; os=linux,cc=gcc as variable. */
-static bool labels_set(const struct node_context *context, const struct conf_setting *setting, const struct node *node, struct conf_labels *out)
+static bool labels_set(
+    const struct node_context *context, const struct conf_setting *setting, const struct node *node, struct conf_labels *out)
 {
     struct conf_labels labels = { 0 };
     bool ok = true;
@@ -193,7 +197,8 @@ static bool labels_set(const struct node_context *context, const struct conf_set
     return true;
 }
 
-static bool semaphores_set(const struct node_context *context, const struct conf_setting *setting, const struct node *node, struct conf_semaphores *out)
+static bool semaphores_set(
+    const struct node_context *context, const struct conf_setting *setting, const struct node *node, struct conf_semaphores *out)
 {
     struct node_reader reader; /* for the sentence when it isn't a mapping */
     if (!node_read_begin(&reader, context, node, setting->key))
@@ -212,7 +217,8 @@ static bool semaphores_set(const struct node_context *context, const struct conf
     return ok;
 }
 
-static bool node_set(const struct node_context *context, const struct conf_setting *setting, const struct node *node, const struct node **out)
+static bool node_set(
+    const struct node_context *context, const struct conf_setting *setting, const struct node *node, const struct node **out)
 {
     size_t before = context->diags->n_errors;
     setting->shape(context, node);
@@ -222,7 +228,8 @@ static bool node_set(const struct node_context *context, const struct conf_setti
     return true;
 }
 
-bool conf_value_set(const struct node_context *context, const struct conf_setting *setting, const struct node *node, struct str cwd, struct conf *conf)
+bool conf_value_set(
+    const struct node_context *context, const struct conf_setting *setting, const struct node *node, struct str cwd, struct conf *conf)
 {
     void *at = (char *)conf + setting->offset;
     switch (setting->kind) {
@@ -344,7 +351,8 @@ static struct str password_hide(struct arena *arena, struct str text)
         struct str authority = str_sub(rest, 0, end);
         ptrdiff_t at = str_rindex(authority, '@'), colon = str_index(authority, ':');
         if (at >= 0 && colon >= 0 && colon < at)
-            return str_fmt(arena, "%.*s***%.*s", STR_ARG(str_sub(text, 0, i + 3 + (size_t)colon + 1)), STR_ARG(str_sub(rest, (size_t)at, rest.len)));
+            return str_fmt(
+                arena, "%.*s***%.*s", STR_ARG(str_sub(text, 0, i + 3 + (size_t)colon + 1)), STR_ARG(str_sub(rest, (size_t)at, rest.len)));
         break;
     }
     return text;

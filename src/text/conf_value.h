@@ -30,7 +30,8 @@ struct conf_setting {
 };
 
 /* conf_value_set: false and a fault when the node isn't a value of the setting. */
-bool conf_value_set(const struct node_context *context, const struct conf_setting *setting, const struct node *node, struct str cwd, struct conf *conf);
+bool conf_value_set(
+    const struct node_context *context, const struct conf_setting *setting, const struct node *node, struct str cwd, struct conf *conf);
 
 /* conf_value_show: the node as YAML on one line; user:password@ in addresses becomes user:***@. */
 struct str conf_value_show(struct arena *arena, const struct node *node);

@@ -92,8 +92,8 @@ static bool unicode_read(struct scan *scan, char **to)
         return diag_error(diags, place_here(scan), "four hex digits must follow \\u");
     size_t n = 6;
     if (c >= 0xd800 && c < 0xe000) {
-        bool pair = c < 0xdc00 && str_starts(str_sub(scan->text, scan->at + 6, scan->text.len), STR("\\u")) && hex4(scan, scan->at + 8, &low) &&
-                    low >= 0xdc00 && low < 0xe000;
+        bool pair = c < 0xdc00 && str_starts(str_sub(scan->text, scan->at + 6, scan->text.len), STR("\\u")) &&
+                    hex4(scan, scan->at + 8, &low) && low >= 0xdc00 && low < 0xe000;
         if (!pair)
             return diag_error(diags, place_here(scan), "\\u%04x is half of a surrogate pair", c);
         c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
@@ -207,7 +207,8 @@ static struct node *plain_read(struct scan *scan)
     struct str rest = str_sub(scan->text, scan->at, scan->text.len);
     size_t n = word_length(rest);
     char next = n < rest.len ? rest.ptr[n] : ' ';
-    bool goes_on = (next >= '0' && next <= '9') || (next >= 'a' && next <= 'z') || (next >= 'A' && next <= 'Z') || next == '.' || next == '_';
+    bool goes_on =
+        (next >= '0' && next <= '9') || (next >= 'a' && next <= 'z') || (next >= 'A' && next <= 'Z') || next == '.' || next == '_';
     if (n == 0 || goes_on) {
         expected(scan, "a value");
         return NULL;

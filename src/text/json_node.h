@@ -1,5 +1,5 @@
-/* json_node: a strict JSON file as nodes with places; same limits and same nodes as yaml.h. Numbers, true, false and null are plain scalars,
- * strings are quoted ones. NULL when there is any error, which is in diags. */
+/* json_node: a strict JSON file as nodes with places; same limits and same nodes as yaml.h. Numbers, true, false and null are plain
+ * scalars, strings are quoted ones. NULL when there is any error, which is in diags. */
 #ifndef WEIR_TEXT_JSON_NODE_H
 #define WEIR_TEXT_JSON_NODE_H
 

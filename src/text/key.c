@@ -56,14 +56,16 @@ bool name_check(struct str name, const char *what, struct err *err)
     if (name.len == 0)
         return err_set(err, ERR_invalid, "the %s name is empty", what);
     if (name.len > NAME_CHARS_MAX)
-        return err_set(err, ERR_invalid, "the %s name '%.*s...' is longer than %d characters", what, STR_ARG(str_sub(name, 0, 40)), NAME_CHARS_MAX);
+        return err_set(
+            err, ERR_invalid, "the %s name '%.*s...' is longer than %d characters", what, STR_ARG(str_sub(name, 0, 40)), NAME_CHARS_MAX);
     if (!is_alnum(name.ptr[0]))
         return err_set(err, ERR_invalid, "the %s name '%.*s' must begin with a letter or a digit", what, STR_ARG(shown(name)));
     size_t bad = 0;
     while (is_name_char(name.ptr[bad]))
         bad++;
-    return err_set(err, ERR_invalid, "the %s name '%.*s' has a character that isn't allowed at place %zu: only letters, digits, '.', '_' and '-'",
-                   what, STR_ARG(shown(name)), str_chars(str_sub(name, 0, bad)) + 1);
+    return err_set(err, ERR_invalid,
+        "the %s name '%.*s' has a character that isn't allowed at place %zu: only letters, digits, '.', '_' and '-'", what,
+        STR_ARG(shown(name)), str_chars(str_sub(name, 0, bad)) + 1);
 }
 
 bool name_check_new(struct str name, const char *what, struct err *err)

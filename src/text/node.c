@@ -44,8 +44,9 @@ const struct node *node_find(const struct node *mapping, struct str key)
 
 const char *node_words(const struct node *node)
 {
-    static const char *const words[NODE_KIND_COUNT] = { [NODE_NONE] = "nothing", [NODE_SCALAR] = "a single value", [NODE_SEQUENCE] = "a list",
-                                                        [NODE_MAPPING] = "a mapping" };
+    static const char *const words[NODE_KIND_COUNT] = {
+        [NODE_NONE] = "nothing", [NODE_SCALAR] = "a single value", [NODE_SEQUENCE] = "a list", [NODE_MAPPING] = "a mapping"
+    };
     return node_is_null(node) ? "nothing" : words[node->kind];
 }
 
@@ -218,7 +219,8 @@ bool node_size(const struct node_context *context, const struct node *node, cons
     return false;
 }
 
-bool node_choice(const struct node_context *context, const struct node *node, const char *what, const struct str *words, size_t n, size_t *out)
+bool node_choice(
+    const struct node_context *context, const struct node *node, const char *what, const struct str *words, size_t n, size_t *out)
 {
     struct str text;
     if (!node_str(context, node, what, &text))

@@ -1,8 +1,8 @@
 /* node: a document (YAML or strict JSON) as a tree with the place of every part, and the questions that a schema asks of it.
  *
  * Scalars have no type of their own: they keep their text and whether it was plain (unquoted); the getter that is called decides what it
- * must be, so `no`, `017` and `1:30` hold no surprise. A plain `null`, `~` or nothing counts as absent. Everything lives in the arena of the
- * parse. An alias is the same node a second time: trees are shared, never copied. */
+ * must be, so `no`, `017` and `1:30` hold no surprise. A plain `null`, `~` or nothing counts as absent. Everything lives in the arena of
+ * the parse. An alias is the same node a second time: trees are shared, never copied. */
 #ifndef WEIR_TEXT_NODE_H
 #define WEIR_TEXT_NODE_H
 
@@ -33,8 +33,8 @@ struct node_pair {
     const struct node *value;
 };
 
-/* node_parse: a whole file: strict JSON when its name ends in .json, else YAML. NULL when there is any error; all of them are in diags. A YAML
- * file without content gives a null node. */
+/* node_parse: a whole file: strict JSON when its name ends in .json, else YAML. NULL when there is any error; all of them are in diags. A
+ * YAML file without content gives a null node. */
 const struct node *node_parse(const struct diag_file *file, struct arena *arena, struct diags *diags);
 
 bool node_is_null(const struct node *node);
@@ -61,7 +61,8 @@ bool node_bool(const struct node_context *context, const struct node *node, cons
 bool node_duration(const struct node_context *context, const struct node *node, const char *what, int64_t *out_ms);
 bool node_size(const struct node_context *context, const struct node *node, const char *what, uint64_t *out_bytes);
 /* one of the words given; *out is its index */
-bool node_choice(const struct node_context *context, const struct node *node, const char *what, const struct str *words, size_t n, size_t *out);
+bool node_choice(
+    const struct node_context *context, const struct node *node, const char *what, const struct str *words, size_t n, size_t *out);
 /* a list of strings; a single scalar is a list of one */
 bool node_strs(const struct node_context *context, const struct node *node, const char *what, struct str **out, size_t *out_n);
 

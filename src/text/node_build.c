@@ -24,7 +24,8 @@ bool node_build_open(struct node_build *build, const struct diag_file *file, str
 struct node *node_build_new(struct node_build *build, enum node_kind kind, unsigned line, unsigned column)
 {
     if (++build->n_nodes > NODE_COUNT_MAX) {
-        diag_error(build->context.diags, (struct diag_place){ build->context.file, line, column }, "the file has more than %d nodes", NODE_COUNT_MAX);
+        diag_error(build->context.diags, (struct diag_place){ build->context.file, line, column }, "the file has more than %d nodes",
+            NODE_COUNT_MAX);
         return NULL;
     }
     struct node *node = ARENA_NEW(build->context.arena, struct node);
@@ -77,7 +78,8 @@ static void key_note(struct node_items *items)
     }
 }
 
-void node_pairs_add(struct node_build *build, struct node_items *items, struct node *parent, const struct node *key, const struct node *value)
+void node_pairs_add(
+    struct node_build *build, struct node_items *items, struct node *parent, const struct node *key, const struct node *value)
 {
     const struct node *first = key_seen(items, key->text);
     if (first != NULL) {

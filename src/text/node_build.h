@@ -28,7 +28,8 @@ struct node_items { /* a sequence or mapping being put together */
 };
 void node_items_add(struct node_build *build, struct node_items *items, struct node *parent, const struct node *item);
 /* node_pairs_add: a duplicate key is a fault, and the pair is left out. */
-void node_pairs_add(struct node_build *build, struct node_items *items, struct node *parent, const struct node *key, const struct node *value);
+void node_pairs_add(
+    struct node_build *build, struct node_items *items, struct node *parent, const struct node *key, const struct node *value);
 void node_items_finish(struct node_items *items, struct node *parent);
 
 #endif

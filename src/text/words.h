@@ -14,10 +14,12 @@ struct words {
     size_t fault_column; /* after a failure: where, in characters from 1 */
 };
 
-/* words_split: false and err (invalid, "column N: ...") for a quote that is never closed, a backslash at the end, a NUL, or no word at all. */
+/* words_split: false and err (invalid, "column N: ...") for a quote that is never closed, a backslash at the end, a NUL, or no word at all.
+ */
 bool words_split(struct str text, struct arena *arena, struct words *out, struct err *err);
 
-/* words_quote: one word as a shell reads it back; control characters show as escapes ($'\033'). words_join: all of them with blanks between. */
+/* words_quote: one word as a shell reads it back; control characters show as escapes ($'\033'). words_join: all of them with blanks
+ * between. */
 void words_quote(struct buf *out, struct str word);
 void words_join(struct buf *out, const struct str *words, size_t n);
 

@@ -40,7 +40,8 @@ static bool chars_check(struct compose *compose)
         if (cr)
             return diag_error(context->diags, diag_place_at(context->file, at), "a carriage return without a newline isn't allowed");
         if (control || c == 0x2028 || c == 0x2029 || c == 0xfeff || c == 0xfffe || c == 0xffff)
-            return diag_error(context->diags, diag_place_at(context->file, at), "the character U+%04X must be written as an escape in quotes", c);
+            return diag_error(
+                context->diags, diag_place_at(context->file, at), "the character U+%04X must be written as an escape in quotes", c);
         at += n;
     }
     return true;
@@ -98,7 +99,8 @@ static bool anchor_put(struct compose *compose, const yaml_event_t *event, const
 }
 
 /* properties_check: the anchor is noted, a tag is refused. */
-static bool properties_check(struct compose *compose, const yaml_event_t *event, const yaml_char_t *anchor, const yaml_char_t *tag, struct node *node)
+static bool properties_check(
+    struct compose *compose, const yaml_event_t *event, const yaml_char_t *anchor, const yaml_char_t *tag, struct node *node)
 {
     if (tag != NULL)
         return diag_error(compose->build.context.diags, place_of(compose, &event->start_mark), "tags such as '%.*s' aren't taken",
@@ -122,7 +124,8 @@ static const struct node *compose_alias(struct compose *compose, const yaml_even
         return NULL;
     }
     if (compose->build.depth + node->height > NODE_DEPTH_MAX + 1) { /* a scalar isn't a level */
-        diag_error(diags, place, "with the alias '*%.*s' the file is nested more than %d levels deep", STR_ARG(diag_shown(name)), NODE_DEPTH_MAX);
+        diag_error(
+            diags, place, "with the alias '*%.*s' the file is nested more than %d levels deep", STR_ARG(diag_shown(name)), NODE_DEPTH_MAX);
         return NULL;
     }
     compose->n_expanded += node->weight;
@@ -267,7 +270,8 @@ static bool document_end(struct compose *compose)
         return false;
     bool ok = event.type == YAML_STREAM_END_EVENT;
     if (!ok)
-        diag_error(compose->build.context.diags, place_of(compose, &event.start_mark), "a second document begins here; a file holds only one");
+        diag_error(
+            compose->build.context.diags, place_of(compose, &event.start_mark), "a second document begins here; a file holds only one");
     yaml_event_delete(&event);
     return ok;
 }
@@ -286,7 +290,8 @@ static const struct node *compose_document(struct compose *compose)
     if (root == NULL || !document_end(compose))
         return NULL;
     if (compose->build.n_nodes + compose->n_expanded > NODE_EXPANSION_MAX * compose->build.n_nodes) {
-        diag_error(compose->build.context.diags, compose->heaviest, "aliases write the file out to more than %d times its size", NODE_EXPANSION_MAX);
+        diag_error(compose->build.context.diags, compose->heaviest, "aliases write the file out to more than %d times its size",
+            NODE_EXPANSION_MAX);
         return NULL;
     }
     return root;

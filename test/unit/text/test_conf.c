@@ -195,9 +195,10 @@ static void knows_precedence_and_origin(void **state)
     (void)state;
     struct fixture f;
     fixture_init(&f, "lease: 20s\nslots: 4\nname: a\ntls:\n  key: /k\n  certificate: /c\nlabels: {os: linux}\n");
-    const char *const environment[] = { "WEIR_LEASE=30s", "WEIR_SLOTS=5", "WEIR_TLS_KEY=other", "WEIR_LABELS=x=1,y=2", "WEIR_LEASES=1", NULL };
+    const char *const environment[] = { "WEIR_LEASE=30s", "WEIR_SLOTS=5", "WEIR_TLS_KEY=other", "WEIR_LABELS=x=1,y=2", "WEIR_LEASES=1",
+        NULL };
     const struct conf_option options[] = { { STR("lease"), STR("1s") }, { STR("lease"), STR("2s") }, { STR("data"), STR("d/") },
-                                           { STR("label"), STR("b=2") }, { STR("label"), STR("a=1") }, { STR("tls-client-ca"), STR("/ca") } };
+        { STR("label"), STR("b=2") }, { STR("label"), STR("a=1") }, { STR("tls-client-ca"), STR("/ca") } };
     f.input.environment = environment;
     f.input.options = options;
     f.input.n_options = COUNT_OF(options);
@@ -212,9 +213,15 @@ static void knows_precedence_and_origin(void **state)
     check_str(f.conf.labels.items[0].name, "a");
     conf_show(&f.out, &f.conf);
     static const char *const lines[] = {
-        "lease: 2s  # option --lease\n", "slots: 5  # environment WEIR_SLOTS\n", "name: a  # weir.yaml:3\n", "data: /here/d  # option --data\n",
-        "  key: /here/other  # environment WEIR_TLS_KEY\n", "  certificate: /c  # weir.yaml:6\n", "  client_ca: /ca  # option --tls-client-ca\n",
-        "labels: [b=2, a=1]  # option --labels\n", "socket: /here/d/weir.sock  # default\n",
+        "lease: 2s  # option --lease\n",
+        "slots: 5  # environment WEIR_SLOTS\n",
+        "name: a  # weir.yaml:3\n",
+        "data: /here/d  # option --data\n",
+        "  key: /here/other  # environment WEIR_TLS_KEY\n",
+        "  certificate: /c  # weir.yaml:6\n",
+        "  client_ca: /ca  # option --tls-client-ca\n",
+        "labels: [b=2, a=1]  # option --labels\n",
+        "socket: /here/d/weir.sock  # default\n",
     };
     for (size_t i = 0; i < COUNT_OF(lines); i++)
         if (strstr(f.out.ptr, lines[i]) == NULL)
@@ -302,9 +309,10 @@ static void tells_all_faults_of_the_file(void **state)
 static void tells_faults_of_shapes(void **state)
 {
     (void)state;
-    static const char *const targets[] = { "1:28: 'independent' must be true or false, not 'no' (did you mean 'false'?)", "1:32: unknown key 'pth' (did you mean 'path'?)" };
-    static const char *const resque[] = { "2:4: 'url' is missing, such as redis://127.0.0.1:6379/0", "3:10: 'url' must begin with redis://, rediss:// or unix://",
-                                          "3:35: 'class' must be a mapping, not 'x'" };
+    static const char *const targets[] = { "1:28: 'independent' must be true or false, not 'no' (did you mean 'false'?)",
+        "1:32: unknown key 'pth' (did you mean 'path'?)" };
+    static const char *const resque[] = { "2:4: 'url' is missing, such as redis://127.0.0.1:6379/0",
+        "3:10: 'url' must begin with redis://, rediss:// or unix://", "3:35: 'class' must be a mapping, not 'x'" };
     static const char *const screwdriver[] = { "1:15: unknown key 'strt' (did you mean 'start'?)" };
     static const char *const hook[] = { "1:26: a hook is a program by its absolute path, such as /usr/local/bin/check" };
     static const char *const tls[] = { "1:20: 'tls' needs both 'certificate' and 'key'" };
@@ -343,9 +351,20 @@ static void tells_faults_of_other_sources(void **state)
 static void checks_addresses(void **state)
 {
     (void)state;
-    static const struct { const char *listen; bool good; } cases[] = {
-        { "127.0.0.1:0", true }, { "localhost:8420", true }, { "[::1]:80", true }, { "0.0.0.0:65535", true }, { "::1:80", false }, { ":80", false },
-        { "h:65536", false }, { "h:-1", false }, { "h:", false }, { "h", false }, { "h:8x", false }, { "[]:1", false },
+    static const struct { const char *listen; bool good;
+    } cases[] = {
+        { "127.0.0.1:0", true },
+        { "localhost:8420", true },
+        { "[::1]:80", true },
+        { "0.0.0.0:65535", true },
+        { "::1:80", false },
+        { ":80", false },
+        { "h:65536", false },
+        { "h:-1", false },
+        { "h:", false },
+        { "h", false },
+        { "h:8x", false },
+        { "[]:1", false },
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct fixture f;

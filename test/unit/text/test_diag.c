@@ -73,8 +73,9 @@ static void speaks_json(void **state)
     diag_suggest(&f.diags, "c");
     diag_warning(&f.diags, (struct diag_place){ &file, 1, 1 }, "d\x1b");
     diags_json(&f.out, &f.diags);
-    check_str(buf_str(&f.out), "[{\"file\":\"a.yaml\",\"line\":3,\"column\":2,\"severity\":\"error\",\"message\":\"a \\\"b\\\"\",\"suggestion\":\"c\"},"
-                               "{\"file\":\"a.yaml\",\"line\":1,\"column\":1,\"severity\":\"warning\",\"message\":\"d?\"}]");
+    check_str(buf_str(&f.out),
+        "[{\"file\":\"a.yaml\",\"line\":3,\"column\":2,\"severity\":\"error\",\"message\":\"a \\\"b\\\"\",\"suggestion\":\"c\"},"
+        "{\"file\":\"a.yaml\",\"line\":1,\"column\":1,\"severity\":\"warning\",\"message\":\"d?\"}]");
     struct err err = { .arena = &f.arena };
     assert_false(diags_to_err(&f.diags, &err));
     assert_int_equal(err.code, ERR_invalid);

@@ -36,8 +36,9 @@ static void writes_documents(void **state)
     json_array_end(&json);
     json_object_end(&json);
     assert_int_equal(json.depth, 0);
-    check_str(buf_str(&buf), "{\"name\":\"a\",\"z\":\"b\",\"none\":\"\",\"n\":-9223372036854775808,\"u\":18446744073709551615,\"t\":true,\"f\":false,"
-                             "\"never\":null,\"then\":\"1970-01-01T00:00:01.000Z\",\"li\\\"st\":[[],{},null,1,{\"x\":[]},\"\"]}");
+    check_str(buf_str(&buf),
+        "{\"name\":\"a\",\"z\":\"b\",\"none\":\"\",\"n\":-9223372036854775808,\"u\":18446744073709551615,\"t\":true,\"f\":false,"
+        "\"never\":null,\"then\":\"1970-01-01T00:00:01.000Z\",\"li\\\"st\":[[],{},null,1,{\"x\":[]},\"\"]}");
     buf_release(&buf);
 }
 

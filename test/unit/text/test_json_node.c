@@ -8,8 +8,10 @@ static void reads(void **state)
         { "1", "1" },
         { " [ ] ", "[]" },
         { "{}", "{}" },
-        { "\t{\"a\":[1,-2.5e+3,0,0.5,true,false,null],\r\n\"b\":{\"\":\"\"}}\n", "{\"a\":[1,-2.5e+3,0,0.5,true,false,null],\"b\":{\"\":\"\"}}" },
-        { "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e4\\u20AC\\ud83d\\ude00\x7f\"", "\"\\\"\\\\/\\b\\f\\n\\r\\t\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\x7f\"" },
+        { "\t{\"a\":[1,-2.5e+3,0,0.5,true,false,null],\r\n\"b\":{\"\":\"\"}}\n",
+            "{\"a\":[1,-2.5e+3,0,0.5,true,false,null],\"b\":{\"\":\"\"}}" },
+        { "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e4\\u20AC\\ud83d\\ude00\x7f\"",
+            "\"\\\"\\\\/\\b\\f\\n\\r\\t\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\x7f\"" },
         { "[\"null\",\"true\",\"1\"]", "[\"null\",\"true\",\"1\"]" },
         { "99999999999999999999999999", "99999999999999999999999999" },
     };
@@ -69,10 +71,19 @@ static void keeps_places(void **state)
     struct document document;
     document_parse(&document, "a.json", STR("{\"\xc3\xa4\": [\"\xc3\xb6\", 1,\r\n  true],\n \"k\": {}}"));
     const struct node *root = document.root, *list = root->pairs[0].value;
-    static const struct { unsigned line, column; bool plain; } wanted[] = {
-        { 1, 1, false }, { 1, 2, false }, { 1, 7, false }, { 1, 8, false }, { 1, 13, true }, { 2, 3, true }, { 3, 2, false }, { 3, 7, false },
+    static const struct { unsigned line, column; bool plain;
+    } wanted[] = {
+        { 1, 1, false },
+        { 1, 2, false },
+        { 1, 7, false },
+        { 1, 8, false },
+        { 1, 13, true },
+        { 2, 3, true },
+        { 3, 2, false },
+        { 3, 7, false },
     };
-    const struct node *nodes[] = { root, root->pairs[0].key, list, list->items[0], list->items[1], list->items[2], root->pairs[1].key, root->pairs[1].value };
+    const struct node *nodes[] = { root, root->pairs[0].key, list, list->items[0], list->items[1], list->items[2], root->pairs[1].key,
+        root->pairs[1].value };
     for (size_t i = 0; i < COUNT_OF(wanted); i++) {
         assert_int_equal(nodes[i]->line, wanted[i].line);
         assert_int_equal(nodes[i]->column, wanted[i].column);
@@ -116,13 +127,18 @@ static void has_limits(void **state)
 static void survives_truncation(void **state)
 {
     (void)state;
-    check_cuts("a.json", STR("{\"tasks\": [{\"name\": \"b\\u00e4\\ud83d\\ude00\\n\", \"n\": -1.5e-3, \"t\": [true, false, null]}, {}], \"\xc3\xa4\": \"\xf0\x9f\x98\x80\"}\n"));
+    check_cuts("a.json", STR("{\"tasks\": [{\"name\": \"b\\u00e4\\ud83d\\ude00\\n\", \"n\": -1.5e-3, \"t\": [true, false, null]}, {}], "
+                             "\"\xc3\xa4\": \"\xf0\x9f\x98\x80\"}\n"));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads), cmocka_unit_test(refuses), cmocka_unit_test(keeps_places), cmocka_unit_test(has_limits), cmocka_unit_test(survives_truncation),
+        cmocka_unit_test(reads),
+        cmocka_unit_test(refuses),
+        cmocka_unit_test(keeps_places),
+        cmocka_unit_test(has_limits),
+        cmocka_unit_test(survives_truncation),
     };
     return cmocka_run_group_tests_name("text-json_node", tests, NULL, NULL);
 }

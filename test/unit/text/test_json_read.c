@@ -15,10 +15,25 @@ static json_t *parse(const char *z, struct arena *arena, struct err *err)
 static void refuses_what_is_not_json(void **state)
 {
     (void)state;
-    static const struct { const char *in; unsigned line, column; } cases[] = {
-        { "", 1, 1 }, { "{", 1, 1 }, { "{\"a\":1,}", 1, 8 }, { "[1,\n 2,,]", 2, 4 }, { "{\"a\":1,\"a\":2}", 1, 10 }, { "{'a':1}", 1, 2 }, { "[1] x", 1, 5 },
-        { "[NaN]", 1, 4 }, { "[01]", 1, 2 }, { "\"\\ud800\"", 1, 8 }, { "[\"a\nb\"]", 1, 3 }, { "[99999999999999999999]", 1, 21 },
-        { "[1e999]", 1, 6 }, { "[[[[[[1]]]]]]", 1, 6 }, { "[\n\"\xc3\xa4[[\", [[[[[1]]]]]]", 2, 12 }, { "\xff", 1, 1 }, { "/* x */ 1", 1, 1 },
+    static const struct { const char *in; unsigned line, column;
+    } cases[] = {
+        { "", 1, 1 },
+        { "{", 1, 1 },
+        { "{\"a\":1,}", 1, 8 },
+        { "[1,\n 2,,]", 2, 4 },
+        { "{\"a\":1,\"a\":2}", 1, 10 },
+        { "{'a':1}", 1, 2 },
+        { "[1] x", 1, 5 },
+        { "[NaN]", 1, 4 },
+        { "[01]", 1, 2 },
+        { "\"\\ud800\"", 1, 8 },
+        { "[\"a\nb\"]", 1, 3 },
+        { "[99999999999999999999]", 1, 21 },
+        { "[1e999]", 1, 6 },
+        { "[[[[[[1]]]]]]", 1, 6 },
+        { "[\n\"\xc3\xa4[[\", [[[[[1]]]]]]", 2, 12 },
+        { "\xff", 1, 1 },
+        { "/* x */ 1", 1, 1 },
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct arena arena = { 0 };
@@ -45,10 +60,21 @@ static void accepts_any_value(void **state)
 {
     (void)state;
     static const char *const cases[][2] = {
-        { " 1 ", "1" }, { "null", "null" }, { "\"a\\u0000b\"", "\"a\\u0000b\"" }, { "[[[[[]]]]]", "[[[[[]]]]]" }, { "1.0", "1.0" }, { "0.1", "0.1" },
-        { "1e2", "100.0" }, { "3.141592653589793", "3.141592653589793" }, { "1.7976931348623157e308", "1.7976931348623157e+308" },
-        { "9223372036854775807", "9223372036854775807" }, { "9007199254740993", "9007199254740993" }, { "{\"b\":1,\"a\":[true,false]}", "{\"b\":1,\"a\":[true,false]}" },
-        { "\"\\ud83d\\ude00\"", "\"\xf0\x9f\x98\x80\"" }, { "{\"\":{}}", "{\"\":{}}" }, { "[\"]]]]]]]]\\\"[[[[[[\"]", "[\"]]]]]]]]\\\"[[[[[[\"]" },
+        { " 1 ", "1" },
+        { "null", "null" },
+        { "\"a\\u0000b\"", "\"a\\u0000b\"" },
+        { "[[[[[]]]]]", "[[[[[]]]]]" },
+        { "1.0", "1.0" },
+        { "0.1", "0.1" },
+        { "1e2", "100.0" },
+        { "3.141592653589793", "3.141592653589793" },
+        { "1.7976931348623157e308", "1.7976931348623157e+308" },
+        { "9223372036854775807", "9223372036854775807" },
+        { "9007199254740993", "9007199254740993" },
+        { "{\"b\":1,\"a\":[true,false]}", "{\"b\":1,\"a\":[true,false]}" },
+        { "\"\\ud83d\\ude00\"", "\"\xf0\x9f\x98\x80\"" },
+        { "{\"\":{}}", "{\"\":{}}" },
+        { "[\"]]]]]]]]\\\"[[[[[[\"]", "[\"]]]]]]]]\\\"[[[[[[\"]" },
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct arena arena = { 0 };
@@ -77,8 +103,9 @@ static void reads_fields(void **state)
     (void)state;
     struct arena arena = { 0 };
     struct err err;
-    json_t *value = parse("{\"s\":\"x\\u00e4\",\"i\":-5,\"b\":true,\"t\":\"1970-01-01T00:00:01Z\",\"d\":\"90s\",\"a\":[1,2],\"o\":{\"k\":\"v\"},\"no\":null}",
-                          &arena, &err);
+    json_t *value = parse(
+        "{\"s\":\"x\\u00e4\",\"i\":-5,\"b\":true,\"t\":\"1970-01-01T00:00:01Z\",\"d\":\"90s\",\"a\":[1,2],\"o\":{\"k\":\"v\"},\"no\":null}",
+        &arena, &err);
     struct json_reader reader, child;
     assert_true(json_read_object(&reader, value, (struct str){ 0 }, &arena, &err));
     struct str s, k;
@@ -129,8 +156,10 @@ static void tells_all_faults(void **state)
     };
     struct arena arena = { 0 };
     struct err err;
-    json_t *value = parse("{\"s\":1,\"long\":\"abc\",\"nul\":\"\\u0000\",\"i\":1.5,\"big\":11,\"b\":\"true\",\"time\":\"now\",\"d\":\"90\",\"a\":[1,2,3],\"o\":[],"
-                          "\"depnds\":[],\"x/y~\":1}", &arena, &err);
+    json_t *value = parse("{\"s\":1,\"long\":\"abc\",\"nul\":\"\\u0000\",\"i\":1.5,\"big\":11,\"b\":\"true\",\"time\":\"now\",\"d\":\"90\","
+                          "\"a\":[1,2,3],\"o\":[],"
+                          "\"depnds\":[],\"x/y~\":1}",
+        &arena, &err);
     struct json_reader reader, child;
     struct str path = json_read_path_at(&arena, STR("/t"), 3);
     assert_true(json_read_object(&reader, value, path, &arena, &err));

@@ -7,7 +7,14 @@
 static void parses_keys(void **state)
 {
     (void)state;
-    static const struct { const char *text; enum key_kind kind; const char *lane; int64_t rev; const char *name, *variant; int64_t run, id; } cases[] = {
+    static const struct {
+        const char *text;
+        enum key_kind kind;
+        const char *lane;
+        int64_t rev;
+        const char *name, *variant;
+        int64_t run, id;
+    } cases[] = {
         { "42", KEY_ID, "", 0, "", "", 0, 42 },
         { "9223372036854775807", KEY_ID, "", 0, "", "", 0, INT64_MAX },
         { "docs@7:build", KEY_TASK, "docs", 7, "build", "", 0, 0 },
@@ -57,7 +64,8 @@ static void refuses_keys(void **state)
         { "-1", "the archive or queue name '-1' must begin with a letter or a digit" },
         { "a b", "the archive or queue name 'a b' has a character that isn't allowed at place 2: only letters, digits, '.', '_' and '-'" },
         { "\xc3\xa4@1", "the archive name '\xc3\xa4' must begin with a letter or a digit" },
-        { "a\xc3\xa4/@1", "the archive name 'a\xc3\xa4/' has a character that isn't allowed at place 2: only letters, digits, '.', '_' and '-'" },
+        { "a\xc3\xa4/@1",
+            "the archive name 'a\xc3\xa4/' has a character that isn't allowed at place 2: only letters, digits, '.', '_' and '-'" },
         { "@1:x", "the archive name is empty" },
         { "docs@", "the revision is missing" },
         { "docs@x", "the revision 'x' isn't a number" },

@@ -77,9 +77,22 @@ static void quotes(void **state)
 {
     (void)state;
     static const char *const cases[][2] = {
-        { "make", "make" }, { "", "''" }, { "a b", "'a b'" }, { "it's", "'it'\\''s'" }, { "--x=y", "--x=y" }, { "A=b", "'A=b'" }, { "$HOME", "'$HOME'" },
-        { "a@b:/c,d+e%f.g_h-i", "a@b:/c,d+e%f.g_h-i" }, { "\x1b[31m", "$'\\033[31m'" }, { "a\nb'\\", "$'a\\nb\\'\\\\'" }, { "\x7f\t\r", "$'\\177\\t\\r'" },
-        { "\xc3\xa4", "'\xc3\xa4'" }, { "~", "'~'" }, { "*", "'*'" }, { "#", "'#'" }, { "!", "'!'" },
+        { "make", "make" },
+        { "", "''" },
+        { "a b", "'a b'" },
+        { "it's", "'it'\\''s'" },
+        { "--x=y", "--x=y" },
+        { "A=b", "'A=b'" },
+        { "$HOME", "'$HOME'" },
+        { "a@b:/c,d+e%f.g_h-i", "a@b:/c,d+e%f.g_h-i" },
+        { "\x1b[31m", "$'\\033[31m'" },
+        { "a\nb'\\", "$'a\\nb\\'\\\\'" },
+        { "\x7f\t\r", "$'\\177\\t\\r'" },
+        { "\xc3\xa4", "'\xc3\xa4'" },
+        { "~", "'~'" },
+        { "*", "'*'" },
+        { "#", "'#'" },
+        { "!", "'!'" },
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         struct buf buf;
@@ -152,7 +165,11 @@ static void stays_linear(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(splits), cmocka_unit_test(refuses), cmocka_unit_test(quotes), cmocka_unit_test(round_trips), cmocka_unit_test(stays_linear),
+        cmocka_unit_test(splits),
+        cmocka_unit_test(refuses),
+        cmocka_unit_test(quotes),
+        cmocka_unit_test(round_trips),
+        cmocka_unit_test(stays_linear),
     };
     return cmocka_run_group_tests_name("text-words", tests, NULL, NULL);
 }

@@ -11,7 +11,8 @@ static void composes(void **state)
         { "a: 1\nb: [x, 'y', \"z\"]\nc: {d: e}\n", "{\"a\":1,\"b\":[\"x\",\"y\",\"z\"],\"c\":{\"d\":\"e\"}}" },
         { "%YAML 1.2\n---\na\n", "\"a\"" },
         { "no: no\non: off\noct: 017\nsexagesimal: 1:30\nt: true\nf: False\nn: ~\ne:\nq: 'null'\n",
-          "{\"no\":\"no\",\"on\":\"off\",\"oct\":\"017\",\"sexagesimal\":\"1:30\",\"t\":true,\"f\":false,\"n\":null,\"e\":null,\"q\":\"null\"}" },
+            "{\"no\":\"no\",\"on\":\"off\",\"oct\":\"017\",\"sexagesimal\":\"1:30\",\"t\":true,\"f\":false,\"n\":null,\"e\":null,\"q\":"
+            "\"null\"}" },
         { "s: |\n  a\n   b\nf: >\n  c\n  d\n", "{\"s\":\"a\\n b\\n\",\"f\":\"c d\\n\"}" },
         { "- &x {a: 1}\n- *x\n- [*x]\n", "[{\"a\":1},{\"a\":1},[{\"a\":1}]]" },
         { "{\"json\": [1, -2.5e3, true, null, \"\\u00e4\"]}", "{\"json\":[1,-2.5e3,true,null,\"\xc3\xa4\"]}" },
@@ -35,7 +36,9 @@ static void refuses(void **state)
         { "%TAG ! tag:x,1:\n---\na", "1:1: %TAG directives aren't taken" },
         { "a: 1\n---\nb: 2\n", "2:1: a second document begins here; a file holds only one" },
         { "a: 1\n...\n---\n", "3:1: a second document begins here; a file holds only one" },
-        { "\xef\xbb\xbf" "a: 1", "1:1: the file begins with a byte order mark; write it as plain UTF-8" },
+        { "\xef\xbb\xbf"
+          "a: 1",
+            "1:1: the file begins with a byte order mark; write it as plain UTF-8" },
         { "a: 1\n\xc3\xa4: \xff", "2:4: byte 0xff isn't UTF-8" },
         { "a: \xed\xa0\x80", "1:4: byte 0xed isn't UTF-8" },
         { "a: \x07", "1:4: the character U+0007 must be written as an escape in quotes" },
@@ -52,9 +55,12 @@ static void refuses(void **state)
         { "a: &x [*x]", "1:8: the alias '*x' stands inside what it names" },
         { "a: &x 1\nb: &x 2", "2:4: the anchor '&x' is defined twice" },
         { "a: [1, 2", "2:1: did not find expected ',' or ']' while parsing a flow sequence that begins in line 1" },
-        { "a:\n\tb: 1", "2:1: found character that cannot start any token while scanning for the next token (indent with blanks: a tab isn't allowed there)" },
-        { "a: @b", "1:4: found character that cannot start any token while scanning for the next token (a value that begins with '@' needs quotes)" },
-        { "a: [*.c]", "1:6: did not find expected alphabetic or numeric character while scanning an alias (a value that begins with '*' or '&' needs quotes)" },
+        { "a:\n\tb: 1", "2:1: found character that cannot start any token while scanning for the next token (indent with blanks: a tab "
+                        "isn't allowed there)" },
+        { "a: @b", "1:4: found character that cannot start any token while scanning for the next token (a value that begins with '@' needs "
+                   "quotes)" },
+        { "a: [*.c]", "1:6: did not find expected alphabetic or numeric character while scanning an alias (a value that begins with '*' or "
+                      "'&' needs quotes)" },
         { "a: 'b", "1:6: found unexpected end of stream while scanning a quoted scalar" },
         { "a: b: c", "1:5: mapping values are not allowed in this context" },
         { "a: b\n c: d\n", "2:3: mapping values are not allowed in this context" },
@@ -149,7 +155,9 @@ static void defuses_alias_bombs(void **state)
     static const char large[] = "aliases write the file out to more than 10 times its size";
     check_limit(repeated(&arena, "a: &a x\nc: [1, 2, 3]\nb: [", "*a,", 64, "]"), NULL);
     check_limit(repeated(&arena, "a: &a x\nb: [", "*a,", 65, "]"), "the file has more than 64 aliases");
-    check_limit(STR("a: &a [l,l,l,l,l,l,l,l,l]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: [*c,*c,*c,*c,*c,*c,*c,*c,*c]\n"), large);
+    check_limit(STR("a: &a [l,l,l,l,l,l,l,l,l]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: "
+                    "[*c,*c,*c,*c,*c,*c,*c,*c,*c]\n"),
+        large);
     /* 12 nodes are written, each alias stands for 8 */
     check_limit(repeated(&arena, "{a: &a [l,l,l,l,l,l,l],b: [", "*a,", 14, "]}"), large);
     check_limit(repeated(&arena, "{a: &a [l,l,l,l,l,l,l],b: [", "*a,", 13, "]}"), NULL);
@@ -175,7 +183,8 @@ static void finds_duplicates_among_many(void **state)
     struct document document;
     document_parse(&document, "a.yaml", buf_str(&buf));
     assert_int_equal(document.diags.n, 4);
-    check_str(fault_text(&document.arena, &document.diags, 0), "20001:1: the key 'k19000' stands here a second time; the first is in line 19001");
+    check_str(
+        fault_text(&document.arena, &document.diags, 0), "20001:1: the key 'k19000' stands here a second time; the first is in line 19001");
     check_str(fault_text(&document.arena, &document.diags, 3), "20004:1: the key 'k17' stands here a second time; the first is in line 18");
     document_release(&document);
     buf_release(&buf);
@@ -184,8 +193,10 @@ static void finds_duplicates_among_many(void **state)
 static void survives_truncation(void **state)
 {
     (void)state;
-    check_cuts("a.yaml", STR("%YAML 1.2\n---\non: [commit, {message: \"x\\u00e4\\n\"}]\ndefaults: &d {shell: bash, timeout: 1h}\ntasks:\n  - name: 'b''c'\n"
-                             "    script: |-\n      echo \"$X\"\n\n      \xc3\xa4\n    env: *d\n    ? k\n    : >+\n      folded\n      text\n\n  # end\n...\n"));
+    check_cuts("a.yaml",
+        STR("%YAML 1.2\n---\non: [commit, {message: \"x\\u00e4\\n\"}]\ndefaults: &d {shell: bash, timeout: 1h}\ntasks:\n  - name: 'b''c'\n"
+            "    script: |-\n      echo \"$X\"\n\n      \xc3\xa4\n    env: *d\n    ? k\n    : >+\n      folded\n      text\n\n  # "
+            "end\n...\n"));
 }
 
 int main(void)
