@@ -161,7 +161,7 @@ static bool task_read(struct call *call, struct events_stream *stream, bool *out
     return true;
 }
 
-void events_get(struct call *call)
+void serve_events_get(struct call *call)
 {
     struct api *api = call->api;
     struct events_stream *stream = ARENA_NEW(&call->arena, struct events_stream);

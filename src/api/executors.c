@@ -79,7 +79,7 @@ static void executor_registered(struct call *call)
     call_answer(call, call->command.status != 0 ? call->command.status : 201);
 }
 
-void executors_create(struct call *call)
+void serve_executors_create(struct call *call)
 {
     struct json_reader reader;
     struct executor *executor = &call->command.in.reg.executor;
@@ -246,7 +246,7 @@ static bool poll_executor(struct call *call, int64_t *out)
     return executor != NULL;
 }
 
-void executors_poll(struct call *call)
+void serve_executors_poll(struct call *call)
 {
     struct json_reader reader;
     struct command *command = &call->command;
@@ -295,7 +295,7 @@ const char *executor_state_now(struct api *api, const struct executor *executor,
     return executor_state_name(executor->state);
 }
 
-void executors_list(struct call *call)
+void serve_executors_list(struct call *call)
 {
     struct executor **executors;
     struct executor_live *lives;
@@ -330,7 +330,7 @@ static void executor_answer(struct call *call, const struct executor *executor)
     call_answer(call, 200);
 }
 
-void executors_get(struct call *call)
+void serve_executors_get(struct call *call)
 {
     const struct executor *executor = executor_find(call);
     if (executor != NULL)
@@ -339,7 +339,7 @@ void executors_get(struct call *call)
 
 static void state_changed(struct call *call)
 {
-    executors_get(call);
+    serve_executors_get(call);
 }
 
 static void state_command(struct call *call, enum executor_state state)
@@ -359,17 +359,17 @@ static void state_command(struct call *call, enum executor_state state)
     call_submit(call, state_changed);
 }
 
-void executors_pause(struct call *call)
+void serve_executors_pause(struct call *call)
 {
     state_command(call, EXECUTOR_PAUSED);
 }
 
-void executors_resume(struct call *call)
+void serve_executors_resume(struct call *call)
 {
     state_command(call, EXECUTOR_ACTIVE);
 }
 
-void executors_drain(struct call *call)
+void serve_executors_drain(struct call *call)
 {
     state_command(call, EXECUTOR_DRAINING);
 }

@@ -147,7 +147,7 @@ static void why_render(struct call *call, const struct why_facts *facts, const s
     json_object_end(&json);
 }
 
-void tasks_why(struct call *call)
+void serve_tasks_why(struct call *call)
 {
     struct task_view view;
     if (!call_task_view(call, &view))
@@ -273,7 +273,7 @@ static void graph_step(struct loop_timer *timer)
         call_problem(call);
 }
 
-void tasks_graph(struct call *call)
+void serve_tasks_graph(struct call *call)
 {
     struct task_view view;
     if (!call_task_view(call, &view))

@@ -169,7 +169,7 @@ static void task_finished(struct call *call)
     call_answer(call, 200);
 }
 
-void tasks_finish(struct call *call)
+void serve_tasks_finish(struct call *call)
 {
     int64_t task;
     struct finish_item *item = ARENA_NEW(&call->arena, struct finish_item);
@@ -194,7 +194,7 @@ static void finishes_done(struct call *call)
     call_answer(call, 200);
 }
 
-void finishes_create(struct call *call)
+void serve_finishes_create(struct call *call)
 {
     struct json_reader reader;
     if (!call_object(call, &reader))

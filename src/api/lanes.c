@@ -33,7 +33,7 @@ static const struct lane *lane_find(struct lane **lanes, size_t n, struct str na
     return NULL;
 }
 
-void lanes_list(struct call *call)
+void serve_lanes_list(struct call *call)
 {
     struct lane **lanes;
     size_t n;
@@ -91,12 +91,12 @@ static void lane_command(struct call *call, bool pause)
     call_submit(call, lane_changed);
 }
 
-void lanes_pause(struct call *call)
+void serve_lanes_pause(struct call *call)
 {
     lane_command(call, true);
 }
 
-void lanes_resume(struct call *call)
+void serve_lanes_resume(struct call *call)
 {
     lane_command(call, false);
 }

@@ -51,7 +51,7 @@ static bool fence_param(struct call *call, int64_t task, struct fence *out)
     return true;
 }
 
-void logs_post(struct call *call)
+void serve_logs_post(struct call *call)
 {
     int64_t task, offset = -1;
     struct fence fence;
@@ -231,7 +231,7 @@ static bool small_answer(struct log_stream *stream, int64_t total)
     return true;
 }
 
-void logs_get(struct call *call)
+void serve_logs_get(struct call *call)
 {
     struct task_view view;
     int64_t attempt = 0, offset = 0, tail = -1, total = 0;

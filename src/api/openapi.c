@@ -197,7 +197,7 @@ void openapi_build(struct buf *out, const char *version)
     ASSERT(!out->full);
 }
 
-void openapi_get(struct call *call)
+void serve_openapi_get(struct call *call)
 {
     call_answer_as(call, 200, "application/json", buf_str(&call->api->openapi), NULL);
 }

@@ -75,7 +75,7 @@ static void verify_done(struct aside *aside)
     call_answer(call, 200);
 }
 
-void verify_get(struct call *call)
+void serve_verify_get(struct call *call)
 {
     struct verify_state *state = ARENA_NEW(&call->arena, struct verify_state);
     state->data_dir = call->api->config.store->data_dir;
@@ -111,7 +111,7 @@ static void backup_done(struct aside *aside)
     call_answer(call, 200);
 }
 
-void backup_create(struct call *call)
+void serve_backup_create(struct call *call)
 {
     struct json_reader reader;
     struct str file = { 0 };

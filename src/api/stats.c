@@ -65,7 +65,7 @@ static void executors_put(struct json *json, const struct facts *facts)
     json_object_end(json);
 }
 
-void stats_get(struct call *call)
+void serve_stats_get(struct call *call)
 {
     struct facts facts;
     struct counts all = { 0 };
@@ -122,7 +122,7 @@ static bool semaphore_render(struct call *call, struct json *json, const struct 
     return true;
 }
 
-void semaphores_list(struct call *call)
+void serve_semaphores_list(struct call *call)
 {
     struct slot **slots;
     size_t n;
@@ -169,7 +169,7 @@ static void node_self(struct call *call, struct json *json)
     json_object_end(json);
 }
 
-void nodes_list(struct call *call)
+void serve_nodes_list(struct call *call)
 {
     struct facts facts;
     if (!facts_read(call, &facts))
@@ -263,7 +263,7 @@ static void tasks_metrics(const struct facts *facts, struct buf *out)
     }
 }
 
-void metrics_get(struct call *call)
+void serve_metrics_get(struct call *call)
 {
     struct facts facts;
     struct buf *out = &call->out;
@@ -289,13 +289,13 @@ void metrics_get(struct call *call)
     call_answer_as(call, 200, "text/plain; version=0.0.4; charset=utf-8", buf_str(out), NULL);
 }
 
-void health_get(struct call *call)
+void serve_health_get(struct call *call)
 {
     buf_add_z(&call->out, "{\"status\":\"ok\"}");
     call_answer(call, 200);
 }
 
-void ready_get(struct call *call)
+void serve_ready_get(struct call *call)
 {
     static const char *const faults[] = { [ENGINE_OK] = NULL, [ENGINE_DISK_FULL] = "the disk is full", [ENGINE_FAILED] = "the store has failed" };
     const char *fault = call->api->closing ? "the server is stopping" : faults[engine_health(call->api->config.engine)];
@@ -303,5 +303,5 @@ void ready_get(struct call *call)
         call_refuse(call, ERR_unavailable, "%s", fault);
         return;
     }
-    health_get(call);
+    serve_health_get(call);
 }

@@ -49,7 +49,7 @@ static void tasks_created(struct call *call)
     call_answer(call, command->status != 0 ? command->status : 201);
 }
 
-void tasks_create(struct call *call)
+void serve_tasks_create(struct call *call)
 {
     if (!call_idempotency(call) || !call_json(call))
         return;
@@ -110,7 +110,7 @@ static bool filter_read(struct call *call, struct task_filter *out)
     return call->err.code == ERR_none;
 }
 
-void tasks_list(struct call *call)
+void serve_tasks_list(struct call *call)
 {
     struct task_filter filter;
     struct task_view *views;
@@ -136,7 +136,7 @@ void tasks_list(struct call *call)
     call_answer(call, 200);
 }
 
-void tasks_get(struct call *call)
+void serve_tasks_get(struct call *call)
 {
     struct task_view view;
     struct str spec = { 0 };
@@ -178,17 +178,17 @@ static void task_command(struct call *call, enum command_kind kind)
     call_submit(call, task_changed);
 }
 
-void tasks_cancel(struct call *call)
+void serve_tasks_cancel(struct call *call)
 {
     task_command(call, CMD_CANCEL);
 }
 
-void tasks_retry(struct call *call)
+void serve_tasks_retry(struct call *call)
 {
     task_command(call, CMD_RETRY);
 }
 
-void tasks_promote(struct call *call)
+void serve_tasks_promote(struct call *call)
 {
     task_command(call, CMD_PROMOTE);
 }

@@ -95,7 +95,7 @@ static void expires_read(struct json_reader *reader, int64_t now, int64_t *out)
         err_item(reader->err, ERR_invalid, STR("/expires"), "'expires' must be a duration such as \"90d\" or a time to come (RFC 3339), not \"%.*s\"", STR_ARG(text));
 }
 
-void tokens_create(struct call *call)
+void serve_tokens_create(struct call *call)
 {
     struct json_reader reader;
     struct token *token = &call->command.in.token_create.token;
@@ -121,7 +121,7 @@ void tokens_create(struct call *call)
     call_submit(call, token_created);
 }
 
-void tokens_list(struct call *call)
+void serve_tokens_list(struct call *call)
 {
     struct token **tokens;
     size_t n;
@@ -156,7 +156,7 @@ static void token_revoked(struct call *call)
     call_answer(call, 200);
 }
 
-void tokens_revoke(struct call *call)
+void serve_tokens_revoke(struct call *call)
 {
     call->command.kind = CMD_TOKEN_REVOKE;
     call->command.in.token_revoke.name = str_dup(&call->arena, call->arg);
