@@ -28,6 +28,24 @@ static bool parse_fault(struct err *err, unsigned line, unsigned column, const c
     return false;
 }
 
+/* place_fault: a fault at byte `at`. */
+static bool place_fault(struct err *err, struct str bytes, size_t at, const char *text)
+{
+    struct str before = str_sub(bytes, 0, at);
+    unsigned line = 1;
+    for (size_t i = 0; i < at; i++)
+        line += before.ptr[i] == '\n';
+    size_t column = str_chars(str_sub(before, (size_t)(str_rindex(before, '\n') + 1), at)) + 1;
+    return parse_fault(err, line, (unsigned)column, text);
+}
+
+/* nul_check: jansson skips a NUL byte after a number or a word, so it must not get to see one. */
+static bool nul_check(struct str bytes, struct err *err)
+{
+    const char *nul = memchr(bytes.ptr, '\0', bytes.len);
+    return nul == NULL || place_fault(err, bytes, (size_t)(nul - bytes.ptr), "a NUL byte isn't allowed");
+}
+
 /* depth_check: counts brackets outside strings before anything is parsed, so that deep nesting costs neither memory nor stack. */
 static bool depth_check(struct str bytes, unsigned depth_max, struct err *err)
 {
@@ -40,12 +58,7 @@ static bool depth_check(struct str bytes, unsigned depth_max, struct err *err)
         } else if (c == '[' || c == '{') {
             if (++depth <= depth_max)
                 continue;
-            struct str before = str_sub(bytes, 0, i);
-            unsigned line = 1;
-            for (size_t k = 0; k < i; k++)
-                line += before.ptr[k] == '\n';
-            size_t column = str_chars(str_sub(before, (size_t)(str_rindex(before, '\n') + 1), i)) + 1;
-            return parse_fault(err, line, (unsigned)column, "the document is nested too deeply");
+            return place_fault(err, bytes, i, "the document is nested too deeply");
         } else if ((c == ']' || c == '}') && depth > 0) {
             depth--;
         }
@@ -59,7 +72,7 @@ json_t *json_parse(struct str bytes, unsigned depth_max, struct err *err)
         parse_fault(err, 1, 1, "the document is empty");
         return NULL;
     }
-    if (!depth_check(bytes, depth_max, err))
+    if (!nul_check(bytes, err) || !depth_check(bytes, depth_max, err))
         return NULL;
     json_error_t why;
     json_t *value = json_loadb(bytes.ptr, bytes.len, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);

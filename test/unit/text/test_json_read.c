@@ -47,6 +47,29 @@ static void refuses_what_is_not_json(void **state)
     }
 }
 
+/* jansson would skip these. */
+static void refuses_nul_bytes(void **state)
+{
+    (void)state;
+    const struct { struct str in; unsigned line, column;
+    } cases[] = {
+        { STR("null\0"), 1, 5 },
+        { STR("[1\0,2]"), 1, 3 },
+        { STR("{\n\"\xc3\xa4\":true\0}"), 2, 9 },
+        { STR("\0"), 1, 1 },
+        { STR("\"\0\""), 1, 2 },
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct arena arena = { 0 };
+        struct err err = { .arena = &arena };
+        assert_null(json_parse(cases[i].in, 5, &err));
+        assert_int_equal(err.code, ERR_bad_json);
+        assert_int_equal(err.items[0].line, cases[i].line);
+        assert_int_equal(err.items[0].column, cases[i].column);
+        arena_release(&arena);
+    }
+}
+
 static void works_without_an_arena_for_items(void **state)
 {
     (void)state;
@@ -224,9 +247,15 @@ static void survives_truncation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refuses_what_is_not_json), cmocka_unit_test(works_without_an_arena_for_items), cmocka_unit_test(accepts_any_value),
-        cmocka_unit_test(sorts_canonical_text),     cmocka_unit_test(reads_fields),                     cmocka_unit_test(tells_all_faults),
-        cmocka_unit_test(refuses_what_is_not_an_object), cmocka_unit_test(survives_truncation),
+        cmocka_unit_test(refuses_what_is_not_json),
+        cmocka_unit_test(refuses_nul_bytes),
+        cmocka_unit_test(works_without_an_arena_for_items),
+        cmocka_unit_test(accepts_any_value),
+        cmocka_unit_test(sorts_canonical_text),
+        cmocka_unit_test(reads_fields),
+        cmocka_unit_test(tells_all_faults),
+        cmocka_unit_test(refuses_what_is_not_an_object),
+        cmocka_unit_test(survives_truncation),
     };
     return cmocka_run_group_tests_name("text-json_read", tests, NULL, NULL);
 }
