@@ -6,6 +6,7 @@
  * Fails at start only: when the directory can't be used, another agent has it, or a server's address isn't one. */
 #include "exec/agent.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -114,6 +115,7 @@ static void agent_retry(struct loop_timer *timer)
     if (n > 1 && agent->failures > 1) { /* the second failure in a row: the next one */
         agent->server = (agent->server + 1) % n;
         agent->registered = false;
+        agent->seen = 0; /* it may be slow to follow, or another store: only what we heard from itself tells that it went back */
     }
     if (!agent->registered)
         agent_register(agent);
@@ -281,6 +283,9 @@ static bool agent_identify(struct agent *agent, struct err *err)
         snprintf(host, sizeof host, "localhost");
     host[sizeof host - 1] = '\0';
     agent->host = strdup(host);
+    for (char *c = host; *c; c++) /* a name that every server takes */
+        if (!isalnum((unsigned char)*c) && *c != '.' && (*c != '-' || c == host))
+            *c = c == host ? 'h' : '-';
     if (agent->config->name)
         snprintf(text, sizeof text, "%s", agent->config->name);
     else if (!file_get(agent->dir, "name", text, sizeof text))

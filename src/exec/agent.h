@@ -65,6 +65,7 @@ struct agent {
     struct loop_timer retry, pause, stop, idle;
 
     int64_t seq;
+    int64_t seen;            /* the newest event of the server that we heard of: a store below it is an older copy */
     struct buf body;         /* of the newest poll, for sending it again */
     struct list calls;       /* all polls, also overtaken ones that still wait for their answer */
     struct poll_call *call;  /* the newest poll, while it is on its way */

@@ -34,7 +34,7 @@ static bool line_put(struct output_line *lines, size_t *n, struct str line)
 {
     ptrdiff_t at = str_index(line, '=');
     struct str name = str_trim(str_sub(line, 0, at < 0 ? 0 : (size_t)at));
-    if (name.len == 0 || name.len > 255)
+    if (name.len == 0 || name.len > OUTPUT_NAME_BYTES_MAX)
         return false;
     size_t i = 0;
     while (i < *n && !str_eq(lines[i].name, name))

@@ -15,7 +15,7 @@
 #include "io/log.h"
 #include "text/json_read.h"
 
-enum { ANSWER_DEPTH_MAX = 256, REQUEST_TIMEOUT_MS = 10000, LISTEN_PAUSE_MS = 10, SPARE_SEATS = 4 };
+enum { ANSWER_DEPTH_MAX = 256, REQUEST_TIMEOUT_MS = 10000, LISTEN_PAUSE_MS = 10, SPARE_SEATS = 4, ENDS_MAX = 256 };
 
 static void poll_send(struct agent *agent, struct poll_call *call);
 
@@ -212,6 +212,8 @@ static void poll_answer(struct agent *agent, struct poll_call *call, const json_
     if (lease_ms >= 100 && lease_ms <= 86400000)
         agent->lease_ms = lease_ms;
     agent_answered(agent, call->sent_ms);
+    int64_t seen = member_number(answer, "seen", 0);
+    agent->seen = seen > agent->seen ? seen : agent->seen;
     take_results(agent, call, answer);
     if (newest) {
         struct str state = member_text(answer, "state");
@@ -282,6 +284,8 @@ static void poll_body(struct agent *agent, struct poll_call *call)
     json_object_begin(&json);
     json_put_i64(&json, "seq", call->seq);
     json_put_i64(&json, "free", agent->told_free);
+    if (agent->seen > 0)
+        json_put_i64(&json, "seen", agent->seen);
     /* A quarter of the lease: a third is allowed, but a job that must die with its lease has to die by then. */
     json_put_i64(&json, "wait_ms", call->quick ? 0 : agent->lease_ms / 4);
     json_key(&json, "renew");
@@ -325,7 +329,7 @@ static void poll_new(struct agent *agent)
     *call = (struct poll_call){ .agent = agent, .seq = ++agent->seq };
     list_append(&agent->calls, &call->node);
     call->told = mem_alloc((agent->n_seats + 1) * sizeof *call->told);
-    for (size_t i = 0; i < agent->n_seats; i++)
+    for (size_t i = 0; i < agent->n_seats && call->n_told < ENDS_MAX; i++)
         if (report_ready(agent->seats[i]))
             call->told[call->n_told++] = agent->seats[i];
     call->quick = call->n_told > 0;

@@ -216,7 +216,8 @@ void report_item(struct seat *seat, struct json *json)
         json_put_i64(json, "signal", status->signo);
     else
         json_put_i64(json, "exit", status->exit);
-    item_outputs(seat, json);
+    if (!seat->bare)
+        item_outputs(seat, json);
     if (status->outcome != OUTCOME_lost || status->cpu_us > 0) {
         json_key(json, "usage");
         json_object_begin(json);
@@ -240,6 +241,11 @@ void report_result(struct seat *seat, int status, struct str code)
     if (status == 429 || status >= 500) {
         seat->finish_at_ms = loop_now(agent->loop) + report_backoff(seat->tries++);
         report_later(seat, report_backoff(seat->tries));
+        return;
+    }
+    if ((status == 400 || status == 422) && !seat->bare) { /* something in it isn't to the server's taste: at least the end must arrive */
+        log_warn("finish.bare", "task=%lld status=%d", (long long)seat->task, status);
+        seat->bare = seat->log_dead = true;
         return;
     }
     if (status / 100 != 2) {

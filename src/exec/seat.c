@@ -201,7 +201,7 @@ static void seat_take_job(struct seat *seat, const struct job *job)
     seat->signalled = 0;
     seat->lease_told_ms = 0;
     seat->spool_bytes = seat->stored = seat->durable = seat->settle_bytes = 0;
-    seat->adopted = seat->probe = seat->log_dead = seat->told = false;
+    seat->adopted = seat->probe = seat->log_dead = seat->bare = seat->told = false;
     seat->tries = 0;
     seat->finish_at_ms = 0;
     seat->inline_from = -1;

@@ -48,6 +48,7 @@ struct seat {
     int64_t settle_bytes; /* SETTLING: this much of it must be durable */
     bool probe;           /* what the server has isn't known: ask with one byte */
     bool log_dead;        /* the server won't take this log; the end is reported without */
+    bool bare;            /* the server refused its end as it was: tell it without outputs and log */
     struct client_request *post; /* the log request on its way; NULL: none */
     struct client *post_client;
     struct loop_timer retry;
