@@ -2,12 +2,8 @@
 #include "cmd/command.h"
 
 static const struct command_row commands[] = {
-#ifdef WEIR_HAS_SERVE
     { cmd_serve, &serve_spec, "run" },
-#endif
-#ifdef WEIR_HAS_EXECUTOR
     { cmd_executor, &executor_spec, "run" },
-#endif
     { enqueue_main, &enqueue_spec, "work" },
     { wait_main, &wait_spec, "work" },
     { cancel_main, &cancel_spec, "work" },
@@ -33,9 +29,7 @@ static const struct command_row commands[] = {
     { restore_main, &restore_spec, "operate" },
     { version_main, &version_spec, "help" },
     { help_main, &help_spec, "help" },
-#ifdef WEIR_HAS_SHIM
     { cmd_shim, &shim_spec, NULL },
-#endif
 };
 
 int main(int argc, char **argv)

@@ -39,11 +39,14 @@ void lane_table(struct table *table, struct arena *arena, const json_t *lanes)
     table_init(table, arena, "NAME|KIND|>Q|>S|>P|>X|>D|>F|>T|>A|");
     json_array_foreach (lanes, i, lane) {
         const char *paused = lane_paused(arena, lane);
+        bool all = strcmp(field_z(lane, "kind"), "all") == 0;
+        if (all && !paused)
+            continue; /* not a lane: the pause of everything */
         table_add(table, PAINT_BOLD, "%s", field_z(lane, "name"));
         table_add(table, PAINT_NONE, "%s", field_z(lane, "kind"));
         for (const char *c = state_letters; *c; c++) {
             int64_t n = lane_count(lane, *c);
-            table_add(table, n ? paint_of_state(*c) : PAINT_DIM, "%lld", (long long)n);
+            table_add(table, n ? paint_of_state(*c) : PAINT_DIM, all ? "" : "%lld", (long long)n);
         }
         table_add(table, PAINT_YELLOW, "%s", paused ? paused : "");
     }
@@ -54,7 +57,7 @@ const json_t *lane_find(const json_t *lanes, const char *name)
     const json_t *lane;
     size_t i;
     json_array_foreach (lanes, i, lane)
-        if (strcmp(field_z(lane, "name"), name) == 0)
+        if (strcmp(field_z(lane, "name"), name) == 0 && strcmp(field_z(lane, "kind"), "all") != 0)
             return lane;
     return NULL;
 }

@@ -9,9 +9,10 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "base/when.h"
 
-enum { OPTIONS_SUGGEST_MAX = 64, HELP_COLUMN = 26, HELP_WIDTH = 96 };
+enum { OPTIONS_SUGGEST_MAX = 64, HELP_COLUMN = 26, HELP_WIDTH = 96, USAGE_CAP = 8192, GLUE = 0x1F };
 
 const struct option_spec options_common[] = {
     { "server", 0, "URL",
@@ -49,9 +50,9 @@ int usage_error(const struct command_spec *spec, const char *fmt, ...)
     fprintf(stderr, "weir %s: ", spec->name);
     vfprintf(stderr, fmt, args);
     va_end(args);
-    fputs("\n  usage: ", stderr);
+    fputc('\n', stderr);
     options_print_usage(stderr, spec);
-    fprintf(stderr, "  `weir %s --help` tells more\n", spec->name);
+    fprintf(stderr, "`weir %s --help` tells more\n", spec->name);
     return EXIT_USAGE;
 }
 
@@ -255,32 +256,8 @@ bool option_i64(const struct options *options, const char *name, int64_t min, in
     return false;
 }
 
-static void print_usage_option(FILE *out, const struct option_spec *o)
-{
-    if (o->flags & OPTION_HIDDEN)
-        return;
-    bool optional = !(o->flags & OPTION_REQUIRED);
-    fputs(optional ? " [" : " ", out);
-    if (o->letter && !o->argument)
-        fprintf(out, "-%c", o->letter);
-    else
-        fprintf(out, "--%s", o->name);
-    if (o->argument)
-        fprintf(out, " %s", o->choices ? o->choices : o->argument);
-    fprintf(out, "%s%s", optional ? "]" : "", o->flags & OPTION_REPEATABLE ? "..." : "");
-}
-
-void options_print_usage(FILE *out, const struct command_spec *spec)
-{
-    fprintf(out, "weir %s", spec->name);
-    for (const struct option_spec *o = spec->options; o && o->name; o++)
-        print_usage_option(out, o);
-    if (spec->operands && *spec->operands)
-        fprintf(out, " %s", spec->operands);
-    fputc('\n', out);
-}
-
-/* print_wrapped: words of `text` between the columns `left` and HELP_WIDTH; the cursor stands at `at`. */
+/* print_wrapped: words of `text` between the columns `left` and HELP_WIDTH; the cursor stands at `at`. GLUE is a blank that isn't broken.
+ */
 static void print_wrapped(FILE *out, const char *text, int left, int at)
 {
     struct str rest = str_of(text), word;
@@ -294,10 +271,40 @@ static void print_wrapped(FILE *out, const char *text, int left, int at)
             at += fprintf(out, "%*s", left - at, "");
         else if (at > left)
             at += fprintf(out, " ");
-        fprintf(out, "%.*s", STR_ARG(word));
+        for (size_t i = 0; i < word.len; i++)
+            fputc(word.ptr[i] == GLUE ? ' ' : word.ptr[i], out);
         at += width;
     }
     fputc('\n', out);
+}
+
+static void usage_add_option(struct buf *out, const struct option_spec *o)
+{
+    if (o->flags & OPTION_HIDDEN)
+        return;
+    bool optional = !(o->flags & OPTION_REQUIRED);
+    buf_add_z(out, optional ? " [" : " ");
+    if (o->letter && !o->argument)
+        buf_addf(out, "-%c", o->letter);
+    else
+        buf_addf(out, "--%s", o->name);
+    if (o->argument)
+        buf_addf(out, "%c%s", GLUE, o->choices ? o->choices : o->argument);
+    buf_addf(out, "%s%s", optional ? "]" : "", o->flags & OPTION_REPEATABLE ? "..." : "");
+}
+
+void options_print_usage(FILE *out, const struct command_spec *spec)
+{
+    struct buf text;
+    buf_init(&text, USAGE_CAP);
+    buf_addf(&text, "weir %s", spec->name);
+    for (const struct option_spec *o = spec->options; o && o->name; o++)
+        usage_add_option(&text, o);
+    if (spec->operands && *spec->operands)
+        buf_addf(&text, " %s", spec->operands);
+    int at = fprintf(out, "usage: ");
+    print_wrapped(out, text.ptr, at, at);
+    buf_release(&text);
 }
 
 static void print_help_option(FILE *out, const struct option_spec *o)
@@ -323,7 +330,7 @@ static void print_help_option(FILE *out, const struct option_spec *o)
 
 void options_print_help(FILE *out, const struct command_spec *spec)
 {
-    fprintf(out, "weir %s: %s\n\nusage: ", spec->name, spec->summary);
+    fprintf(out, "weir %s: %s\n\n", spec->name, spec->summary);
     options_print_usage(out, spec);
     if (spec->description) {
         struct str rest = str_of(spec->description), paragraph;

@@ -79,7 +79,7 @@ bool option_i64(const struct options *options, const char *name, int64_t min, in
 /* usage_error: "weir NAME: ...", then how to get help; returns EXIT_USAGE. */
 int usage_error(const struct command_spec *spec, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-void options_print_usage(FILE *out, const struct command_spec *spec); /* the synopsis, one line */
+void options_print_usage(FILE *out, const struct command_spec *spec); /* "usage: weir ..." */
 void options_print_help(FILE *out, const struct command_spec *spec);
 
 /* The options that every client takes, in one table; rows that don't fit `spec` (--json of a command without it) are left out by option_at.
