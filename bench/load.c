@@ -21,7 +21,8 @@
 
 enum { CONNS_MAX = 1024, WORKERS_MAX = 64, SECOND_NS = 1000000000, GIVE_UP_S = 600 };
 static const char ONE_TASK[] = "{\"name\":\"build\",\"data\":" BENCH_PAYLOAD "}";
-static const char ONE_COMMAND[] = "{\"name\":\"true\",\"command\":[\"/bin/true\"]}";
+static const char DATA_REST[] = "\"data\":" BENCH_PAYLOAD "}"; /* what follows the name in a call with many */
+static const char COMMAND_REST[] = "\"command\":[\"/bin/true\"]}";
 
 struct worker {
     struct load *load;
@@ -139,12 +140,12 @@ static void mode_enqueue(struct load *load)
     repeat_run(load, metric, 1, 201);
 }
 
-static void batch_add(struct buf *body, int64_t n, const char *one)
+/* Names differ: within one call a name may be what another task depends on. */
+static void batch_add(struct buf *body, int64_t n, const char *rest)
 {
     buf_add_z(body, "{\"tasks\":[");
     for (int64_t i = 0; i < n; i++) {
-        buf_add_z(body, i ? "," : "");
-        buf_add_z(body, one);
+        buf_addf(body, "%s{\"name\":\"build-%d\",%s", i ? "," : "", (int)i, rest);
     }
     buf_add_z(body, "]}");
 }
@@ -153,7 +154,7 @@ static void mode_bulk(struct load *load)
 {
     struct buf body;
     buf_init(&body, 64 << 20);
-    batch_add(&body, load->batch, ONE_TASK);
+    batch_add(&body, load->batch, DATA_REST);
     wire_format(&load->wire, &load->request, "POST", "/v1/tasks", buf_str(&body));
     buf_release(&body);
     char metric[64];
@@ -174,14 +175,14 @@ static void mode_read(struct load *load)
     repeat_run(load, metric, 1, 200);
 }
 
-static void tasks_fill(struct load *load, int64_t n, const char *one)
+static void tasks_fill(struct load *load, int64_t n, const char *rest)
 {
     struct buf body;
     buf_init(&body, 64 << 20);
     for (int64_t left = n, batch; left > 0; left -= batch) {
         batch = left < load->batch ? left : load->batch;
         buf_reset(&body);
-        batch_add(&body, batch, one);
+        batch_add(&body, batch, rest);
         ask(load, "POST", "/v1/tasks", buf_str(&body), 201);
     }
     buf_release(&body);
@@ -189,7 +190,7 @@ static void tasks_fill(struct load *load, int64_t n, const char *one)
 
 static void mode_fill(struct load *load)
 {
-    tasks_fill(load, load->n, ONE_TASK);
+    tasks_fill(load, load->n, DATA_REST);
 }
 
 /* ---- workers ---- */
@@ -342,7 +343,7 @@ static void mode_cycle(struct load *load)
 
 static void mode_drain(struct load *load)
 {
-    tasks_fill(load, load->n, ONE_TASK);
+    tasks_fill(load, load->n, DATA_REST);
     int64_t start = bench_now_ns();
     workers_start(load);
     wire_run(&load->wire, start + (int64_t)GIVE_UP_S * SECOND_NS);
@@ -437,7 +438,7 @@ static void mode_command(struct load *load)
 {
     struct wire_conn conn = { .answered = stats_answered, .owner = load };
     int64_t start = bench_now_ns();
-    tasks_fill(load, load->n, ONE_COMMAND);
+    tasks_fill(load, load->n, COMMAND_REST);
     wire_connect(&load->wire, &conn);
     while (load->done < load->n) {
         wire_send(&conn, "GET", "/v1/stats", (struct str){ 0 });
