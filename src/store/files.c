@@ -112,7 +112,7 @@ int lock_take(const char *dir, struct err *err)
         return -1;
     }
     int n = snprintf(text, sizeof text, "process %ld has this store open\n", (long)getpid());
-    if (ftruncate(fd, 0) == 0 && pwrite(fd, text, (size_t)n, 0) != n)
-        (void)ftruncate(fd, 0); /* only words for people: a full disk must not keep a server from starting */
+    bool said = ftruncate(fd, 0) == 0 && (pwrite(fd, text, (size_t)n, 0) == n || ftruncate(fd, 0) == 0);
+    (void)said; /* only words for people: a full disk must not keep a server from starting */
     return fd;
 }
