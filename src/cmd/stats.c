@@ -18,7 +18,11 @@ static void stats_row(struct table *table, const char *kind, const char *name, c
     table_add(table, PAINT_BOLD, "%s", name);
     for (size_t i = 0; i < sizeof stats_fields / sizeof *stats_fields; i++) {
         const json_t *n = json_object_get(counts, stats_fields[i]);
-        table_add(table, PAINT_NONE, n ? "%lld" : "", (long long)field_i64(counts, stats_fields[i], 0));
+        if (n) {
+            table_add(table, PAINT_NONE, "%lld", (long long)field_i64(counts, stats_fields[i], 0));
+        } else {
+            table_add(table, PAINT_NONE, "%s", "");
+        }
     }
 }
 
