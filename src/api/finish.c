@@ -63,6 +63,7 @@ static void fence_read(struct json_reader *reader, int64_t task, struct finish_i
     struct str text;
     int64_t given = task;
     json_read_i64(reader, "task", 1, INT64_MAX, &given);
+    out->task = given;
     if (json_read_any(reader, "fence") == NULL) {
         err_item(reader->err, ERR_invalid, json_read_path(reader, "fence"), "'fence' is required");
         return;
@@ -73,8 +74,6 @@ static void fence_read(struct json_reader *reader, int64_t task, struct finish_i
         err_item(reader->err, ERR_invalid, json_read_path(reader, "fence"), "'fence' must be the fence of a grant, not \"%.*s\"", STR_ARG(text));
     else if ((given > 0 && given != out->fence.task) || (task > 0 && task != out->fence.task))
         err_item(reader->err, ERR_invalid, json_read_path(reader, "fence"), "'fence' belongs to task %lld", (long long)out->fence.task);
-    if (out->task == 0)
-        out->task = given;
 }
 
 static void meaning_hash(struct finish_item *item)

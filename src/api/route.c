@@ -25,8 +25,8 @@ static bool path_match(const char *pattern, struct str path, struct str *out_arg
     if (path.len <= prefix.len + suffix.len || !str_starts(path, prefix) || !str_ends(path, suffix))
         return false;
     struct str arg = str_sub(path, prefix.len, path.len - suffix.len);
-    ptrdiff_t slash = str_index(arg, '/'), bracket = str_index(arg, '[');
-    if (slash >= 0 && (bracket < 0 || bracket > slash))
+    ptrdiff_t first = str_index(arg, '/'), last = str_rindex(arg, '/'), open_at = str_index(arg, '['), close_at = str_rindex(arg, ']');
+    if (first >= 0 && (open_at < 0 || open_at > first || last > close_at))
         return false;
     *out_arg = arg;
     return true;

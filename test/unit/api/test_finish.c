@@ -1,0 +1,151 @@
+/* Reports of ended attempts: what is read, what is refused, and when two reports are the same. */
+#include "check.h"
+
+#include <sodium.h>
+
+#define FENCE "0123456789abcdef-7-00000003"
+
+struct fixture {
+    struct arena arena;
+    struct err err;
+    struct finish_item item;
+    bool good;
+};
+
+static void read_text(struct fixture *f, const char *text, int64_t task)
+{
+    *f = (struct fixture){ 0 };
+    f->err.arena = &f->arena;
+    struct err fault = { 0 };
+    json_t *document = json_parse(str_of(text), JSON_DEPTH_MAX, &fault);
+    assert_non_null(document);
+    f->good = finish_read(&f->arena, document, (struct str){ 0 }, task, &f->item, &f->err);
+    json_decref(document);
+}
+
+static void test_all_fields(void **state)
+{
+    (void)state;
+    struct fixture f;
+    read_text(&f, "{\"task\":7,\"fence\":\"" FENCE "\",\"exit\":3,\"outputs\":{\"b\":\"2\",\"a\":\"1\"},\"usage\":{\"cpu_ms\":5,\"max_rss_bytes\":6},"
+                  "\"log_bytes\":9,\"log_offset\":4,\"log\":\"aGVsbG8=\",\"started\":\"2026-01-01T00:00:00Z\",\"finished\":\"2026-01-01T00:00:01Z\"}", 7);
+    assert_true(f.good);
+    assert_false(f.item.malformed);
+    assert_int_equal(f.item.fence.task, 7);
+    assert_int_equal(f.item.fence.grant, 3);
+    assert_true(f.item.fence.incarnation == 0x0123456789abcdefu);
+    assert_int_equal(f.item.exit, 3);
+    assert_int_equal(f.item.signal, -1);
+    assert_int_equal(f.item.outcome, OUTCOME_none);
+    check_str(f.item.outputs, "{\"a\":\"1\",\"b\":\"2\"}");
+    assert_int_equal(f.item.cpu_ms, 5);
+    assert_int_equal(f.item.max_rss_bytes, 6);
+    assert_int_equal(f.item.log_bytes, 9);
+    assert_int_equal(f.item.log_offset, 4);
+    check_str(f.item.log, "hello");
+    arena_release(&f.arena);
+}
+
+static const struct { const char *text; int64_t task; const char *wanted; } bad[] = {
+    { "5", 0, "invalid | : the document must be an object, not a number" },
+    { "{}", 0, "invalid | /fence: 'fence' is required" },
+    { "{\"fence\":\"" FENCE "\"}", 0, "invalid | /exit: one of 'exit', 'signal' and 'outcome' is required" },
+    { "{\"fence\":\"abc\",\"exit\":0}", 0, "invalid | /fence: 'fence' must be the fence of a grant, not \"abc\"" },
+    { "{\"fence\":\"" FENCE "\",\"exit\":0}", 8, "invalid | /fence: 'fence' belongs to task 7" },
+    { "{\"task\":8,\"fence\":\"" FENCE "\",\"exit\":0}", 0, "invalid | /fence: 'fence' belongs to task 7" },
+    { "{\"fence\":\"" FENCE "\",\"exit\":256}", 0, "invalid | /exit: 'exit' must be from 0 to 255, not 256" },
+    { "{\"fence\":\"" FENCE "\",\"exit\":\"0\"}", 0, "invalid | /exit: 'exit' must be a whole number, not a string" },
+    { "{\"fence\":\"" FENCE "\",\"signal\":0}", 0, "invalid | /signal: 'signal' must be from 1 to 64, not 0" },
+    { "{\"fence\":\"" FENCE "\",\"outcome\":\"fine\"}", 0,
+      "invalid | /outcome: 'outcome' must be done, skipped, failed, permanent, temporary, timeout, killed, lost or cancelled, not \"fine\"" },
+    { "{\"fence\":\"" FENCE "\",\"exit\":0,\"outputs\":{\"a\":1}}", 0, "invalid | /outputs/a: an output must be a string of at most 65536 bytes" },
+    { "{\"fence\":\"" FENCE "\",\"exit\":0,\"outputs\":[]}", 0, "invalid | /outputs: 'outputs' must be an object of at most 1000 strings" },
+    { "{\"fence\":\"" FENCE "\",\"exit\":0,\"log\":\"%%%\"}", 0, "invalid | /log: 'log' must be at most 16384 bytes in base64" },
+    { "{\"fence\":\"" FENCE "\",\"exit\":0,\"exits\":0}", 0, "invalid | /exits: unknown field 'exits' [did you mean 'exit'?]" },
+};
+
+static void test_bad(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(bad); i++) {
+        struct fixture f;
+        read_text(&f, bad[i].text, bad[i].task);
+        if (f.good)
+            fail_msg("taken: %s", bad[i].text);
+        assert_true(f.item.malformed);
+        assert_int_equal(f.item.code, ERR_invalid);
+        check_str(faults_text(&f.arena, &f.err), bad[i].wanted);
+        arena_release(&f.arena);
+    }
+}
+
+static void hash_of(const char *rest, uint8_t out[16])
+{
+    struct fixture f;
+    char text[300];
+    snprintf(text, sizeof text, "{\"fence\":\"" FENCE "\",%s}", rest);
+    read_text(&f, text, 0);
+    assert_true(f.good);
+    memcpy(out, f.item.hash, 16);
+    arena_release(&f.arena);
+}
+
+/* The meaning counts: order, spelling and resource use don't, verdict and outputs do. */
+static void test_same_meaning(void **state)
+{
+    (void)state;
+    static const struct { const char *a, *b; bool same; } rows[] = {
+        { "\"exit\":0", "\"exit\":0", true },
+        { "\"exit\":0", "\"exit\":1", false },
+        { "\"exit\":0", "\"outcome\":\"done\"", false },
+        { "\"exit\":0", "\"exit\":0,\"outputs\":{}", true },
+        { "\"exit\":0,\"outputs\":{\"a\":\"1\",\"b\":\"2\"}", "\"outputs\":{\"b\":\"2\",\"a\":\"\\u0031\"},\"exit\":0", true },
+        { "\"exit\":0,\"outputs\":{\"a\":\"1\"}", "\"exit\":0,\"outputs\":{\"a\":\"2\"}", false },
+        { "\"exit\":0,\"usage\":{\"cpu_ms\":1}", "\"exit\":0,\"usage\":{\"cpu_ms\":2}", true },
+        { "\"signal\":9", "\"signal\":15", false },
+        { "\"exit\":0,\"log_bytes\":1", "\"exit\":0,\"log_bytes\":2", false },
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        uint8_t a[16], b[16];
+        hash_of(rows[i].a, a);
+        hash_of(rows[i].b, b);
+        if ((memcmp(a, b, 16) == 0) != rows[i].same)
+            fail_msg("%s and %s should %sbe the same", rows[i].a, rows[i].b, rows[i].same ? "" : "not ");
+    }
+}
+
+/* One bad item doesn't spoil the others. */
+static void test_list(void **state)
+{
+    (void)state;
+    struct arena arena = { 0 };
+    struct err err = { .arena = &arena };
+    json_t *list = json_loads("[{\"task\":9,\"exit\":0},{\"fence\":\"" FENCE "\",\"exit\":0},5]", 0, NULL);
+    struct finish_item *items;
+    size_t n;
+    assert_true(finish_read_list(&arena, list, STR("/items"), &items, &n, &err));
+    assert_int_equal(n, 3);
+    assert_true(items[0].malformed && !items[1].malformed && items[2].malformed);
+    items[1].code = ERR_stale_fence;
+    struct buf out;
+    buf_init(&out, 1000);
+    struct json json = json_to(&out);
+    json_object_begin(&json);
+    finish_render_results(&json, items, n);
+    json_object_end(&json);
+    check_str(buf_str(&out), "{\"results\":[{\"task\":9,\"status\":422,\"code\":\"invalid\"},{\"task\":7,\"status\":409,\"code\":\"stale_fence\"},"
+                             "{\"task\":0,\"status\":422,\"code\":\"invalid\"}]}");
+    buf_release(&out);
+    json_decref(list);
+    arena_release(&arena);
+}
+
+int main(void)
+{
+    if (sodium_init() < 0)
+        return 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_fields), cmocka_unit_test(test_bad), cmocka_unit_test(test_same_meaning), cmocka_unit_test(test_list),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
