@@ -118,6 +118,9 @@ int graph_main(int argc, char **argv)
     } else {
         struct graph graph = { 0 };
         graph_load(&s, document, &graph);
+        if (json_is_true(json_object_get(document, "truncated")))
+            session_note(
+                &s, "the graph is larger than the server gives away in one piece: this is the part around %s", s.options.operands[0]);
         status = graph_print(&s, &graph, format);
     }
     json_decref(document);

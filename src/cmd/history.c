@@ -40,7 +40,7 @@ static void history_print(struct session *s, const json_t *tasks)
         table_add(&table, PAINT_NONE, "%s", task_name(task));
         table_add(&table, PAINT_DIM, "%s", task_took(task, now, &took) ? span_text(took).z : "");
         table_add(&table, PAINT_DIM, "%zu", json_array_size(json_object_get(task, "attempts")));
-        table_add(&table, PAINT_NONE, "%s", field_z(task, "reason"));
+        table_add(&table, PAINT_NONE, "%s", task_reason(&s->arena, task));
     }
     table_print(&table, &s->term, stdout, 0);
     if (i == 0)

@@ -29,14 +29,14 @@ const char *lane_paused(struct arena *arena, const json_t *lane)
     const json_t *from = json_is_object(paused) ? paused : lane;
     const char *by = *field_z(from, "by") ? field_z(from, "by") : field_z(from, "paused_by");
     const char *reason = *field_z(from, "reason") ? field_z(from, "reason") : field_z(from, "paused_reason");
-    return str_dupz(arena, str_fmt(arena, "paused%s%s%s%s", *by ? " by " : "", by, *reason ? ": " : "", reason));
+    return str_dupz(arena, str_fmt(arena, "%s%s%s%s", *by ? "by " : "", by, *reason ? ": " : "", reason));
 }
 
 void lane_table(struct table *table, struct arena *arena, const json_t *lanes)
 {
     const json_t *lane;
     size_t i;
-    table_init(table, arena, "NAME|KIND|>Q|>S|>P|>X|>D|>F|>T|>A|");
+    table_init(table, arena, "NAME|KIND|>Q|>S|>P|>X|>D|>F|>T|>A|PAUSED");
     json_array_foreach (lanes, i, lane) {
         const char *paused = lane_paused(arena, lane);
         bool all = strcmp(field_z(lane, "kind"), "all") == 0;

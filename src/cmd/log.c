@@ -9,6 +9,7 @@
 
 #include "cmd/command.h"
 #include "cmd/session.h"
+#include "cmd/task_text.h"
 #include "io/clock.h"
 
 enum { LOG_PIECE_CAP = 4 << 20, LOG_PATH_CAP = 4096, RECONNECT_MS = 30000, RECONNECT_STEP_MS = 250 };
@@ -37,6 +38,7 @@ struct log_stream {
     struct session *session;
     struct term_filter filter;
     struct client_response refusal; /* the body of an answer that isn't 2xx */
+    int64_t attempt;                /* which one is followed; 0: the last one, not known yet */
     uint64_t taken;                 /* bytes of the log seen */
     bool broken_pipe;
 };
@@ -66,14 +68,15 @@ static bool log_piece(int status, struct str bytes, void *owner)
     return ok;
 }
 
-static const char *log_path(struct session *s, uint64_t offset, bool tail)
+static const char *log_path(struct session *s, int64_t attempt, uint64_t offset, bool tail)
 {
     struct buf path;
     char number[32];
     uint64_t size = 0;
     buf_init(&path, LOG_PATH_CAP);
     buf_add_z(&path, session_task_path(s, s->options.operands[0], "/log"));
-    session_query(s, &path, "attempt", option_get(&s->options, "attempt"));
+    snprintf(number, sizeof number, "%lld", (long long)attempt);
+    session_query(s, &path, "attempt", attempt > 0 ? number : NULL);
     if (tail && option_size(&s->options, "tail", &size) && option_given(&s->options, "tail")) {
         snprintf(number, sizeof number, "%llu", (unsigned long long)size);
         session_query(s, &path, "tail", number);
@@ -92,7 +95,7 @@ static bool log_ask(struct session *s, struct log_stream *stream, uint64_t offse
 {
     int http = 0;
     s->err = (struct err){ .arena = &s->arena };
-    if (!client_stream(s->client, "GET", log_path(s, offset, tail), NULL, log_piece, stream, &http, &s->err)) {
+    if (!client_stream(s->client, "GET", log_path(s, stream->attempt, offset, tail), NULL, log_piece, stream, &http, &s->err)) {
         s->status = err_exit(s->err.code);
         return false;
     }
@@ -105,22 +108,46 @@ static bool log_ask(struct session *s, struct log_stream *stream, uint64_t offse
     return true;
 }
 
-/* log_follow: asks, and asks again where it stood when the connection broke. With --tail the place in the log isn't known, so it ends then.
- */
+/* attempt_ended: whether the attempt that is followed has ended; the newest one is chosen if none was. false also when nobody answers. */
+static bool attempt_ended(struct session *s, struct log_stream *stream)
+{
+    json_t *task = session_try(s, &(struct session_request){ .method = "GET", .path = session_task_path(s, s->options.operands[0], "") });
+    const json_t *attempts = json_object_get(task, "attempts");
+    bool ended = false;
+    for (size_t i = json_array_size(attempts); i > 0; i--) { /* the newest of that number */
+        const json_t *attempt = json_array_get(attempts, i - 1);
+        int64_t number = field_i64(attempt, "number", 0);
+        if (stream->attempt == 0)
+            stream->attempt = number;
+        if (number != stream->attempt)
+            continue;
+        ended = *field_z(attempt, "finished") != '\0';
+        break;
+    }
+    if (json_array_size(attempts) == 0)
+        ended = letter_ended(task_letter(task)); /* it never ran and never will */
+    json_decref(task);
+    return ended;
+}
+
+/* log_follow: asks until the attempt has ended and was asked about once more after that: a server that stops ends its streams in order, so
+ * the end of an answer isn't the end of the log. With --tail the place in the log isn't known, so the first answer is the last. */
 static void log_follow(struct session *s, struct log_stream *stream, uint64_t offset)
 {
-    bool tail = option_given(&s->options, "tail"), follow = option_given(&s->options, "follow");
-    int64_t give_up = 0;
-    uint64_t seen = 0;
-    while (!log_ask(s, stream, offset + stream->taken, tail)) {
+    int64_t give_up = clock_boot_ms() + RECONNECT_MS;
+    bool heard = false;
+    for (;;) {
+        uint64_t seen = stream->taken;
+        bool ended = attempt_ended(s, stream);
+        bool answered = log_ask(s, stream, offset + stream->taken, false);
+        heard = heard || answered || stream->taken > 0;
+        if (ended || !heard || stream->broken_pipe || (answered && s->status != 0))
+            return;
         int64_t now = clock_boot_ms();
-        if (!follow || stream->taken == 0 || tail || stream->broken_pipe)
-            break;
-        if (give_up == 0 || stream->taken > seen)
+        if (answered || stream->taken > seen)
             give_up = now + RECONNECT_MS;
-        seen = stream->taken;
         if (now >= give_up)
-            break;
+            return;
         poll(NULL, 0, RECONNECT_STEP_MS);
     }
 }
@@ -140,7 +167,11 @@ int log_main(int argc, char **argv)
         return session_close(&s, usage_error(&log_spec, "--tail and --offset exclude each other"));
     struct log_stream stream = { .session = &s };
     buf_init(&stream.refusal.body, 1 << 20);
-    log_follow(&s, &stream, (uint64_t)offset);
+    stream.attempt = option_given(&s.options, "attempt") ? attempt : 0;
+    if (option_given(&s.options, "follow") && !option_given(&s.options, "tail"))
+        log_follow(&s, &stream, (uint64_t)offset);
+    else
+        log_ask(&s, &stream, (uint64_t)offset, option_given(&s.options, "tail"));
     if (s.term.color && stream.taken > 0)
         fputs("\033[0m", stdout); /* whatever colour the log left on */
     status = s.status;

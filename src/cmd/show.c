@@ -110,7 +110,7 @@ static void task_print(struct session *s, const json_t *task)
     line(s, "id", PAINT_NONE, number);
     line(s, "name", PAINT_NONE, task_name(task));
     line(s, "state", paint_of_state(letter), state);
-    line(s, "reason", PAINT_NONE, field_z(task, "reason"));
+    line(s, "reason", PAINT_NONE, task_reason(&s->arena, task));
     line(s, "outcome", PAINT_NONE, field_z(task, "outcome"));
     if (field_i64(task, "priority", 0) != 0) {
         snprintf(number, sizeof number, "%lld", (long long)field_i64(task, "priority", 0));

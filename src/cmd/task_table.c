@@ -71,7 +71,7 @@ void task_table_print(struct session *s, const json_t *tasks)
         table_add(&table, PAINT_NONE, "%s", task_name(task));
         table_add(&table, PAINT_DIM, "%s", field_time(task, "created", &created) ? ago_text(created, now).z : "");
         table_add(&table, PAINT_DIM, "%s", task_took(task, now, &took) ? span_text(took).z : "");
-        table_add(&table, PAINT_NONE, "%s", field_z(task, "reason"));
+        table_add(&table, PAINT_NONE, "%s", task_reason(&s->arena, task));
     }
     table_print(&table, &s->term, stdout, 0);
 }

@@ -115,6 +115,15 @@ const char *task_lane(const json_t *task)
     return *field_z(key, "archive") ? field_z(key, "archive") : field_z(key, "queue");
 }
 
+const char *task_reason(struct arena *arena, const json_t *task)
+{
+    const json_t *cause = json_object_get(task, "cause");
+    const char *reason = field_z(task, "reason"), *key = json_is_string(cause) ? json_string_value(cause) : "";
+    if (!*key || strstr(reason, key))
+        return reason;
+    return str_dupz(arena, str_fmt(arena, "%s (%s)", reason, key));
+}
+
 struct when_text span_text(int64_t ms)
 {
     struct when_text text;

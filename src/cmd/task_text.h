@@ -21,6 +21,9 @@ const char *task_key(struct arena *arena, const json_t *task);
 const char *task_name(const json_t *task); /* key.name, or name */
 const char *task_lane(const json_t *task); /* key.archive or key.queue */
 
+/* task_reason: the reason, and in brackets the task that caused it; "" when there is none. In the arena. */
+const char *task_reason(struct arena *arena, const json_t *task);
+
 /* "3m ago", "in 20s", "now". */
 struct when_text ago_text(int64_t then_ms, int64_t now_ms);
 struct when_text local_text(int64_t ms); /* 2026-11-15 06:12:44, local time */

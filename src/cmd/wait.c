@@ -351,7 +351,7 @@ static void ends_print(struct wait *w)
         if (task_took(task, clock_wall_ms(), &took))
             printf("  %s", span_text(took).z);
         if (*field_z(task, "reason"))
-            printf("  %s", term_safe_z(&s->arena, field_z(task, "reason")));
+            printf("  %s", term_safe_z(&s->arena, task_reason(&s->arena, task)));
         fputc('\n', stdout);
     }
     for (size_t i = 0; i < w->n_lanes; i++) {

@@ -100,3 +100,30 @@ class Terminal:
             return 'still running'
         os.close(self.master)
         return self.process.returncode
+
+
+class Server:
+    """`weir serve` in a folder of its own, with its executor; ended by SIGINT, which ends its tasks, too."""
+
+    def __init__(self, folder, *options):
+        self.folder, self.options = folder, options
+        self.start()
+
+    def start(self):
+        address = os.path.join(self.folder, 'address')
+        if os.path.exists(address):
+            os.unlink(address)
+        listen = getattr(self, 'url', 'http://127.0.0.1:0')[len('http://'):]  # a second start takes the same port
+        self.process = subprocess.Popen([WEIR, 'serve', '--data', self.folder, '--listen', listen, *self.options], stdout=subprocess.DEVNULL,
+                                        stderr=open(os.path.join(os.path.dirname(self.folder), 'serve.err'), 'ab'), env=clean_env())
+        deadline = time.monotonic() + 60
+        while not os.path.exists(address):
+            if time.monotonic() > deadline or self.process.poll() is not None:
+                raise RuntimeError('the server did not start')
+            time.sleep(0.02)
+        self.url = open(address).read().strip()
+        self.socket = 'unix:' + os.path.join(self.folder, 'weir.sock')
+
+    def stop(self, signo=2):
+        self.process.send_signal(signo)
+        return self.process.wait(timeout=60)
