@@ -85,11 +85,9 @@ class Crew:
         return self.agent.wait(20)
 
     def shims(self):
-        """pid by directory number."""
+        """pid by directory number. A sanitizer's leak check runs in a short-lived copy of the process, with a higher pid."""
         found = {}
-        for entry in os.listdir('/proc'):
-            if not entry.isdigit():
-                continue
+        for entry in sorted((e for e in os.listdir('/proc') if e.isdigit()), key=int, reverse=True):
             try:
                 words = pathlib.Path('/proc', entry, 'cmdline').read_bytes().split(b'\0')
             except OSError:
@@ -109,11 +107,14 @@ class Crew:
             except subprocess.TimeoutExpired:
                 self.agent.kill()
                 self.agent.wait()
-        for pid in self.shims().values():
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        if not poll(lambda: not self.shims(), 10):  # they end by themselves
+            print(f'# shims left: {self.shims()}', file=sys.stderr)
+        while self.shims():
+            for pid in self.shims().values():
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
         self.fake.stop()
         self.log.close()
         if error is not None or self.fake.faults:
