@@ -331,7 +331,8 @@ static void follows_on_the_loop(void **state)
     struct pieces ends = { 0 }, cancels = { .client = client, .stop_after = 2 };
     buf_init(&ends.all, 1000);
     client_follow(client, "GET", "/follow", NULL, on_tick, on_done, &ends);
-    cancels.request = client_follow(client, "GET", "/follow", (const char *const[]){ "Last-Event-ID", "7", NULL }, on_tick, on_done, &cancels);
+    static const char *const headers[] = { "Last-Event-ID", "7", NULL };
+    cancels.request = client_follow(client, "GET", "/follow", headers, on_tick, on_done, &cancels);
     int64_t deadline = now_ms() + 10000;
     while (atomic_load(&bed.parked) < parked + 2 && now_ms() < deadline)
         loop_step(loop, 10);
@@ -396,9 +397,16 @@ static void server_vanishes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(over_tcp),     cmocka_unit_test(over_unix),         cmocka_unit_test(bad_servers),         cmocka_unit_test(nobody_there),
-        cmocka_unit_test(problems),     cmocka_unit_test(streams_in_pieces), cmocka_unit_test(many_at_once),        cmocka_unit_test(waits_and_cancels),
-        cmocka_unit_test(follows_on_the_loop), cmocka_unit_test(server_vanishes),
+        cmocka_unit_test(over_tcp),
+        cmocka_unit_test(over_unix),
+        cmocka_unit_test(bad_servers),
+        cmocka_unit_test(nobody_there),
+        cmocka_unit_test(problems),
+        cmocka_unit_test(streams_in_pieces),
+        cmocka_unit_test(many_at_once),
+        cmocka_unit_test(waits_and_cancels),
+        cmocka_unit_test(follows_on_the_loop),
+        cmocka_unit_test(server_vanishes),
     };
     return cmocka_run_group_tests_name("io-client", tests, open_bed, close_bed);
 }
