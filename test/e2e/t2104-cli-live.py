@@ -132,11 +132,13 @@ process = start('log', *S, '-f', str(never))
 same(process.stdout.readline(), b'first\n', 'log -f gives what is there')
 fake.log_add(never, b'second\n')
 same(process.stdout.readline(), b'second\n', 'and what comes')
+fake.move(never, 'D')
 fake.log_add(never, b'third\n', end=True)
 code, out, err = finish(process)
 ok(code == 0 and out == 'third\n', 'and ends with the task', code, out, err)
 
 # -- top
+fake.move(never, 'X')
 fake.can('GET', '/v1/stats', 200, dict(processed=9, failed=1, queued=2, working=3, queues=[], executors=[]))
 fake.can('GET', '/v1/nodes', 200, dict(nodes=[dict(name='exec-1', role='executor', slots=4, running=1, state='active')], next=None))
 done = weir('top', *S)
