@@ -83,7 +83,9 @@ struct task {
     int64_t ins;            /* edges in which it is the waiter */
     int64_t out;            /* edges that name this task as predecessor */
     unsigned holds;         /* bits 1 << hold_kind */
-    int64_t class_id, prio, vt, grant, attempts, not_before, spec;
+    int64_t class_id, prio, vt, grant, not_before, spec;
+    int64_t attempts; /* in all */
+    int64_t base;     /* attempts before the last `weir retry`: they don't count against the limit */
     int64_t created, ready, started, finished;
     enum outcome outcome;
     struct str reason;

@@ -284,7 +284,7 @@ void task_restage(struct slice *slice, struct node *node, const struct because *
 {
     struct node **stack = NULL;
     size_t n_stack = 0, cap = 0;
-    node->row.attempts = 0;
+    node->row.base = node->row.attempts;
     node->row.not_before = 0;
     slice_move(slice, node, STATE_S, because);
     node->row.waits = waits_count(slice, node);

@@ -41,6 +41,7 @@ struct node *slice_find(struct slice *slice, int64_t id)
     node->was_class = row.class_id;
     node->was_prio = row.prio;
     node->was_vt = row.vt;
+    node->was_unique = row.unique;
     map_put(&slice->nodes, (uint64_t)id, node);
     return node;
 }

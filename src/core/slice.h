@@ -35,6 +35,7 @@ struct node {
     struct task row;
     enum task_state was;                 /* state in the store; STATE_NONE: new */
     int64_t was_class, was_prio, was_vt; /* where its ready row stands */
+    struct str was_unique;
     bool dirty, in_todo, in_fresh;
     struct edge *outs, *ins; /* edges that name it as predecessor / in which it waits */
     size_t n_outs, cap_outs, n_ins, cap_ins;

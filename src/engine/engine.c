@@ -121,11 +121,14 @@ static void changes_nodes(struct turn *turn, struct changes *c)
             gone[c->n_ready_remove++] = old;
         }
         if (is && (!was || moved)) add[c->n_ready_add++] = &node->row;
-        if (state_ended(node->row.state) && node->row.unique.len) { /* never granted: its key is free again */
-            struct unique_claim claim = { slice_lane(slice, node->row.lane)->tenant, node->row.unique, node->row.id };
-            *ARENA_PUSH(turn->arena, turn->unique_remove, turn->n_unique_remove, turn->cap_unique_remove) = claim;
-            node->row.unique = (struct str){ 0 };
-        }
+        if (state_ended(node->row.state)) node->row.unique = (struct str){ 0 }; /* never granted: its key is free again */
+        struct str tenant = slice_lane(slice, node->row.lane)->tenant;
+        if (node->was_unique.len && !node->row.unique.len)
+            *ARENA_PUSH(turn->arena, turn->unique_remove, turn->n_unique_remove, turn->cap_unique_remove) =
+                (struct unique_claim){ tenant, node->was_unique, node->row.id };
+        if (!node->was_unique.len && node->row.unique.len)
+            *ARENA_PUSH(turn->arena, turn->unique_add, turn->n_unique_add, turn->cap_unique_add) =
+                (struct unique_claim){ tenant, node->row.unique, node->row.id };
     }
     c->tasks_new = created;
     c->tasks_changed = changed;
@@ -375,7 +378,7 @@ bool engine_turn(struct engine *engine, struct command **commands, size_t n, int
     /* This process was stopped or starved: nobody could have been heard, so nobody is late. */
     if (boot - engine->wanted > engine->config.lease_ms / 3 && engine->wanted != INT64_MAX) leases_watch_anew(engine, boot);
     space_look(&engine->space, boot);
-    bool ok = run_once(engine, commands, n, wall, boot, out_answered, err);
+    bool ok = run_once(engine, commands, n, wall, boot, out_answered, err), again = !ok;
     if (!ok && err->code != ERR_outcome_unknown && err->code != ERR_corrupt) {
         *err = (struct err){ .code = err->code };
         ok = run_again(engine, commands, n, wall, boot, out_answered, err);
@@ -383,6 +386,7 @@ bool engine_turn(struct engine *engine, struct command **commands, size_t n, int
         answer_all(commands, n, ERR_outcome_unknown, err->text, out_answered);
     }
     *out_next = next_turn(engine, wall, boot);
+    if (again && *out_next < boot + TRY_AGAIN_MS) *out_next = boot + TRY_AGAIN_MS; /* what failed now will fail at once again */
     engine->wanted = *out_next > boot ? *out_next : boot;
     atomic_store(&engine->health, !ok ? ENGINE_FAILED : engine->space.full ? ENGINE_DISK_FULL : ENGINE_OK);
     atomic_fetch_add(&engine->n_turns, 1);

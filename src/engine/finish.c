@@ -16,7 +16,7 @@ static bool late_return(struct turn *turn, struct node *node, const struct becau
     struct because why = { .actor = because->actor, .reason = STR("a late result") };
     if (node->row.state == STATE_F) {
         task_restage(turn->slice, node, &why);
-        node->row.attempts = 1; /* the attempt that brings this result */
+        node->row.base = node->row.attempts - 1; /* the attempt that brings this result counts */
     }
     if (node->row.state == STATE_S) slice_move(turn->slice, node, STATE_P, &why);
     if (node->row.state != STATE_P) return false;

@@ -120,7 +120,7 @@ static struct node *unique_find(struct turn *turn, struct str tenant, struct str
     if (!node && !store->ops->unique_find(store, tenant, key, &id, turn->err)) turn->slice->failed = true;
     if (!node && id) node = slice_find(turn->slice, id);
     /* the key may have been given up in this very turn */
-    return node && str_eq(node->row.unique, key) ? node : NULL;
+    return node && !state_ended(node->row.state) && str_eq(node->row.unique, key) ? node : NULL;
 }
 
 static size_t slots_of(struct turn *turn, struct str tenant, const struct task_def *def, int64_t **out)
@@ -157,10 +157,7 @@ static struct node *task_make(struct turn *turn, const struct command *command, 
                         .created = turn->wall,
                         .unique = def->unique };
     struct node *node = slice_create(turn->slice, &row, &(struct because){ .actor = command->actor.name });
-    if (def->unique.len) {
-        *ARENA_PUSH(turn->arena, turn->unique_add, turn->n_unique_add, turn->cap_unique_add) = (struct unique_claim){ tenant, def->unique, row.id };
-        smap_put(&turn->uniques, str_fmt(turn->arena, "%.*s\x1f%.*s", STR_ARG(tenant), STR_ARG(def->unique)), node);
-    }
+    if (def->unique.len) smap_put(&turn->uniques, str_fmt(turn->arena, "%.*s\x1f%.*s", STR_ARG(tenant), STR_ARG(def->unique)), node);
     return node;
 }
 

@@ -23,7 +23,7 @@ struct pending_attempt *attempt_change(struct turn *turn, const struct attempt *
 
 struct pending_attempt *attempt_find(struct turn *turn, int64_t task, int64_t grant)
 {
-    for (size_t i = turn->n_attempts; i-- > 0;) {
+    for (size_t i = map_find(&turn->attempts, (uint64_t)task) ? turn->n_attempts : 0; i-- > 0;) {
         struct pending_attempt *pending = turn->attempt_list[i];
         if (pending->attempt.task == task && pending->attempt.grant == grant) return pending->removed ? NULL : pending;
     }
@@ -58,7 +58,7 @@ void attempt_over(struct turn *turn, struct node *node, const struct attempt *at
     struct attempt closed = *attempt;
     const struct spec *spec = slice_spec(turn->slice, node);
     struct attempt_end said = { .exit = end->exit, .signal = end->signal, .outcome = end->outcome };
-    struct verdict verdict = verdict_of(&said, spec, node->row.attempts);
+    struct verdict verdict = verdict_of(&said, spec, node->row.attempts - node->row.base);
     enum task_state ending = node->row.ending;
     if (ending) verdict = (struct verdict){ .to = ending, .outcome = OUTCOME_cancelled };
     closed.finished = turn->wall;

@@ -142,11 +142,7 @@ static void grant_make(struct turn *turn, struct known_executor *known, struct c
     row->grant++;
     row->attempts++;
     if (row->vt > turn->slice->v_now) turn->slice->v_now = row->vt;
-    if (row->unique.len) {
-        struct unique_claim claim = { slice_lane(turn->slice, row->lane)->tenant, row->unique, row->id };
-        *ARENA_PUSH(turn->arena, turn->unique_remove, turn->n_unique_remove, turn->cap_unique_remove) = claim;
-        row->unique = (struct str){ 0 };
-    }
+    row->unique = (struct str){ 0 }; /* it has started: another may be made */
     slice_move(turn->slice, node, STATE_X, &(struct because){ .actor = known->row.name });
     struct attempt attempt = { .task = row->id, .number = row->attempts, .grant = row->grant, .executor = known->row.id, .started = turn->wall,
                                .exit = -1, .signal = -1, .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = -1 };

@@ -17,6 +17,7 @@
 
 enum {
     GRANTS_MAX = 1000,          /* a poll's */
+    TRY_AGAIN_MS = 200,
     BATCH = 1000,               /* due holds, resumed and parked tasks of one turn */
     SPECS_CACHED_MAX = 8192,
     SPEC_BYTES_CACHED_MAX = 16 << 20,

@@ -27,11 +27,11 @@ SELECT t.id, t.lane, t.rev, t.state, t.name FROM ready r JOIN task t ON t.id = r
 SELECT DISTINCT t.id, t.lane, t.rev, t.state, t.name FROM live l JOIN task t ON t.id = l.task WHERE l.task < $1 ORDER BY l.task DESC;
 
 -- name: tasks_of_rev
--- One revision has 5,000 tasks at most; rev > 0 lets the partial index serve.
-SELECT id, lane, rev, state, name FROM task WHERE lane = $2 AND rev = $3 AND rev > 0 AND id < $1 ORDER BY id DESC;
+-- One revision has 5,000 tasks at most: they are sorted.
+SELECT id, lane, rev, state, name FROM task WHERE lane = $2 AND rev = $3 AND id < $1 ORDER BY id DESC;
 
 -- name: task_find
-SELECT id FROM task WHERE lane = $1 AND rev = $2 AND rev > 0 AND name = $3 AND variant = $4 AND run = $5 ORDER BY id DESC LIMIT 1;
+SELECT id FROM task WHERE lane = $1 AND rev = $2 AND name = $3 AND variant = $4 AND run = $5 ORDER BY id DESC LIMIT 1;
 
 -- name: spec_of_task
 SELECT s.body FROM task t JOIN spec s ON s.id = t.spec WHERE t.id = $1;

@@ -105,6 +105,7 @@ void row_task(sqlite3_stmt *stmt, struct arena *arena, struct task *out)
         .last_turn = sqlite3_column_int64(stmt, 25),
         .unique = column_text(stmt, 26, arena),
         .ins = sqlite3_column_int64(stmt, 27),
+        .base = sqlite3_column_int64(stmt, 28),
     };
 }
 
@@ -338,7 +339,7 @@ bool rows_head(struct db *db, struct store_head *out, uint8_t *out_seal, struct 
     if (ok && out_seal)
         column_bytes(db->stmts[SQL_head_get], 12, out_seal, STORE_HASH_BYTES);
     db_reset(db, SQL_head_get);
-    return ok || err_set(err, ERR_corrupt, "the head row is missing or damaged");
+    return ok || err_set(err, ERR_corrupt, "the head row is missing or damaged: run weir verify");
 }
 
 bool rows_task(struct db *db, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)

@@ -114,7 +114,10 @@ static bool tasks_new_write(struct sqlite_store *self, const struct changes *c, 
         const struct task *task = c->tasks_new[i];
         bind_i64(stmt, 1, task->id);
         bind_i64(stmt, 2, task->lane);
-        bind_i64(stmt, 3, task->rev);
+        if (task->rev)
+            bind_i64(stmt, 3, task->rev);
+        else
+            sqlite3_bind_null(stmt, 3); /* not an archive's: not in task_key */
         bind_text(stmt, 4, state_text(task->state));
         bind_text(stmt, 5, task->name);
         bind_text(stmt, 6, task->variant);
@@ -140,6 +143,7 @@ static bool tasks_new_write(struct sqlite_store *self, const struct changes *c, 
         bind_i64(stmt, 26, task->last_turn);
         bind_text(stmt, 27, task->unique);
         bind_i64(stmt, 28, task->ins);
+        bind_i64(stmt, 29, task->base);
         if (!db_run(&self->db, SQL_task_insert, err))
             return false;
     }
@@ -172,6 +176,7 @@ static bool tasks_changed_write(struct sqlite_store *self, const struct changes 
         bind_i64(stmt, 19, task->last_turn);
         bind_text(stmt, 20, task->unique);
         bind_i64(stmt, 21, task->ins);
+        bind_i64(stmt, 22, task->base);
         if (!db_run(&self->db, SQL_task_update, err))
             return false;
         if (sqlite3_changes(self->db.conn) != 1)

@@ -334,7 +334,29 @@ static void test_unique_is_one_until_it_starts(void **state)
     assert_int_equal(again->out.enqueue.tasks[1].task.id, id);
     assert_true(again->out.enqueue.tasks[2].task.id != id);
     rig_poll(&rig, e, 1);
-    assert_true(ENQUEUE(&rig, "a unique=k") != id);
+    int64_t second = ENQUEUE(&rig, "a unique=k");
+    assert_true(second != id);
+    struct command *cancel = rig_new(&rig, CMD_CANCEL), *third = rig_enqueue_command(&rig, (const char *const[]){ "a unique=k" }, 1);
+    cancel->in.task.task = second;
+    rig_turn(&rig, (struct command *[]){ cancel, third }, 2); /* given up and taken in one turn */
+    assert_true(third->out.enqueue.tasks[0].task.id != second);
+    assert_int_equal(rig_one(&rig, rig_enqueue_command(&rig, (const char *const[]){ "a unique=k" }, 1))->out.enqueue.tasks[0].task.id,
+                     third->out.enqueue.tasks[0].task.id);
+}
+
+static void test_a_retry_counts_on_and_has_all_its_attempts(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t id = ENQUEUE(&rig, "a attempts=2"), e = rig_executor(&rig, "e", NULL);
+    for (int64_t round = 0; round < 2; round++) {
+        rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), -1, 9);
+        assert_int_equal(rig_state(&rig, id), 'P');
+        rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), -1, 9);
+        assert_int_equal(rig_state(&rig, id), 'F');
+        assert_int_equal(rig_task(&rig, id).attempts, 2 + 2 * round); /* numbers aren't used twice: logs are found by them */
+        assert_int_equal(rig_order(&rig, CMD_RETRY, id), ERR_none);
+    }
 }
 
 static void test_idempotency(void **state)
@@ -484,6 +506,7 @@ int main(void)
         cmocka_unit_test(test_a_cancelled_task_of_a_lost_executor_ends),
         cmocka_unit_test(test_retry_takes_dependents_along),
         cmocka_unit_test(test_unique_is_one_until_it_starts),
+        cmocka_unit_test(test_a_retry_counts_on_and_has_all_its_attempts),
         cmocka_unit_test(test_idempotency),
         cmocka_unit_test(test_refusals_change_nothing),
         cmocka_unit_test(test_order_is_priority_then_fair_share),

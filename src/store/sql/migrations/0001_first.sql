@@ -42,15 +42,15 @@ CREATE TABLE slot (id @ID@, tenant TEXT NOT NULL, name TEXT NOT NULL, slot_limit
 -- Columns that change often stand last but `reason` and the rest that is mostly empty. state and ending are the letters.
 CREATE TABLE task (
     id @ID@,
-    lane BIGINT NOT NULL, rev BIGINT NOT NULL, state TEXT NOT NULL, name TEXT NOT NULL, variant TEXT NOT NULL, run BIGINT NOT NULL,
+    lane BIGINT NOT NULL, rev BIGINT, state TEXT NOT NULL, name TEXT NOT NULL, variant TEXT NOT NULL, run BIGINT NOT NULL,
     class BIGINT NOT NULL, spec BIGINT NOT NULL, created BIGINT NOT NULL, prio BIGINT NOT NULL, vt BIGINT NOT NULL, ending TEXT NOT NULL,
     waits BIGINT NOT NULL, outs BIGINT NOT NULL, holds BIGINT NOT NULL, grant_no BIGINT NOT NULL, attempts BIGINT NOT NULL,
     not_before BIGINT NOT NULL, ready BIGINT NOT NULL, started BIGINT NOT NULL, finished BIGINT NOT NULL, outcome TEXT NOT NULL,
     reason TEXT NOT NULL, cause BIGINT NOT NULL, last_turn BIGINT NOT NULL, unique_text TEXT NOT NULL,
-    ins BIGINT NOT NULL
+    ins BIGINT NOT NULL, base BIGINT NOT NULL
 );
--- ARCHIVE@REV:NAME -> task. A queue's task (rev 0) isn't in it and doesn't pay for it.
-CREATE INDEX task_key ON task (lane, rev, name, variant, run) WHERE rev > 0;
+-- ARCHIVE@REV:NAME -> task. A queue's task (rev NULL) isn't in it and doesn't pay for it.
+CREATE INDEX task_key ON task (lane, rev, name, variant, run) WHERE rev IS NOT NULL;
 -- Lists by state. P, X and D, the states of the hot path, are listed by other ways: ready, live, and the table itself from its end.
 CREATE INDEX task_state ON task (state) WHERE state IN ('Q', 'S', 'F', 'T', 'A');
 
