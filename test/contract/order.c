@@ -45,9 +45,9 @@ static void ready_is_ordered_by_priority_then_share_then_age(void **state)
     world_make(&w);
     rng_seed(&rng, 1);
     for (size_t i = 0; i < TASKS; i++) {
-        tasks[i] = (struct task){ .id = (int64_t)i + 1, .class_id = 1 + (int64_t)rng_below(&rng, CLASSES), .prio = (int64_t)rng_below(&rng,
-                                                                                                                                      5) - 2,
-                                  .vt = (int64_t)rng_below(&rng, 20) };
+        tasks[i] = (struct task){ .id = (int64_t)i + 1, .class_id = 1 + (int64_t)rng_below(&rng, CLASSES) };
+        tasks[i].prio = (int64_t)rng_below(&rng, 5) - 2;
+        tasks[i].vt = (int64_t)rng_below(&rng, 20);
         add[i] = &tasks[i];
         in[i] = true;
     }

@@ -241,8 +241,8 @@ static void events_make(struct world *w)
         turn_begin(w);
         for (int i = 0; i <= t % 5; i++) {
             int64_t seq = w->head.seq + 1 + i;
-            turn_event(w, (struct event){ .kind = EVENT_pause, .lane = 1 + seq % 3, .actor = STR("anna"), .reason = str_fmt(&w->arena,
-                                                                                                                            "r%lld", (long long)seq) });
+            struct str reason = str_fmt(&w->arena, "r%lld", (long long)seq);
+            turn_event(w, (struct event){ .kind = EVENT_pause, .lane = 1 + seq % 3, .actor = STR("anna"), .reason = reason });
         }
         turn_end(w);
     }

@@ -148,7 +148,7 @@ struct task task_sample(struct world *w, int64_t id, int64_t salt)
         .holds = (unsigned)n + 6, .class_id = n + 7, .prio = salt % 2 ? -n : n, .vt = n + 8, .grant = n + 9, .attempts = n + 10,
         .not_before = n + 11, .spec = n + 12, .created = n + 13, .ready = n + 14, .started = n + 15, .finished = n + 16,
         .outcome = salt % 2 ? OUTCOME_lost : OUTCOME_cancelled, .reason = str_fmt(&w->arena, "because %lld \xc3\xa9", (long long)salt),
-        .cause = n + 17, .last_turn = n + 18, .unique = str_fmt(&w->arena, "key/%lld", (long long)salt),
+        .cause = n + 17, .last_turn = n + 18, .unique = str_fmt(&w->arena, "key/%lld", (long long)salt), .ins = n + 19, .base = n + 20,
     };
 }
 
@@ -181,6 +181,8 @@ void task_same(const struct task *a, const struct task *b)
     assert_int_equal(a->cause, b->cause);
     assert_int_equal(a->last_turn, b->last_turn);
     str_same(a->unique, b->unique);
+    assert_int_equal(a->ins, b->ins);
+    assert_int_equal(a->base, b->base);
 }
 
 struct attempt attempt_sample(int64_t task, int64_t grant, int64_t salt)

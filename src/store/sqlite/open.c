@@ -43,7 +43,7 @@ static bool new_head(struct sqlite_store *self, struct err *err)
 static bool head_make(struct sqlite_store *self, struct err *err)
 {
     int64_t rows;
-    if (!db_number(&self->db, SQL_count_heads, &rows, err))
+    if (!db_number(&self->db, SQL_count_beginnings, &rows, err))
         return false;
     return rows || (db_run(&self->db, SQL_begin, err) && db_run(&self->db, SQL_head_insert, err) && new_head(self, err) &&
                     db_run(&self->db, SQL_commit, err));
