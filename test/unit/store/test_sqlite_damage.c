@@ -151,11 +151,12 @@ static void every_other_edit_is_found(void **state)
         "UPDATE task SET id = id + 100000 WHERE id = 7",
         "CREATE TEMP TABLE copy AS SELECT * FROM task WHERE id = 3; UPDATE copy SET id = 5003; INSERT INTO task SELECT * FROM copy",
     };
+    static const char cut[] = "PRAGMA temp_store = MEMORY; CREATE TEMP TABLE cut AS"
+                              " SELECT (SELECT first_seq - 1 FROM turn WHERE turn = 21) AS seq, 30 AS id";
     struct scene s;
     (void)state;
     scene_make(&s, 60);
-    sql(&s,
-        "PRAGMA temp_store = MEMORY; CREATE TEMP TABLE cut AS SELECT (SELECT first_seq - 1 FROM turn WHERE turn = 21) AS seq, 30 AS id");
+    sql(&s, cut);
     for (size_t i = 0; i < sizeof edits / sizeof edits[0]; i++) {
         struct verify_report report;
         sql(&s, "BEGIN");
@@ -166,8 +167,7 @@ static void every_other_edit_is_found(void **state)
             fail_msg("not found: %s", edits[i]);
         scene_release(&s);
         scene_make(&s, 60); /* the same history again */
-        sql(&s,
-            "PRAGMA temp_store = MEMORY; CREATE TEMP TABLE cut AS SELECT (SELECT first_seq - 1 FROM turn WHERE turn = 21) AS seq, 30 AS id");
+        sql(&s, cut);
     }
     print_message("           %zu edits, each found\n", sizeof edits / sizeof edits[0]);
     scene_release(&s);
