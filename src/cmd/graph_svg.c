@@ -5,7 +5,18 @@
 #include "cmd/task_text.h"
 #include "core/layout.h"
 
-enum { CHAR_PX = 8, BOX_PAD_PX = 44, BOX_PX = 34, LAYER_PX = 92, GAP_PX = 24, MARGIN_PX = 20, PORT_PX = 14, LEGEND_PX = 30 };
+enum {
+    CHAR_PX = 8,
+    BOX_PAD_PX = 44,
+    BOX_PX = 34,
+    LAYER_PX = 92,
+    GAP_PX = 24,
+    MARGIN_PX = 20,
+    PORT_PX = 14,
+    LEGEND_PX = 50,
+    LEGEND_LINE_PX = 18,
+    LEGEND_WIDTH_PX = 640
+};
 
 static const struct palette {
     char state;
@@ -111,7 +122,7 @@ static void svg_task(FILE *out, const struct graph_task *task, const struct layo
     xml_text(out, task->key);
     fprintf(out, ": %s</title><rect x=\"%lld\" y=\"%lld\" width=\"%lld\" height=\"%d\" rx=\"6\" fill=\"%s\" stroke=\"%s\"/>",
         letter_word(task->state), x, y, width, BOX_PX, palette->fill, palette->line);
-    fprintf(out, "<text x=\"%lld\" y=\"%lld\" class=\"l\" fill=\"%s\">%c</text>", x + 16, y + 22, palette->line, task->state);
+    fprintf(out, "<text x=\"%lld\" y=\"%lld\" class=\"l\" style=\"fill:%s\">%c</text>", x + 16, y + 22, palette->line, task->state);
     fprintf(out, "<text x=\"%lld\" y=\"%lld\">", x + 16 + (width - 16) / 2, y + 22);
     xml_text(out, *task->name ? task->name : task->key);
     fputs("</text></g>\n", out);
@@ -157,7 +168,7 @@ static void svg_head(FILE *out, long long width, long long height)
         "ui-sans-serif,system-ui,sans-serif;text-anchor:middle;fill:#111827}.l{font-weight:700}.k{font-size:12px;text-anchor:start;fill:#"
         "4b5563}"
         "path{fill:none;stroke:#6b7280;stroke-width:1.5}.c{stroke:#dc2626}</style>\n"
-        "<defs><marker id=\"a\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"8\" markerHeight=\"8\" orient=\"auto\"><path "
+        "<defs><marker id=\"a\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"6\" markerHeight=\"6\" orient=\"auto\"><path "
         "d=\"M0 0 L8 4 L0 8 z\" style=\"fill:#6b7280;stroke:none\"/></marker></defs>\n"
         "<rect width=\"%lld\" height=\"%lld\" fill=\"#ffffff\"/>\n",
         width, height, width, height, width, height);
@@ -167,8 +178,9 @@ static void svg_legend(FILE *out, long long y)
 {
     fprintf(out, "<text x=\"%d\" y=\"%lld\" class=\"k\">", MARGIN_PX, y);
     for (const char *c = state_letters; *c; c++)
-        fprintf(out, "%c %s%s", *c, letter_word(*c), c[1] ? " \xC2\xB7 " : "");
-    fputs("; solid: depends, dashed: after, dotted: cancels</text>\n", out);
+        fprintf(out, "%c %s%s", *c, letter_word(*c), c[1] ? " \xC2\xB7 " : "</text>\n");
+    fprintf(out, "<text x=\"%d\" y=\"%lld\" class=\"k\">solid: depends \xC2\xB7 dashed: after \xC2\xB7 dotted: cancels</text>\n", MARGIN_PX,
+        y + LEGEND_LINE_PX);
 }
 
 bool graph_svg(FILE *out, struct arena *arena, const struct graph *graph)
@@ -179,9 +191,9 @@ bool graph_svg(FILE *out, struct arena *arena, const struct graph *graph)
     int64_t *total = ARENA_ARRAY(arena, int64_t, layout.n_nodes + 1), *entered = ARENA_ARRAY(arena, int64_t, layout.n_nodes + 1);
     for (size_t i = 0; i < layout.n_hops; i++)
         total[layout.hops[i].lower]++;
-    long long width = layout.width + 2 * MARGIN_PX, legend_width = 700;
+    long long width = layout.width + 2 * MARGIN_PX;
     long long height = 2 * MARGIN_PX + (layout.n_layers ? (long long)(layout.n_layers - 1) * LAYER_PX + BOX_PX : 0) + LEGEND_PX;
-    svg_head(out, width > legend_width ? width : legend_width, height);
+    svg_head(out, width > LEGEND_WIDTH_PX ? width : LEGEND_WIDTH_PX, height);
     for (size_t i = 0; i < layout.n_hops; i++) {
         uint32_t lower = layout.hops[i].lower;
         int64_t port = layout_center(&layout.nodes[lower]) - (total[lower] - 1) * PORT_PX / 2 + PORT_PX * entered[lower]++;
@@ -189,7 +201,7 @@ bool graph_svg(FILE *out, struct arena *arena, const struct graph *graph)
     }
     for (size_t i = 0; i < graph->n_tasks; i++)
         svg_task(out, &graph->tasks[i], &layout.nodes[i]);
-    svg_legend(out, height - 12);
+    svg_legend(out, height - 12 - LEGEND_LINE_PX);
     fputs("</svg>\n", out);
     return true;
 }

@@ -46,7 +46,10 @@ void lane_table(struct table *table, struct arena *arena, const json_t *lanes)
         table_add(table, PAINT_NONE, "%s", field_z(lane, "kind"));
         for (const char *c = state_letters; *c; c++) {
             int64_t n = lane_count(lane, *c);
-            table_add(table, n ? paint_of_state(*c) : PAINT_DIM, all ? "" : "%lld", (long long)n);
+            char number[24] = "";
+            if (!all)
+                snprintf(number, sizeof number, "%lld", (long long)n);
+            table_add(table, n ? paint_of_state(*c) : PAINT_DIM, "%s", number);
         }
         table_add(table, PAINT_YELLOW, "%s", paused ? paused : "");
     }
