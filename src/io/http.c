@@ -29,7 +29,7 @@ enum {
     WRITE_STALL_S = 300, /* a reader may be a pager that somebody left open over lunch */
     BODY_RATE = 16 * 1024,
     PARK_WATCH_MS = 250,
-    POOL_BYTES = 32 * 1024, /* libmicrohttpd clears all of it after every request */
+    POOL_BYTES = 24 * 1024, /* libmicrohttpd clears all of it after every request */
     RUNS_MAX = 4,
     STALL_MS = 10,
     ARENA_KEPT = 64 * 1024,

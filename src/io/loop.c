@@ -169,7 +169,7 @@ void loop_on_signal(struct loop *loop, int signo, void (*fn)(int signo, void *ow
     ASSERT(signo > 0 && signo < NSIG);
     loop->traps[signo] = (struct loop_trap){ fn, owner };
     sigaddset(&loop->trapped, signo);
-    ASSERT(sigprocmask(SIG_BLOCK, &loop->trapped, NULL) == 0);
+    ASSERT(pthread_sigmask(SIG_BLOCK, &loop->trapped, NULL) == 0); /* threads that start later inherit it */
     int fd = signalfd(loop->signal_watch.fd, &loop->trapped, SFD_CLOEXEC | SFD_NONBLOCK);
     ASSERT(fd >= 0);
     if (loop->signal_watch.fd < 0) {

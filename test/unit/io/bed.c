@@ -163,8 +163,8 @@ static const struct {
     const char *path;
     void (*serve)(struct bed *bed, struct http_request *request);
 } routes[] = {
-    { "/hello", serve_hello }, { "/echo", serve_echo },   { "/target", serve_target }, { "/peer", serve_peer },   { "/large", serve_large },
-    { "/park", serve_park },   { "/deaf", serve_deaf },   { "/lines", serve_lines },   { "/flood", serve_flood }, { "/follow", serve_follow },
+    { "/hello", serve_hello }, { "/echo", serve_echo }, { "/target", serve_target }, { "/peer", serve_peer },   { "/large", serve_large },
+    { "/park", serve_park },   { "/deaf", serve_deaf }, { "/lines", serve_lines },   { "/flood", serve_flood }, { "/follow", serve_follow },
 };
 
 static void bed_serve(struct http_request *request, void *owner)

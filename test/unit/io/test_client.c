@@ -91,7 +91,8 @@ static void over_unix(void **state)
 static void bad_servers(void **state)
 {
     (void)state;
-    static const char *const bad[] = { "", "unix:", "ftp://x", "http://", "http:///", "127.0.0.1:80", "http://user@host", "http://a b", "https://x#y" };
+    static const char *const bad[] = { "", "unix:", "ftp://x", "http://", "http:///", "127.0.0.1:80", "http://user@host", "http://a b",
+                                       "https://x#y" };
     struct err err = { .code = ERR_none };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_null(client_open(&(struct client_config){ .server = bad[i] }, NULL, &err));
@@ -120,7 +121,8 @@ static void nobody_there(void **state)
     client_close(client);
     /* A header can't smuggle a line. */
     client = open_client(bed.url, NULL, NULL);
-    assert_false(client_call(client, "GET", "/", (struct str){ 0 }, NULL, (const char *const[]){ "X", "a\nb", NULL }, 1000, &response, &err));
+    static const char *const headers[] = { "X", "a\nb", NULL };
+    assert_false(client_call(client, "GET", "/", (struct str){ 0 }, NULL, headers, 1000, &response, &err));
     assert_int_equal(err.code, ERR_usage);
     client_response_release(&response);
     client_close(client);
@@ -153,8 +155,8 @@ static void problems(void **state)
     err = (struct err){ .arena = &arena };
     response = (struct client_response){ .status = 422 };
     buf_init(&response.body, 1000);
-    buf_add_z(&response.body, "{\"title\":\"t\",\"code\":\"cycle\",\"detail\":\"in a circle\",\"errors\":[{\"path\":\"/tasks/0\",\"line\":3,\"message\":\"m\","
-                              "\"suggestion\":\"s\"},7]}");
+    buf_add_z(&response.body, "{\"title\":\"t\",\"code\":\"cycle\",\"detail\":\"in a circle\",\"errors\":"
+                              "[{\"path\":\"/tasks/0\",\"line\":3,\"message\":\"m\",\"suggestion\":\"s\"},7]}");
     client_problem(&response, &err);
     assert_int_equal(err.code, ERR_cycle);
     assert_string_equal(err.text, "in a circle");
