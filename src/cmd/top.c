@@ -17,7 +17,7 @@
 #include "cmd/task_text.h"
 #include "io/clock.h"
 
-enum { TOP_AGAIN_MS = 500, TOP_TICK_MS = 2000, RATE_SECONDS = 60, RATE_SHOWN = 10, RUNNING_MAX = 200, RUNNING_PLAIN = 50 };
+enum { TOP_AGAIN_MS = 500, TOP_TICK_MS = 2000, RATE_SECONDS = 60, RATE_SHOWN = 10, SCREEN_BYTES = 64 * 1024 };
 
 const struct command_spec top_spec = {
     .name = "top",
@@ -165,6 +165,7 @@ static void top_draw(struct top *t)
 
 static void screen_take(struct top *t)
 {
+    setvbuf(stdout, NULL, _IOFBF, SCREEN_BYTES); /* a picture in one write doesn't flicker */
     if (isatty(STDIN_FILENO) && tcgetattr(STDIN_FILENO, &t->before) == 0) {
         struct termios raw = t->before;
         raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);

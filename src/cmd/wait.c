@@ -13,7 +13,7 @@
 #include "cmd/task_text.h"
 #include "io/clock.h"
 
-enum { WAIT_PATH_CAP = 4096, REFRESH_MS = 200, TICK_MS = 1000, OPERANDS_MAX = 1000, RUNNING_SHOWN = 12 };
+enum { WAIT_PATH_CAP = 4096, REFRESH_MS = 200, TICK_MS = 1000, OPERANDS_MAX = 1000, RUNNING_SHOWN = 12, SCREEN_BYTES = 64 * 1024 };
 
 static const struct option_spec wait_options[] = {
     { "timeout", 0, "D", "give up after this long, with exit 75", 0, NULL },
@@ -398,6 +398,7 @@ static int wait_end(struct wait *w)
 {
     struct session *s = w->session;
     wait_erase(w);
+    fflush(stderr);
     if (w->broken)
         return session_fail(s);
     if (w->timed_out)
@@ -449,6 +450,8 @@ int wait_main(int argc, char **argv)
     struct wait w = { .session = &s, .began = clock_boot_ms() };
     term_init(&w.screen, STDERR_FILENO, option_given(&s.options, "no-color"));
     w.live = w.screen.tty && !s.quiet;
+    if (w.live)
+        setvbuf(stderr, NULL, _IOFBF, SCREEN_BYTES); /* a picture in one write doesn't flicker; it is flushed when it is drawn */
     w.refresh = (struct loop_timer){ .due = on_refresh, .owner = &w };
     w.deadline = (struct loop_timer){ .due = on_deadline, .owner = &w };
     w.tick = (struct loop_timer){ .due = on_tick, .owner = &w };
