@@ -248,11 +248,11 @@ static bool address_tell(struct server *server, struct err *err)
     const char *file = str_dupz(arena, str_fmt(arena, "%s/address", server->data));
     if (!fsx_replace(file, str_fmt(arena, "%s\n", address), 0600, err))
         return false;
-    printf("listening on %s\n", address);
-    fflush(stdout);
     log_event("server.start", "name=%s version=%s data=%s lease_ms=%lld", log_quote(server->conf.name).z, WEIR_VERSION, server->data,
               (long long)server->conf.lease_ms);
     log_event("server.trust", "sandbox=none note=\"tasks run as the executor's user (uid %u), with all its rights\"", (unsigned)geteuid());
+    printf("listening on %s\n", address);
+    fflush(stdout);
     return true;
 }
 
