@@ -87,7 +87,7 @@ static json_t *command_task(struct session *s)
 {
     json_t *words = json_array();
     for (size_t i = 0; i < s->options.n_operands; i++)
-        json_array_append_new(words, json_stringn(s->options.operands[i], strlen(s->options.operands[i])));
+        json_array_append_new(words, json_string(s->options.operands[i]));
     if (json_array_size(words) != s->options.n_operands) {
         session_err(s, ERR_invalid, "the command holds bytes that aren't UTF-8");
         json_decref(words);
@@ -199,6 +199,10 @@ int enqueue_main(int argc, char **argv)
         if (input_read(&s, s.options.operands[0], &bytes))
             document = input_parse(&s, s.options.operands[0], buf_str(&bytes));
         buf_release(&bytes);
+    }
+    if (document && (!session_utf8(&s, "queue") || !session_utf8(&s, "name"))) {
+        json_decref(document);
+        document = NULL;
     }
     if (document)
         document = document_fill(&s, document);

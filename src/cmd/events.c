@@ -12,7 +12,7 @@
 #include "cmd/task_text.h"
 #include "io/clock.h"
 
-enum { EVENTS_PATH_CAP = 8192, RECONNECT_MS = 60000, RECONNECT_STEP_MS = 250, EVENTS_IN_JSON_MAX = 1000000 };
+enum { EVENTS_PATH_CAP = 8192, RECONNECT_MS = 60000, RECONNECT_STEP_MS = 250 };
 
 static const struct option_spec events_options[] = {
     { "follow", 'f', NULL, "go on as things happen", 0, NULL },
@@ -40,7 +40,7 @@ struct events_run {
     struct session *session;
     struct json_lines lines;
     struct client_response refusal;
-    json_t *all;                        /* --json without -f: one document at the end */
+    bool array; /* --json without -f: one document, written as it comes, so that a long history needs no memory */
     const char *archive, *queue, *task; /* filters; NULL: all. task is an id */
     int64_t since, limit, n;
     bool follow;
@@ -51,16 +51,16 @@ static bool events_line(const json_t *event, void *owner)
     struct events_run *run = owner;
     struct session *s = run->session;
     run->since = field_i64(event, "seq", run->since);
-    if (run->all)
-        json_array_append(run->all, (json_t *)(uintptr_t)event);
-    else if (s->json)
+    if (run->array)
+        fputc(run->n == 0 ? '[' : ',', stdout);
+    if (s->json)
         session_print(s, event);
     else
         event_print(s, event, stdout);
     if (run->follow)
         fflush(stdout);
     run->n++;
-    return !ferror(stdout) && (run->limit == 0 || run->n < run->limit) && run->n < (run->all ? EVENTS_IN_JSON_MAX : INT64_MAX);
+    return !ferror(stdout) && (run->limit == 0 || run->n < run->limit);
 }
 
 static bool events_piece(int status, struct str bytes, void *owner)
@@ -139,16 +139,15 @@ static void events_all(struct events_run *run)
 static int events_run(struct events_run *run)
 {
     struct session *s = run->session;
-    run->all = s->json && !run->follow ? json_array() : NULL;
+    run->array = s->json && !run->follow;
     json_lines_init(&run->lines, events_line, run);
     buf_init(&run->refusal.body, 1 << 20);
     events_all(run);
     int status = s->status;
     if (status != 0)
         session_fail(s);
-    else if (run->all)
-        session_print(s, run->all);
-    json_decref(run->all);
+    if (run->array && (status == 0 || run->n > 0))
+        puts(run->n > 0 ? "]" : "[]");
     json_lines_release(&run->lines);
     buf_release(&run->refusal.body);
     return status;

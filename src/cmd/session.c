@@ -327,6 +327,15 @@ void session_print(struct session *s, const json_t *document)
     fputc('\n', stdout);
 }
 
+bool session_utf8(struct session *s, const char *option)
+{
+    const char *value = option_get(&s->options, option);
+    if (!value || str_is_utf8(str_of(value)))
+        return true;
+    session_err(s, ERR_invalid, "--%s holds bytes that aren't UTF-8", option);
+    return false;
+}
+
 const char *session_task_path(struct session *s, const char *key, const char *tail)
 {
     struct str encoded = client_encode(&s->arena, str_of(key));

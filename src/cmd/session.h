@@ -58,6 +58,9 @@ void session_note(struct session *session, const char *fmt, ...) __attribute__((
 /* session_print: a JSON document to stdout, in one line; pure ASCII on a terminal. */
 void session_print(struct session *session, const json_t *document);
 
+/* session_utf8: whether this option's value can go into JSON; false: said. Not given is fine. */
+bool session_utf8(struct session *session, const char *option);
+
 /* session_task_path: "/v1/tasks/KEY" plus tail, the key percent-encoded. */
 const char *session_task_path(struct session *session, const char *key, const char *tail);
 /* session_query: appends "?name=value" or "&name=value", encoded; value NULL: nothing. */

@@ -86,6 +86,8 @@ static int token_create(int argc, char **argv)
     int64_t expires;
     if (!option_duration(&s.options, "expires", &expires))
         return session_close(&s, EXIT_USAGE);
+    if (!session_utf8(&s, "name") || !session_utf8(&s, "tenant") || !session_utf8(&s, "scope"))
+        return session_close(&s, s.status);
     json_t *answer = session_post(&s, "/v1/tokens", create_body(&s));
     if (!answer)
         return session_close(&s, s.status);

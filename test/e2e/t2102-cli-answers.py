@@ -41,6 +41,8 @@ for text, code, wanted in [('{"name": ', 65, 'stdin'), ('7', 65, 'JSON object'),
     n = len(fake.requests)
     done = weir('enqueue', *S, '-', stdin=text)
     ok(done.returncode == code and wanted in done.err and len(fake.requests) == n, f'enqueue of {text!r} is refused here', done.returncode, done.err)
+done = weir('enqueue', *S, '--queue', b'q\xff', '-', stdin='{}')
+ok(done.returncode == 65 and '--queue' in done.err, 'an option that is not UTF-8: 65', done.returncode, done.err)
 done = weir('enqueue', *S, '/nonexistent/f')
 ok(done.returncode == 66 and '/nonexistent/f' in done.err, 'a file that is not there: 66', done.returncode, done.err)
 ok(weir('enqueue', *S, '--name', 'x', str(TMP / 'two.json')).returncode == 2, '--name with two tasks: 2')

@@ -116,6 +116,7 @@ done = weir('events', *S, '--json')
 events = json.loads(done.out)
 same([e['seq'] for e in events], list(range(1, len(fake.events) + 1)), 'events --json: one array, oldest first')
 same([e['seq'] for e in json.loads(weir('events', *S, '--json', '--since', '3', '--limit', '2').out)], [4, 5], '--since is exclusive, --limit')
+same(weir('events', *S, '--json', '--since', '99999').out, '[]\n', 'no events: an empty array')
 has(weir('events', *S).out, 'executor lost', 'events for people')
 before = fake.streams
 process = start('events', *S, '-f', '--json', '--since', str(len(fake.events)), '--limit', '2')
