@@ -1,7 +1,7 @@
 /* api: HTTP in, commands and reads out. One table of routes (route.def); handlers by noun; every answer is JSON or problem+json.
  *
- * All functions are called on the loop's thread. The api owns neither engine nor reader nor logs: they must outlive it. An answer to a command is
- * sent when the engine has answered; a client that goes away earlier changes nothing about its command. */
+ * All functions are called on the loop's thread. The api owns neither engine nor reader nor logs: they must outlive it. An answer to a
+ * command is sent when the engine has answered; a client that goes away earlier changes nothing about its command. */
 #ifndef WEIR_API_API_H
 #define WEIR_API_API_H
 

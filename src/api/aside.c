@@ -1,7 +1,7 @@
 /* aside: work that would hold the loop up (verify, backup) on a thread of its own.
  *
- * At most four at once; a fifth is answered 503. The thread touches nothing of the api but its own struct; when it is through, the loop's thread joins it
- * and calls `done`. */
+ * At most four at once; a fifth is answered 503. The thread touches nothing of the api but its own struct; when it is through, the loop's
+ * thread joins it and calls `done`. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>

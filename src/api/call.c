@@ -1,7 +1,8 @@
 /* call: the life of a request inside the api, and what every handler needs of it: its body, its query, its answer.
  *
- * Calls are kept in a pool with their arenas and buffers, so that a plain request allocates nothing of its own. A call that was submitted to the
- * engine stays until the command is done, also when the client has gone. It fails by answering: a function that returns false has answered. */
+ * Calls are kept in a pool with their arenas and buffers, so that a plain request allocates nothing of its own. A call that was submitted
+ * to the engine stays until the command is done, also when the client has gone. It fails by answering: a function that returns false has
+ * answered. */
 #include "api/call.h"
 
 #include <sodium.h>
@@ -215,8 +216,8 @@ bool call_idempotency(struct call *call)
     struct command *command = &call->command;
     command->idempotency.key = str_dup(&call->arena, key);
     command->idempotency.route = str_fmt(&call->arena, "%s %s", call->route->method, call->route->path);
-    crypto_generichash(command->idempotency.body_hash, sizeof command->idempotency.body_hash, (const unsigned char *)call->request->body.ptr,
-                       call->request->body.len, NULL, 0);
+    crypto_generichash(command->idempotency.body_hash, sizeof command->idempotency.body_hash,
+        (const unsigned char *)call->request->body.ptr, call->request->body.len, NULL, 0);
     return true;
 }
 

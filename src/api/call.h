@@ -1,8 +1,8 @@
 /* call: one request on its way through the api, and what the handlers share. Private to this room.
  *
  * A call has its own arena, because a command outlives a client that went away. It ends by exactly one of call_answer*, call_problem,
- * call_refuse or, for streams, call_stream_end; after that it must not be touched. A handler that submits a command returns at once; the command's
- * `done` ends the call. */
+ * call_refuse or, for streams, call_stream_end; after that it must not be touched. A handler that submits a command returns at once; the
+ * command's `done` ends the call. */
 #ifndef WEIR_API_CALL_H
 #define WEIR_API_CALL_H
 
@@ -113,8 +113,8 @@ void call_refuse(struct call *call, enum err_code code, const char *fmt, ...) __
 void call_released(struct call *call); /* gives a call back that needs no answer (its stream has ended) */
 void call_stream_end(struct call *call);
 
-/* call_submit: hands call->command to the engine; kind and in are set. `done` ends the call; when the client is gone by then the call is dropped
- * without `done`. */
+/* call_submit: hands call->command to the engine; kind and in are set. `done` ends the call; when the client is gone by then the call is
+ * dropped without `done`. */
 void call_submit(struct call *call, void (*done)(struct call *call));
 
 /* call_json: the body as JSON in call->body; false: answered. call_object: a reader on it. Both refuse what isn't there. */

@@ -1,7 +1,7 @@
 /* events: what happened, as JSON lines or server-sent events, from any seq on, for as long as the client likes.
  *
- * A stream remembers the last seq that it looked at; it is fed in batches, whenever a turn has been committed or the client has taken what was there, and
- * never holds more than a batch beyond what the client has taken. Filters: by lane in the store, by task here. */
+ * A stream remembers the last seq that it looked at; it is fed in batches, whenever a turn has been committed or the client has taken what
+ * was there, and never holds more than a batch beyond what the client has taken. Filters: by lane in the store, by task here. */
 #include <string.h>
 
 #include "api/call.h"
@@ -131,7 +131,8 @@ static bool lane_read(struct call *call, struct events_stream *stream)
     if (!lane_id_of(call->api, stream->lane_name, &stream->lane, &call->err))
         return false;
     if (stream->lane < 0 && !stream->follow)
-        return err_set(&call->err, ERR_not_found, "there is no %s '%.*s'", archive.len > 0 ? "archive" : "queue", STR_ARG(str_sub(stream->lane_name, 0, 100)));
+        return err_set(&call->err, ERR_not_found, "there is no %s '%.*s'", archive.len > 0 ? "archive" : "queue",
+            STR_ARG(str_sub(stream->lane_name, 0, 100)));
     return true;
 }
 

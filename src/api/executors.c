@@ -1,7 +1,7 @@
 /* executors: registration, the long poll that claims, renews, reports and hears of cancels, and what people do to executors.
  *
- * A poll is parsed here and parked in the engine; its answer is rendered when there is work, a cancel, or its time is over. Open polls are counted by
- * executor, so that /v1/nodes knows of a death sooner than the lease does. */
+ * A poll is parsed here and parked in the engine; its answer is rendered when there is work, a cancel, or its time is over. Open polls are
+ * counted by executor, so that /v1/nodes knows of a death sooner than the lease does. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,12 +29,13 @@ static void labels_read(struct json_reader *reader, struct executor *out)
     out->labels = ARENA_ARRAY(reader->arena, struct label, labels.n_fields);
     for (size_t i = 0; i < labels.n_fields; i++) {
         const struct json_field *field = &labels.fields[i];
-        struct str path = str_fmt(reader->arena, "%.*s/%.*s", STR_ARG(labels.path), STR_ARG(def_pointer_part(reader->arena, str_sub(field->key, 0, TEXT_MAX))));
+        struct str path = str_fmt(
+            reader->arena, "%.*s/%.*s", STR_ARG(labels.path), STR_ARG(def_pointer_part(reader->arena, str_sub(field->key, 0, TEXT_MAX))));
         if (!name_is_valid(field->key) || !json_is_string(field->value) || json_string_length(field->value) > NAME_CHARS_MAX)
             err_item(reader->err, ERR_invalid, path, "a label is a name with a string of at most %d bytes", NAME_CHARS_MAX);
         else
             out->labels[out->n_labels++] = (struct label){ str_dup(reader->arena, field->key),
-                                                           str_dup(reader->arena, (struct str){ json_string_value(field->value), json_string_length(field->value) }) };
+                str_dup(reader->arena, (struct str){ json_string_value(field->value), json_string_length(field->value) }) };
     }
     if (out->n_labels > 1)
         qsort(out->labels, out->n_labels, sizeof out->labels[0], label_compare);

@@ -1,7 +1,7 @@
 /* explain: /why and /graph: what surrounds a task.
  *
- * It reads the facts that core/why judges, and walks the edges around a task in both directions. The walk is done in pieces between other work of the
- * loop and ends at 5,000 tasks, which the answer says (`truncated`). */
+ * It reads the facts that core/why judges, and walks the edges around a task in both directions. The walk is done in pieces between other
+ * work of the loop and ends at 5,000 tasks, which the answer says (`truncated`). */
 #include <string.h>
 
 #include "api/call.h"
@@ -10,7 +10,9 @@
 
 enum { GRAPH_TASKS_MAX = 5000, GRAPH_STEP = 100, HOLDERS_MAX = 20, AHEAD_MAX = 10000 };
 
-static const char *const verdicts[] = { [WHY_RUNNING] = "running", [WHY_ENDED] = "ended", [WHY_WAITING] = "waiting", [WHY_NEVER] = "never" };
+static const char *const verdicts[] = {
+    [WHY_RUNNING] = "running", [WHY_ENDED] = "ended", [WHY_WAITING] = "waiting", [WHY_NEVER] = "never"
+};
 
 static struct str view_key(struct api *api, struct arena *arena, const struct edge_view *view)
 {
@@ -25,8 +27,11 @@ static void preds_collect(struct call *call, const struct task_view *view, struc
     facts->n_preds = view->n_needs;
     for (size_t i = 0; i < view->n_needs; i++) {
         const struct edge_view *edge = &view->needs[i];
-        facts->preds[i] = (struct why_pred){ .id = edge->id, .key = view_key(call->api, &call->arena, edge), .state = edge->state, .kind = edge->kind,
-                                             .fired = (edge->flags & EDGE_FIRED) != 0 };
+        facts->preds[i] = (struct why_pred){ .id = edge->id,
+            .key = view_key(call->api, &call->arena, edge),
+            .state = edge->state,
+            .kind = edge->kind,
+            .fired = (edge->flags & EDGE_FIRED) != 0 };
     }
 }
 
@@ -94,7 +99,8 @@ static bool executors_collect(struct call *call, struct why_facts *facts)
     struct executor **executors;
     struct executor_live *lives;
     size_t n_classes, n;
-    if (!reader_classes(reader, &call->arena, &classes, &n_classes, &call->err) || !reader_executors(reader, &call->arena, &executors, &n, &call->err))
+    if (!reader_classes(reader, &call->arena, &classes, &n_classes, &call->err) ||
+        !reader_executors(reader, &call->arena, &executors, &n, &call->err))
         return false;
     for (size_t i = 0; i < n_classes; i++)
         if (classes[i]->id == facts->task.class_id && classes[i]->kind != KIND_NONE)
@@ -283,8 +289,15 @@ void serve_tasks_graph(struct call *call)
     graph->timer.owner = call;
     call->state = graph;
     call->on_release = graph_release;
-    struct edge_view self = { .id = view.task.id, .lane = view.task.lane, .rev = view.task.rev, .lane_name = view.lane_name, .name = view.task.name,
-                              .variant = view.task.variant, .run = view.task.run, .state = view.task.state, .finished = view.task.finished };
+    struct edge_view self = { .id = view.task.id,
+        .lane = view.task.lane,
+        .rev = view.task.rev,
+        .lane_name = view.lane_name,
+        .name = view.task.name,
+        .variant = view.task.variant,
+        .run = view.task.run,
+        .state = view.task.state,
+        .finished = view.task.finished };
     graph_meet(call, graph, &self);
     graph_step(&graph->timer);
 }

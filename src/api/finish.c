@@ -1,14 +1,21 @@
 /* finish: reports of ended attempts, one by one or in bulk, alone or inside a poll.
  *
- * Each item is read by itself: one that can't be read is answered 422 in its place and the others count. Two reports with the same fence are the same
- * when their meaning is (exit, signal, outcome, outputs, length of the log), whatever order or spelling they came in. */
+ * Each item is read by itself: one that can't be read is answered 422 in its place and the others count. Two reports with the same fence
+ * are the same when their meaning is (exit, signal, outcome, outputs, length of the log), whatever order or spelling they came in. */
 #include <sodium.h>
 #include <string.h>
 
 #include "api/call.h"
 #include "api/task_def.h"
 
-enum { ITEMS_MAX = 10000, LOG_TAIL_MAX = 16 * 1024, OUTPUTS_MAX = 1000, OUTPUT_NAME_MAX = 200, OUTPUT_VALUE_MAX = 64 * 1024, FENCE_BYTES_MAX = 64 };
+enum {
+    ITEMS_MAX = 10000,
+    LOG_TAIL_MAX = 16 * 1024,
+    OUTPUTS_MAX = 1000,
+    OUTPUT_NAME_MAX = 200,
+    OUTPUT_VALUE_MAX = 64 * 1024,
+    FENCE_BYTES_MAX = 64
+};
 
 static void outputs_read(struct json_reader *reader, struct finish_item *out)
 {
@@ -24,7 +31,8 @@ static void outputs_read(struct json_reader *reader, struct finish_item *out)
     struct str name;
     const json_t *item;
     while (def_members_next(&members, &name, &item)) {
-        struct str at = str_fmt(reader->arena, "%.*s/%.*s", STR_ARG(path), STR_ARG(def_pointer_part(reader->arena, str_sub(name, 0, OUTPUT_NAME_MAX))));
+        struct str at =
+            str_fmt(reader->arena, "%.*s/%.*s", STR_ARG(path), STR_ARG(def_pointer_part(reader->arena, str_sub(name, 0, OUTPUT_NAME_MAX))));
         if (name.len == 0 || name.len > OUTPUT_NAME_MAX)
             err_item(reader->err, ERR_invalid, at, "an output's name must have 1 to %d bytes", OUTPUT_NAME_MAX);
         else if (!json_is_string(item) || json_string_length(item) > OUTPUT_VALUE_MAX)
@@ -41,7 +49,8 @@ static void log_read(struct json_reader *reader, struct finish_item *out)
         return;
     unsigned char *bytes = arena_alloc(reader->arena, text.len + 1);
     size_t n = 0;
-    if (sodium_base642bin(bytes, text.len + 1, text.ptr, text.len, NULL, &n, NULL, sodium_base64_VARIANT_ORIGINAL) != 0 || n > LOG_TAIL_MAX) {
+    if (sodium_base642bin(bytes, text.len + 1, text.ptr, text.len, NULL, &n, NULL, sodium_base64_VARIANT_ORIGINAL) != 0 ||
+        n > LOG_TAIL_MAX) {
         err_item(reader->err, ERR_invalid, json_read_path(reader, "log"), "'log' must be at most %d bytes in base64", LOG_TAIL_MAX);
         return;
     }
@@ -71,7 +80,8 @@ static void fence_read(struct json_reader *reader, int64_t task, struct finish_i
     if (!json_read_str(reader, "fence", FENCE_BYTES_MAX, &text))
         return;
     if (!fence_parse(text, &out->fence))
-        err_item(reader->err, ERR_invalid, json_read_path(reader, "fence"), "'fence' must be the fence of a grant, not \"%.*s\"", STR_ARG(text));
+        err_item(
+            reader->err, ERR_invalid, json_read_path(reader, "fence"), "'fence' must be the fence of a grant, not \"%.*s\"", STR_ARG(text));
     else if ((given > 0 && given != out->fence.task) || (task > 0 && task != out->fence.task))
         err_item(reader->err, ERR_invalid, json_read_path(reader, "fence"), "'fence' belongs to task %lld", (long long)out->fence.task);
 }
@@ -104,7 +114,8 @@ bool finish_read(struct arena *arena, const json_t *value, struct str path, int6
         out->outcome = outcome_find(outcome);
         if (out->outcome == OUTCOME_none)
             err_item(err, ERR_invalid, json_read_path(&reader, "outcome"),
-                     "'outcome' must be done, skipped, failed, permanent, temporary, timeout, killed, lost or cancelled, not \"%.*s\"", STR_ARG(outcome));
+                "'outcome' must be done, skipped, failed, permanent, temporary, timeout, killed, lost or cancelled, not \"%.*s\"",
+                STR_ARG(outcome));
     }
     outputs_read(&reader, out);
     usage_read(&reader, out);

@@ -1,7 +1,8 @@
 /* logs: the output of attempts: appended by executors at offsets, read by people, followed while it grows.
  *
- * A chunk is checked against the task's newest grant, then stored byte-exactly by store/logs. A reader sees the stored bytes and, behind them, the last
- * bytes that came with the finish. A follower is woken by new chunks and by commits, and ends when the attempt has ended and all is sent. */
+ * A chunk is checked against the task's newest grant, then stored byte-exactly by store/logs. A reader sees the stored bytes and, behind
+ * them, the last bytes that came with the finish. A follower is woken by new chunks and by commits, and ends when the attempt has ended and
+ * all is sent. */
 #include <string.h>
 
 #include "api/call.h"
@@ -135,7 +136,8 @@ static bool state_refresh(struct log_stream *stream)
 static bool tail_add(struct log_stream *stream, int64_t stored)
 {
     struct call *call = stream->call;
-    if (!stream->tail_known && !reader_log_tail(call->api->config.reader, &call->arena, stream->task, stream->grant, &stream->tail, &stream->tail_known, &call->err))
+    if (!stream->tail_known && !reader_log_tail(call->api->config.reader, &call->arena, stream->task, stream->grant, &stream->tail,
+                                   &stream->tail_known, &call->err))
         return false;
     if (!stream->tail_known || stream->offset < stored)
         return true;
@@ -206,7 +208,8 @@ static bool total_bytes(struct log_stream *stream, int64_t *out)
     if (stream->grant == 0)
         return true;
     if (!logs_size(call->api->config.logs, stream->task, stream->grant, out, &call->err) ||
-        !reader_log_tail(call->api->config.reader, &call->arena, stream->task, stream->grant, &stream->tail, &stream->tail_known, &call->err))
+        !reader_log_tail(
+            call->api->config.reader, &call->arena, stream->task, stream->grant, &stream->tail, &stream->tail_known, &call->err))
         return false;
     int64_t end = stream->tail_known && stream->tail.offset <= *out ? stream->tail.offset + (int64_t)stream->tail.bytes.len : 0;
     if (end > *out)

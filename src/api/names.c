@@ -1,7 +1,7 @@
 /* names: lanes and tasks by the texts that people know them by, without a read for each.
  *
- * Lanes are few and never renamed: all are kept. A queue's task is QUEUE:ID, so its lane and id are enough; for tasks of archives, and where only an id
- * is at hand, the key is read once and kept. A task that can't be read is written as its id. */
+ * Lanes are few and never renamed: all are kept. A queue's task is QUEUE:ID, so its lane and id are enough; for tasks of archives, and
+ * where only an id is at hand, the key is read once and kept. A task that can't be read is written as its id. */
 #include <string.h>
 
 #include "api/call.h"

@@ -1,4 +1,5 @@
-/* openapi: the OpenAPI 3.1 document, made once at start from the table of routes and the schemas of schema.def, so that no route can be missing. */
+/* openapi: the OpenAPI 3.1 document, made once at start from the table of routes and the schemas of schema.def, so that no route can be
+ * missing. */
 #include <string.h>
 
 #include "api/call.h"

@@ -40,14 +40,15 @@ static bool witness_read(struct call *call, struct verify_state *out)
         out->witness_hash[i] = (uint8_t)(high << 4 | low);
     }
     return good ? true
-                : err_item(&call->err, ERR_bad_request, STR("witness"), "the query parameter 'witness' must be SEQ:HASH with %d hexadecimal digits",
-                           2 * STORE_HASH_BYTES);
+                : err_item(&call->err, ERR_bad_request, STR("witness"),
+                      "the query parameter 'witness' must be SEQ:HASH with %d hexadecimal digits", 2 * STORE_HASH_BYTES);
 }
 
 static void verify_work(struct aside *aside)
 {
     struct verify_state *state = aside->state;
-    aside->ok = store_verify(state->data_dir, state->witness_seq, state->witness_seq > 0 ? state->witness_hash : NULL, &state->report, &aside->err);
+    aside->ok =
+        store_verify(state->data_dir, state->witness_seq, state->witness_seq > 0 ? state->witness_hash : NULL, &state->report, &aside->err);
 }
 
 static void verify_done(struct aside *aside)

@@ -1,7 +1,7 @@
 /* raw: values of a JSON document as the sender wrote them, found in text that is known to be valid JSON.
  *
- * A worker's `data` is handed on byte by byte (numbers keep their spelling), only blanks between the tokens are dropped. Total on any input: what
- * isn't found is the empty string. */
+ * A worker's `data` is handed on byte by byte (numbers keep their spelling), only blanks between the tokens are dropped. Total on any
+ * input: what isn't found is the empty string. */
 #ifndef WEIR_API_RAW_H
 #define WEIR_API_RAW_H
 

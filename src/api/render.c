@@ -1,6 +1,7 @@
 /* render: tasks, events and executors as the JSON that INTERFACES.md shows.
  *
- * Pure writing: what is shown was read or decided before. A task that was just created is written from what the engine answered, without a read. */
+ * Pure writing: what is shown was read or decided before. A task that was just created is written from what the engine answered, without a
+ * read. */
 #include "api/call.h"
 
 static void key_object(struct json *json, struct str lane_name, enum lane_kind kind, const struct task *task)

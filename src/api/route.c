@@ -1,7 +1,7 @@
 /* route: which handler a method and a path belong to.
  *
- * It owns the table of route.def and the way through it: from the scope check to the handler. It fails by problem+json: 404 for paths that no row
- * has, 405 with Allow for methods that the path doesn't know, 400 for query parameters that the row doesn't list. */
+ * It owns the table of route.def and the way through it: from the scope check to the handler. It fails by problem+json: 404 for paths that
+ * no row has, 405 with Allow for methods that the path doesn't know, 400 for query parameters that the row doesn't list. */
 #include <string.h>
 
 #include "api/call.h"
@@ -81,7 +81,8 @@ static bool params_check(struct call *call)
     for (size_t i = 0; i < n; i++) {
         if (word_listed(call->route->params, names[i]))
             continue;
-        err_item(&call->err, ERR_bad_request, str_dup(&call->arena, names[i]), "unknown query parameter '%.*s'", STR_ARG(str_sub(names[i], 0, 100)));
+        err_item(&call->err, ERR_bad_request, str_dup(&call->arena, names[i]), "unknown query parameter '%.*s'",
+            STR_ARG(str_sub(names[i], 0, 100)));
         struct str known[16], rest = str_of(call->route->params);
         size_t n_known = 0;
         while (n_known < 16 && str_cut(&rest, ' ', &known[n_known]))
@@ -110,7 +111,8 @@ static void refuse_path(struct call *call, const struct buf *allow)
         call_refuse(call, ERR_not_found, "there is nothing at %.*s", STR_ARG(path));
         return;
     }
-    err_set(&call->err, ERR_method_not_allowed, "%.*s takes %s, not %.*s", STR_ARG(path), allow->ptr, STR_ARG(str_sub(call->request->method, 0, 20)));
+    err_set(&call->err, ERR_method_not_allowed, "%.*s takes %s, not %.*s", STR_ARG(path), allow->ptr,
+        STR_ARG(str_sub(call->request->method, 0, 20)));
     problem_render(&call->out, &call->err);
     const char *headers[] = { "Allow", allow->ptr, NULL };
     call_answer_as(call, err_http(ERR_method_not_allowed), "application/problem+json", buf_str(&call->out), headers);
@@ -131,12 +133,14 @@ void api_serve(struct http_request *request, void *owner)
         return;
     }
     if (url_has_token(request->query)) {
-        call_refuse(call, ERR_bad_request, "a token in the address is refused: it ends up in logs; send it as Authorization: Bearer, and revoke this one");
+        call_refuse(call, ERR_bad_request,
+            "a token in the address is refused: it ends up in logs; send it as Authorization: Bearer, and revoke this one");
         return;
     }
     struct str encoding = http_header(request, "Content-Encoding");
     if (encoding.len > 0 && !str_eqz(encoding, "identity")) {
-        call_refuse(call, ERR_unsupported_media, "bodies are taken as they are, not with Content-Encoding: %.*s", STR_ARG(str_sub(encoding, 0, 40)));
+        call_refuse(call, ERR_unsupported_media, "bodies are taken as they are, not with Content-Encoding: %.*s",
+            STR_ARG(str_sub(encoding, 0, 40)));
         return;
     }
     if (auth_check(call) && params_check(call))

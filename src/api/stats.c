@@ -297,7 +297,9 @@ void serve_health_get(struct call *call)
 
 void serve_ready_get(struct call *call)
 {
-    static const char *const faults[] = { [ENGINE_OK] = NULL, [ENGINE_DISK_FULL] = "the disk is full", [ENGINE_FAILED] = "the store has failed" };
+    static const char *const faults[] = {
+        [ENGINE_OK] = NULL, [ENGINE_DISK_FULL] = "the disk is full", [ENGINE_FAILED] = "the store has failed"
+    };
     const char *fault = call->api->closing ? "the server is stopping" : faults[engine_health(call->api->config.engine)];
     if (fault != NULL) {
         call_refuse(call, ERR_unavailable, "%s", fault);

@@ -1,8 +1,9 @@
 /* task_def: posted tasks as definitions for the engine.
  *
- * Each field has a row in task_field.def; an object is walked once, so a task costs what it holds and not what it might hold. What an executor needs
- * becomes one compact JSON object (task_def.body). References between tasks of the same call are resolved here (task_ref.c); whether an id exists is for
- * the engine to say. It fails with every fault of every task at once, each with the JSON pointer of the field. */
+ * Each field has a row in task_field.def; an object is walked once, so a task costs what it holds and not what it might hold. What an
+ * executor needs becomes one compact JSON object (task_def.body). References between tasks of the same call are resolved here (task_ref.c);
+ * whether an id exists is for the engine to say. It fails with every fault of every task at once, each with the JSON pointer of the field.
+ */
 #include "api/task_def.h"
 
 #include <stdlib.h>
@@ -240,8 +241,13 @@ static void field_not_before(struct def_parse *p, const json_t *value)
         def_fault(p, p->field, "'not_before' must be a time such as \"2026-11-15T05:46:00Z\" (RFC 3339), not \"%.*s\"", STR_ARG(text));
 }
 
-static const struct { const char *name; unsigned bit; } retry_words[] = {
-    { "lost", RETRY_LOST }, { "temporary", RETRY_TEMPORARY }, { "killed", RETRY_KILLED }, { "failed", RETRY_FAILED }, { "timeout", RETRY_TIMEOUT },
+static const struct { const char *name; unsigned bit;
+} retry_words[] = {
+    { "lost", RETRY_LOST },
+    { "temporary", RETRY_TEMPORARY },
+    { "killed", RETRY_KILLED },
+    { "failed", RETRY_FAILED },
+    { "timeout", RETRY_TIMEOUT },
 };
 enum { RETRY_WORDS = sizeof retry_words / sizeof retry_words[0] };
 
@@ -397,8 +403,8 @@ static void size_read(struct def_parse *p, struct json_reader *reader, const cha
     if (!json_read_str(reader, key, 40, &text))
         return;
     if (!size_parse(text, &bytes) || bytes == 0 || bytes > INT64_MAX)
-        err_item(p->err, ERR_invalid, json_read_path(reader, key), "'%s' must be a size with a unit, such as \"64KiB\" or \"10MiB\", not \"%.*s\"", key,
-                 STR_ARG(text));
+        err_item(p->err, ERR_invalid, json_read_path(reader, key),
+            "'%s' must be a size with a unit, such as \"64KiB\" or \"10MiB\", not \"%.*s\"", key, STR_ARG(text));
     else
         *out = (int64_t)bytes;
 }

@@ -47,8 +47,8 @@ struct def_members def_members_of(const json_t *object);
 bool def_members_next(struct def_members *members, struct str *out_name, const json_t **out_value);
 struct str def_pointer_part(struct arena *arena, struct str name); /* ~ and / escaped (RFC 6901) */
 
-/* refs_resolve: depends, after and cancels of all tasks, once their names are known. Names that are used twice and names that no task of the call
- * has are faults. */
+/* refs_resolve: depends, after and cancels of all tasks, once their names are known. Names that are used twice and names that no task of
+ * the call has are faults. */
 void refs_resolve(struct arena *arena, struct posted *posted, const json_t *(*lists)[DEF_LISTS], struct err *err);
 
 #endif

@@ -1,7 +1,7 @@
 /* task_ref: which other tasks a posted task waits for or cancels.
  *
- * A reference is an id, a key that holds one, the name of a task of the same call, or {task, on}. Names become positions here; ids stay as they are. It
- * fails with unknown_task for names that the call doesn't have, and invalid for what contradicts itself. */
+ * A reference is an id, a key that holds one, the name of a task of the same call, or {task, on}. Names become positions here; ids stay as
+ * they are. It fails with unknown_task for names that the call doesn't have, and invalid for what contradicts itself. */
 #include <string.h>
 
 #include "api/task_def.h"
@@ -117,7 +117,8 @@ static bool on_read(struct resolve *r, const json_t *value, struct str path, str
         else if (str_eqz(on, "finished"))
             out->kind = EDGE_AFTER;
         else
-            err_item(r->err, ERR_invalid, json_read_path(&reader, "on"), "'on' must be \"success\" or \"finished\", not \"%.*s\"", STR_ARG(on));
+            err_item(
+                r->err, ERR_invalid, json_read_path(&reader, "on"), "'on' must be \"success\" or \"finished\", not \"%.*s\"", STR_ARG(on));
     }
     json_read_end(&reader);
     if (task == NULL)
@@ -159,7 +160,8 @@ static void list_resolve(struct resolve *r, struct task_def *def, enum def_list 
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *value = json_array_get(list, i);
         struct task_ref ref = { .kind = lists_of[which].kind, .path = json_read_path_at(r->arena, base, i) };
-        bool good = json_is_object(value) && which != DEF_CANCELS ? on_read(r, value, ref.path, &ref) : target_read(r, value, ref.path, &ref);
+        bool good =
+            json_is_object(value) && which != DEF_CANCELS ? on_read(r, value, ref.path, &ref) : target_read(r, value, ref.path, &ref);
         if (good)
             ref_add(r, def, &ref);
     }

@@ -1,7 +1,8 @@
 /* tasks: creating, listing, showing, cancelling, retrying and promoting tasks over HTTP.
  *
- * A creation is answered from what the engine gave back, without reading the store; only replays of an idempotency key and tasks found by their unique
- * key are read, because they have a history. It fails as INTERFACES.md section 7 says: 400 for what isn't JSON, 422 for what is refused, with pointers. */
+ * A creation is answered from what the engine gave back, without reading the store; only replays of an idempotency key and tasks found by
+ * their unique key are read, because they have a history. It fails as INTERFACES.md section 7 says: 400 for what isn't JSON, 422 for what
+ * is refused, with pointers. */
 #include <string.h>
 
 #include "api/call.h"
@@ -77,8 +78,8 @@ static bool states_read(struct call *call, unsigned *out)
             continue;
         enum task_state state = state_of_letter(letters.ptr[i]);
         if (state == STATE_NONE)
-            return err_item(&call->err, ERR_bad_request, STR("state"), "the query parameter 'state' is made of the letters Q S P X D F T A, not '%.*s'",
-                            STR_ARG(str_sub(letters, 0, 40)));
+            return err_item(&call->err, ERR_bad_request, STR("state"),
+                "the query parameter 'state' is made of the letters Q S P X D F T A, not '%.*s'", STR_ARG(str_sub(letters, 0, 40)));
         *out |= 1u << state;
     }
     return true;
@@ -87,7 +88,8 @@ static bool states_read(struct call *call, unsigned *out)
 static void filter_name(struct call *call, const char *param, struct str *out)
 {
     if (call_param_str(call, param, out) && !name_is_valid(*out))
-        err_item(&call->err, ERR_bad_request, str_of(param), "the query parameter '%s' must be a name, not '%.*s'", param, STR_ARG(str_sub(*out, 0, 64)));
+        err_item(&call->err, ERR_bad_request, str_of(param), "the query parameter '%s' must be a name, not '%.*s'", param,
+            STR_ARG(str_sub(*out, 0, 64)));
 }
 
 static bool filter_read(struct call *call, struct task_filter *out)
@@ -169,7 +171,8 @@ static void task_command(struct call *call, enum command_kind kind)
     if (!call_task_view(call, &view) || !call_object_or_nothing(call, &reader))
         return;
     json_read_str(&reader, "reason", REASON_BYTES_MAX, &command->in.task.reason);
-    if (kind == CMD_RETRY && json_read_bool(&reader, "force", &command->in.task.force) && command->in.task.force && command->in.task.reason.len == 0)
+    if (kind == CMD_RETRY && json_read_bool(&reader, "force", &command->in.task.force) && command->in.task.force &&
+        command->in.task.reason.len == 0)
         err_item(&call->err, ERR_invalid, STR("/reason"), "'force' needs a 'reason'");
     if (!call_read_done(call, &reader))
         return;

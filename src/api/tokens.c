@@ -1,6 +1,7 @@
 /* tokens: creating, listing and revoking bearer tokens.
  *
- * A token is `weir_` and 43 base64url characters of 32 random bytes. It is in the answer to its creation and nowhere else: the store gets its hash. */
+ * A token is `weir_` and 43 base64url characters of 32 random bytes. It is in the answer to its creation and nowhere else: the store gets
+ * its hash. */
 #include <sodium.h>
 #include <string.h>
 
@@ -75,7 +76,8 @@ static void scopes_read(struct json_reader *reader, unsigned *out)
             if (word != NULL && strcmp(word, scope_names[k].name) == 0)
                 bit = scope_names[k].bit;
         if (bit == 0)
-            err_item(reader->err, ERR_invalid, json_read_path_at(reader->arena, STR("/scopes"), i), "a scope is read, enqueue, execute or admin");
+            err_item(reader->err, ERR_invalid, json_read_path_at(reader->arena, STR("/scopes"), i),
+                "a scope is read, enqueue, execute or admin");
         *out |= bit;
     }
 }
@@ -92,7 +94,8 @@ static void expires_read(struct json_reader *reader, int64_t now, int64_t *out)
     else if (when_parse(text, &ms) && ms > now)
         *out = ms;
     else
-        err_item(reader->err, ERR_invalid, STR("/expires"), "'expires' must be a duration such as \"90d\" or a time to come (RFC 3339), not \"%.*s\"", STR_ARG(text));
+        err_item(reader->err, ERR_invalid, STR("/expires"),
+            "'expires' must be a duration such as \"90d\" or a time to come (RFC 3339), not \"%.*s\"", STR_ARG(text));
 }
 
 void serve_tokens_create(struct call *call)

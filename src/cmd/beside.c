@@ -1,5 +1,5 @@
-/* beside: see beside.h. Between fork and exec only calls that are safe there are made: argv, environment and files are ready before. It fails by log
- * lines: a server without its executor still serves. */
+/* beside: see beside.h. Between fork and exec only calls that are safe there are made: argv, environment and files are ready before. It
+ * fails by log lines: a server without its executor still serves. */
 #include "cmd/beside.h"
 
 #include <errno.h>
@@ -125,7 +125,8 @@ static void pid_write(const struct beside *beside)
 {
     char text[128];
     struct err err = { 0 };
-    int n = snprintf(text, sizeof text, "%ld %llu %llu\n", (long)beside->pid, start_ticks(beside->pid), (unsigned long long)beside->arguments);
+    int n =
+        snprintf(text, sizeof text, "%ld %llu %llu\n", (long)beside->pid, start_ticks(beside->pid), (unsigned long long)beside->arguments);
     if (!fsx_replace(beside->pid_file, (struct str){ text, (size_t)n }, 0600, &err))
         log_warn("executor.pid_file", "error=%s", log_quote(str_of(err.text)).z);
 }
@@ -222,6 +223,7 @@ static _Noreturn void child_main(const struct beside *beside, int null_fd, int l
     setsid();
     umask(beside->umask);
     signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
     dup2(null_fd, STDIN_FILENO);
     dup2(log_fd, STDOUT_FILENO);
     dup2(log_fd, STDERR_FILENO);
@@ -252,7 +254,8 @@ static void executor_spawn(struct beside *beside)
     log_event("executor.started", "pid=%ld log=%s", (long)pid, beside->log_file);
 }
 
-/* executor_adopt: the one that an earlier server left. It is replaced (its tasks stay) when it was told something else than we would tell. */
+/* executor_adopt: the one that an earlier server left. It is replaced (its tasks stay) when it was told something else than we would tell.
+ */
 static void executor_adopt(struct beside *beside)
 {
     uint64_t arguments;
@@ -303,7 +306,8 @@ void beside_set(struct beside *beside, const struct conf *conf)
     environment_make(beside);
     if (!beside->wanted) {
         if (lock_is_held(beside))
-            log_warn("executor.unwanted", "dir=%s note=\"slots is 0, but an executor of an earlier server still works there\"", beside->dir);
+            log_warn(
+                "executor.unwanted", "dir=%s note=\"slots is 0, but an executor of an earlier server still works there\"", beside->dir);
         return;
     }
     if (beside->pid != 0 && before != beside->arguments) {

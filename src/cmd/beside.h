@@ -1,7 +1,7 @@
 /* beside: the executor process that a server starts beside itself.
  *
- * It is a process of its own session that outlives the server: the next server finds it by the lock of its directory and takes it on. While the server
- * lives it is started again when it dies, with growing distances. All on the loop's thread. */
+ * It is a process of its own session that outlives the server: the next server finds it by the lock of its directory and takes it on. While
+ * the server lives it is started again when it dies, with growing distances. All on the loop's thread. */
 #ifndef WEIR_CMD_BESIDE_H
 #define WEIR_CMD_BESIDE_H
 

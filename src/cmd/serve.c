@@ -42,8 +42,10 @@ const struct command_spec serve_spec = {
     .name = "serve",
     .operands = "",
     .summary = "run the server, and an executor beside it",
-    .description = "SIGTERM ends the server; the executor and its tasks go on and are found by the next one. SIGINT ends all of them. SIGHUP reads the "
-                   "configuration again; a bad one leaves the old one in force. Tasks run as the user who started it, with that user's rights.",
+    .description =
+        "SIGTERM ends the server; the executor and its tasks go on and are found by the next one. SIGINT ends all of them. SIGHUP reads "
+        "the "
+        "configuration again; a bad one leaves the old one in force. Tasks run as the user who started it, with that user's rights.",
     .options = serve_options,
     .examples = serve_examples,
 };

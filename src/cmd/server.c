@@ -1,7 +1,8 @@
 /* server: the life of `weir serve`.
  *
- * Parts are opened from the store upwards and closed downwards, whatever of them there is. It promises that after `listening on` everything answers, that
- * SIGTERM leaves executor and tasks running, SIGINT ends them, and that a failed disk ends the process within a second, after its answers. */
+ * Parts are opened from the store upwards and closed downwards, whatever of them there is. It promises that after `listening on` everything
+ * answers, that SIGTERM leaves executor and tasks running, SIGINT ends them, and that a failed disk ends the process within a second, after
+ * its answers. */
 #include "cmd/server.h"
 
 #include <errno.h>
@@ -22,7 +23,15 @@
 #include "store/logs.h"
 #include "store/read.h"
 
-enum { CONNECTIONS_MAX = 8192, DESCRIPTORS_KEPT = 64, IDLE_S = 15, FLUSH_MS = 150, FAILURE_MS = 200, INTERRUPT_EXTRA_MS = 10000, HOST_MAX = 65 };
+enum {
+    CONNECTIONS_MAX = 8192,
+    DESCRIPTORS_KEPT = 64,
+    IDLE_S = 15,
+    FLUSH_MS = 150,
+    FAILURE_MS = 200,
+    INTERRUPT_EXTRA_MS = 10000,
+    HOST_MAX = 65
+};
 
 struct server {
     const struct server_input *input;
@@ -56,7 +65,8 @@ static bool dir_check(const char *path, struct err *err)
     if (st.st_uid != geteuid())
         return err_set(err, ERR_forbidden, "%s belongs to another user (uid %u)", path, (unsigned)st.st_uid);
     if (st.st_mode & (S_IWGRP | S_IWOTH))
-        return err_set(err, ERR_forbidden, "%s can be written by others than its owner (mode %04o): chmod go-w it", path, (unsigned)(st.st_mode & 07777));
+        return err_set(err, ERR_forbidden, "%s can be written by others than its owner (mode %04o): chmod go-w it", path,
+            (unsigned)(st.st_mode & 07777));
     return true;
 }
 
@@ -72,7 +82,8 @@ static bool open_data(struct server *server, struct err *err)
         return err_set(err, ERR_usage, "coordination: %.*s isn't supported yet", STR_ARG(server->conf.coordination));
     if (server->conf.tls.certificate.len > 0 || server->conf.tls.key.len > 0 || server->conf.tls.client_ca.len > 0)
         return err_set(err, ERR_usage, "tls isn't supported yet: put a TLS proxy in front, or use the unix socket");
-    server->store_config = (struct store_config){ .url = str_dupz(arena, server->conf.store), .data_dir = str_dupz(arena, store_dir), .create = true };
+    server->store_config =
+        (struct store_config){ .url = str_dupz(arena, server->conf.store), .data_dir = str_dupz(arena, store_dir), .create = true };
     return fsx_make_dirs(server->data, 0711, err) && dir_check(server->data, err) && fsx_make_dirs(run, 0755, err) &&
            (str_eq(store_dir, server->conf.data) || fsx_make_dirs(server->store_config.data_dir, 0700, err));
 }
@@ -98,8 +109,12 @@ static bool open_reader(struct server *server, struct err *err)
 static bool open_engine(struct server *server, struct err *err)
 {
     const struct conf *conf = &server->conf;
-    struct engine_config config = { .store = server->store, .logs = server->logs, .lease_ms = conf->lease_ms, .data_dir = server->store_config.data_dir,
-                                    .server_name = conf->name, .n_semaphores = conf->semaphores.n };
+    struct engine_config config = { .store = server->store,
+        .logs = server->logs,
+        .lease_ms = conf->lease_ms,
+        .data_dir = server->store_config.data_dir,
+        .server_name = conf->name,
+        .n_semaphores = conf->semaphores.n };
     config.semaphores = ARENA_ARRAY(&server->arena, struct semaphore_conf, conf->semaphores.n);
     for (size_t i = 0; i < conf->semaphores.n; i++)
         config.semaphores[i] = (struct semaphore_conf){ conf->semaphores.items[i].name, conf->semaphores.items[i].limit };
@@ -109,9 +124,16 @@ static bool open_engine(struct server *server, struct err *err)
 
 static bool open_api(struct server *server, struct err *err)
 {
-    struct api_config config = { .loop = server->loop, .engine = server->engine, .reader = server->reader, .logs = server->logs,
-                                 .store = &server->store_config, .server_name = str_dupz(&server->arena, server->conf.name), .host = server->host,
-                                 .version = WEIR_VERSION, .lease_ms = server->conf.lease_ms, .slots = server->conf.slots };
+    struct api_config config = { .loop = server->loop,
+        .engine = server->engine,
+        .reader = server->reader,
+        .logs = server->logs,
+        .store = &server->store_config,
+        .server_name = str_dupz(&server->arena, server->conf.name),
+        .host = server->host,
+        .version = WEIR_VERSION,
+        .lease_ms = server->conf.lease_ms,
+        .slots = server->conf.slots };
     server->api = api_new(&config, err);
     return server->api != NULL;
 }
@@ -131,9 +153,13 @@ static unsigned connections_max(void)
 
 static bool open_http(struct server *server, struct err *err)
 {
-    struct http_config config = { .address = str_dupz(&server->arena, server->conf.listen), .socket_path = str_dupz(&server->arena, server->conf.socket),
-                                  .connections_max = connections_max(), .idle_timeout_s = IDLE_S, .body_limit = api_body_limit, .serve = api_serve,
-                                  .owner = server->api };
+    struct http_config config = { .address = str_dupz(&server->arena, server->conf.listen),
+        .socket_path = str_dupz(&server->arena, server->conf.socket),
+        .connections_max = connections_max(),
+        .idle_timeout_s = IDLE_S,
+        .body_limit = api_body_limit,
+        .serve = api_serve,
+        .owner = server->api };
     server->http = http_server_open(server->loop, &config, err);
     return server->http != NULL;
 }
@@ -203,7 +229,8 @@ static void say_restart(const struct conf *now, const struct conf *next)
             applied |= strcmp(key, live[k]) == 0;
         if (str_eq(now->values[i].text, next->values[i].text))
             continue;
-        log_event("config.changed", "key=%s value=%s%s", key, log_quote(next->values[i].text).z, applied ? "" : " note=\"counts after a restart\"");
+        log_event("config.changed", "key=%s value=%s%s", key, log_quote(next->values[i].text).z,
+            applied ? "" : " note=\"counts after a restart\"");
     }
 }
 
@@ -296,6 +323,7 @@ static void signals_set(struct server *server)
         void (*fn)(int signo, void *owner);
     } traps[] = { { SIGTERM, on_term }, { SIGINT, on_int }, { SIGHUP, on_hup } };
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file limit is a write error like any other: answered, then we end */
     for (size_t i = 0; i < sizeof traps / sizeof *traps; i++)
         loop_on_signal(server->loop, traps[i].signo, traps[i].fn, server);
 }

@@ -32,8 +32,8 @@ static inline struct str faults_text(struct arena *arena, const struct err *err)
     struct str text = str_of(err_name(err->code));
     for (size_t i = 0; i < err->n_items; i++) {
         const struct err_item *item = &err->items[i];
-        text = str_fmt(arena, "%.*s | %.*s: %.*s%s%.*s%s", STR_ARG(text), STR_ARG(item->path), STR_ARG(item->message), item->suggestion.len > 0 ? " [" : "",
-                       STR_ARG(item->suggestion), item->suggestion.len > 0 ? "]" : "");
+        text = str_fmt(arena, "%.*s | %.*s: %.*s%s%.*s%s", STR_ARG(text), STR_ARG(item->path), STR_ARG(item->message),
+            item->suggestion.len > 0 ? " [" : "", STR_ARG(item->suggestion), item->suggestion.len > 0 ? "]" : "");
     }
     return text;
 }

@@ -27,8 +27,10 @@ static void test_all_fields(void **state)
 {
     (void)state;
     struct fixture f;
-    read_text(&f, "{\"task\":7,\"fence\":\"" FENCE "\",\"exit\":3,\"outputs\":{\"b\":\"2\",\"a\":\"1\"},\"usage\":{\"cpu_ms\":5,\"max_rss_bytes\":6},"
-                  "\"log_bytes\":9,\"log_offset\":4,\"log\":\"aGVsbG8=\",\"started\":\"2026-01-01T00:00:00Z\",\"finished\":\"2026-01-01T00:00:01Z\"}", 7);
+    read_text(&f,
+        "{\"task\":7,\"fence\":\"" FENCE "\",\"exit\":3,\"outputs\":{\"b\":\"2\",\"a\":\"1\"},\"usage\":{\"cpu_ms\":5,\"max_rss_bytes\":6},"
+        "\"log_bytes\":9,\"log_offset\":4,\"log\":\"aGVsbG8=\",\"started\":\"2026-01-01T00:00:00Z\",\"finished\":\"2026-01-01T00:00:01Z\"}",
+        7);
     assert_true(f.good);
     assert_false(f.item.malformed);
     assert_int_equal(f.item.fence.task, 7);
@@ -46,7 +48,8 @@ static void test_all_fields(void **state)
     arena_release(&f.arena);
 }
 
-static const struct { const char *text; int64_t task; const char *wanted; } bad[] = {
+static const struct { const char *text; int64_t task; const char *wanted;
+} bad[] = {
     { "5", 0, "invalid | : the document must be an object, not a number" },
     { "{}", 0, "invalid | /fence: 'fence' is required" },
     { "{\"fence\":\"" FENCE "\"}", 0, "invalid | /exit: one of 'exit', 'signal' and 'outcome' is required" },
@@ -57,8 +60,10 @@ static const struct { const char *text; int64_t task; const char *wanted; } bad[
     { "{\"fence\":\"" FENCE "\",\"exit\":\"0\"}", 0, "invalid | /exit: 'exit' must be a whole number, not a string" },
     { "{\"fence\":\"" FENCE "\",\"signal\":0}", 0, "invalid | /signal: 'signal' must be from 1 to 64, not 0" },
     { "{\"fence\":\"" FENCE "\",\"outcome\":\"fine\"}", 0,
-      "invalid | /outcome: 'outcome' must be done, skipped, failed, permanent, temporary, timeout, killed, lost or cancelled, not \"fine\"" },
-    { "{\"fence\":\"" FENCE "\",\"exit\":0,\"outputs\":{\"a\":1}}", 0, "invalid | /outputs/a: an output must be a string of at most 65536 bytes" },
+        "invalid | /outcome: 'outcome' must be done, skipped, failed, permanent, temporary, timeout, killed, lost or cancelled, not "
+        "\"fine\"" },
+    { "{\"fence\":\"" FENCE "\",\"exit\":0,\"outputs\":{\"a\":1}}", 0,
+        "invalid | /outputs/a: an output must be a string of at most 65536 bytes" },
     { "{\"fence\":\"" FENCE "\",\"exit\":0,\"outputs\":[]}", 0, "invalid | /outputs: 'outputs' must be an object of at most 1000 strings" },
     { "{\"fence\":\"" FENCE "\",\"exit\":0,\"log\":\"%%%\"}", 0, "invalid | /log: 'log' must be at most 16384 bytes in base64" },
     { "{\"fence\":\"" FENCE "\",\"exit\":0,\"exits\":0}", 0, "invalid | /exits: unknown field 'exits' [did you mean 'exit'?]" },
@@ -133,8 +138,9 @@ static void test_list(void **state)
     json_object_begin(&json);
     finish_render_results(&json, items, n);
     json_object_end(&json);
-    check_str(buf_str(&out), "{\"results\":[{\"task\":9,\"status\":422,\"code\":\"invalid\"},{\"task\":7,\"status\":409,\"code\":\"stale_fence\"},"
-                             "{\"task\":0,\"status\":422,\"code\":\"invalid\"}]}");
+    check_str(buf_str(&out),
+        "{\"results\":[{\"task\":9,\"status\":422,\"code\":\"invalid\"},{\"task\":7,\"status\":409,\"code\":\"stale_fence\"},"
+        "{\"task\":0,\"status\":422,\"code\":\"invalid\"}]}");
     buf_release(&out);
     json_decref(list);
     arena_release(&arena);

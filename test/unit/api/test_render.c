@@ -23,38 +23,80 @@ static void end(struct fixture *f, const char *wanted)
     buf_release(&f->api.scratch);
 }
 
-static const struct task plain = { .id = 7, .lane = 1, .name = { "build", 5 }, .state = STATE_D, .outcome = OUTCOME_done, .grant = 2, .attempts = 2,
-                                   .created = 1767225600000, .ready = 1767225600001, .started = 1767225601000, .finished = 1767225602000 };
+static const struct task plain = { .id = 7,
+    .lane = 1,
+    .name = { "build", 5 },
+    .state = STATE_D,
+    .outcome = OUTCOME_done,
+    .grant = 2,
+    .attempts = 2,
+    .created = 1767225600000,
+    .ready = 1767225600001,
+    .started = 1767225601000,
+    .finished = 1767225602000 };
 
 static void test_task(void **state)
 {
     (void)state;
     struct fixture f;
     struct attempt attempts[] = {
-        { .task = 7, .number = 1, .grant = 1, .started = 1767225600500, .finished = 1767225600900, .exit = -1, .signal = 9, .outcome = OUTCOME_killed,
-          .cpu_ms = 5, .max_rss_bytes = 1024, .log_bytes = 12 },
-        { .task = 7, .number = 2, .grant = 2, .started = 1767225601000, .exit = -1, .signal = -1, .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = -1 },
+        { .task = 7,
+            .number = 1,
+            .grant = 1,
+            .started = 1767225600500,
+            .finished = 1767225600900,
+            .exit = -1,
+            .signal = 9,
+            .outcome = OUTCOME_killed,
+            .cpu_ms = 5,
+            .max_rss_bytes = 1024,
+            .log_bytes = 12 },
+        { .task = 7,
+            .number = 2,
+            .grant = 2,
+            .started = 1767225601000,
+            .exit = -1,
+            .signal = -1,
+            .cpu_ms = -1,
+            .max_rss_bytes = -1,
+            .log_bytes = -1 },
     };
     struct str executors[] = { STR("node-a"), STR("node-b") };
     struct edge_view needs[] = {
         { .id = 5, .lane_name = STR("q"), .name = STR("x"), .state = STATE_D, .kind = EDGE_DEPENDS },
-        { .id = 6, .lane_name = STR("arch"), .rev = 12, .name = STR("y"), .variant = STR("os=a"), .run = 2, .state = STATE_F, .kind = EDGE_AFTER },
+        { .id = 6,
+            .lane_name = STR("arch"),
+            .rev = 12,
+            .name = STR("y"),
+            .variant = STR("os=a"),
+            .run = 2,
+            .state = STATE_F,
+            .kind = EDGE_AFTER },
         { .id = 4, .lane_name = STR("q"), .name = STR("z"), .state = STATE_A, .kind = EDGE_CANCELS },
     };
-    struct task_view view = { .task = plain, .lane_name = STR("q"), .lane_kind = LANE_QUEUE, .attempts = attempts, .executor_names = executors,
-                              .n_attempts = 2, .needs = needs, .n_needs = 3, .outputs = STR("{\"v\":\"1\"}") };
+    struct task_view view = { .task = plain,
+        .lane_name = STR("q"),
+        .lane_kind = LANE_QUEUE,
+        .attempts = attempts,
+        .executor_names = executors,
+        .n_attempts = 2,
+        .needs = needs,
+        .n_needs = 3,
+        .outputs = STR("{\"v\":\"1\"}") };
     begin(&f);
     render_task(&f.api, &f.json, &view, STR("{\"command\":[\"x\"]}"));
-    end(&f, "{\"id\":7,\"key\":{\"queue\":\"q\",\"name\":\"build\"},\"state\":\"D\",\"word\":\"done\",\"outcome\":\"done\",\"priority\":0,"
-            "\"created\":\"2026-01-01T00:00:00.000Z\",\"ready\":\"2026-01-01T00:00:00.001Z\",\"started\":\"2026-01-01T00:00:01.000Z\","
-            "\"finished\":\"2026-01-01T00:00:02.000Z\",\"attempts\":["
-            "{\"number\":1,\"executor\":\"node-a\",\"started\":\"2026-01-01T00:00:00.500Z\",\"finished\":\"2026-01-01T00:00:00.900Z\",\"exit\":null,\"signal\":9,"
-            "\"outcome\":\"killed\",\"usage\":{\"cpu_ms\":5,\"max_rss_bytes\":1024},\"log_bytes\":12},"
-            "{\"number\":2,\"executor\":\"node-b\",\"started\":\"2026-01-01T00:00:01.000Z\",\"finished\":null,\"exit\":null,\"signal\":null,"
-            "\"outcome\":null,\"usage\":{\"cpu_ms\":null,\"max_rss_bytes\":null},\"log_bytes\":null}],"
-            "\"depends\":[{\"id\":5,\"key\":\"q:5\",\"on\":\"success\",\"state\":\"D\"}],"
-            "\"after\":[{\"id\":6,\"key\":\"arch@12:y[os=a]#2\",\"on\":\"finished\",\"state\":\"F\"}],"
-            "\"cancels\":[{\"id\":4,\"key\":\"q:4\",\"state\":\"A\"}],\"outputs\":{\"v\":\"1\"},\"spec\":{\"command\":[\"x\"]}}");
+    end(&f,
+        "{\"id\":7,\"key\":{\"queue\":\"q\",\"name\":\"build\"},\"state\":\"D\",\"word\":\"done\",\"outcome\":\"done\",\"priority\":0,"
+        "\"created\":\"2026-01-01T00:00:00.000Z\",\"ready\":\"2026-01-01T00:00:00.001Z\",\"started\":\"2026-01-01T00:00:01.000Z\","
+        "\"finished\":\"2026-01-01T00:00:02.000Z\",\"attempts\":["
+        "{\"number\":1,\"executor\":\"node-a\",\"started\":\"2026-01-01T00:00:00.500Z\",\"finished\":\"2026-01-01T00:00:00.900Z\",\"exit\":"
+        "null,\"signal\":9,"
+        "\"outcome\":\"killed\",\"usage\":{\"cpu_ms\":5,\"max_rss_bytes\":1024},\"log_bytes\":12},"
+        "{\"number\":2,\"executor\":\"node-b\",\"started\":\"2026-01-01T00:00:01.000Z\",\"finished\":null,\"exit\":null,\"signal\":null,"
+        "\"outcome\":null,\"usage\":{\"cpu_ms\":null,\"max_rss_bytes\":null},\"log_bytes\":null}],"
+        "\"depends\":[{\"id\":5,\"key\":\"q:5\",\"on\":\"success\",\"state\":\"D\"}],"
+        "\"after\":[{\"id\":6,\"key\":\"arch@12:y[os=a]#2\",\"on\":\"finished\",\"state\":\"F\"}],"
+        "\"cancels\":[{\"id\":4,\"key\":\"q:4\",\"state\":\"A\"}],\"outputs\":{\"v\":\"1\"},\"spec\":{\"command\":[\"x\"]}}");
 }
 
 static void test_archive_task(void **state)
@@ -74,9 +116,11 @@ static void test_archive_task(void **state)
     view.task.finished = view.task.started = view.task.ready = 0;
     begin(&f);
     render_task(&f.api, &f.json, &view, (struct str){ 0 });
-    end(&f, "{\"id\":7,\"key\":{\"archive\":\"arch\",\"rev\":12,\"name\":\"build\",\"variant\":\"os=a\"},\"state\":\"X\",\"word\":\"executing\",\"ending\":\"T\","
+    end(&f, "{\"id\":7,\"key\":{\"archive\":\"arch\",\"rev\":12,\"name\":\"build\",\"variant\":\"os=a\"},\"state\":\"X\",\"word\":"
+            "\"executing\",\"ending\":\"T\","
             "\"reason\":\"because \\\"so\\\"\",\"priority\":-5,\"not_before\":\"2026-01-01T00:00:00.000Z\",\"unique\":\"u\","
-            "\"created\":\"2026-01-01T00:00:00.000Z\",\"ready\":null,\"started\":null,\"finished\":null,\"attempts\":[],\"depends\":[],\"after\":[],"
+            "\"created\":\"2026-01-01T00:00:00.000Z\",\"ready\":null,\"started\":null,\"finished\":null,\"attempts\":[],\"depends\":[],"
+            "\"after\":[],"
             "\"cancels\":[],\"outputs\":{}}");
 }
 
@@ -102,11 +146,19 @@ static void test_event(void **state)
 {
     (void)state;
     struct fixture f;
-    struct event moved = { .seq = 9, .time = 1767225600000, .kind = EVENT_token, .from = STATE_P, .to = STATE_X, .attempt = 1, .actor = STR("uid:0"),
-                           .reason = STR("r"), .subject = STR("ci") };
+    struct event moved = { .seq = 9,
+        .time = 1767225600000,
+        .kind = EVENT_token,
+        .from = STATE_P,
+        .to = STATE_X,
+        .attempt = 1,
+        .actor = STR("uid:0"),
+        .reason = STR("r"),
+        .subject = STR("ci") };
     begin(&f);
     render_event(&f.api, &f.json, &moved);
-    end(&f, "{\"seq\":9,\"time\":\"2026-01-01T00:00:00.000Z\",\"kind\":\"token\",\"from\":\"P\",\"to\":\"X\",\"attempt\":1,\"subject\":\"ci\",\"actor\":\"uid:0\","
+    end(&f, "{\"seq\":9,\"time\":\"2026-01-01T00:00:00.000Z\",\"kind\":\"token\",\"from\":\"P\",\"to\":\"X\",\"attempt\":1,\"subject\":"
+            "\"ci\",\"actor\":\"uid:0\","
             "\"reason\":\"r\"}");
 }
 
@@ -115,13 +167,25 @@ static void test_executor(void **state)
     (void)state;
     struct fixture f;
     struct label labels[] = { { STR("os"), STR("linux") } };
-    struct executor executor = { .id = 3, .name = STR("n"), .host = STR("h"), .version = STR("1"), .slots = 4, .kinds = 1u << KIND_COMMAND | 1u << KIND_DATA,
-                                 .labels = labels, .n_labels = 1, .state = EXECUTOR_ACTIVE, .registered = 1767225600000, .processed = 8, .failed = 1 };
+    struct executor executor = { .id = 3,
+        .name = STR("n"),
+        .host = STR("h"),
+        .version = STR("1"),
+        .slots = 4,
+        .kinds = 1u << KIND_COMMAND | 1u << KIND_DATA,
+        .labels = labels,
+        .n_labels = 1,
+        .state = EXECUTOR_ACTIVE,
+        .registered = 1767225600000,
+        .processed = 8,
+        .failed = 1 };
     struct executor_live live = { .id = 3, .live = true, .running = 1, .free = 3 };
     begin(&f);
     render_executor(&f.json, &executor, &live, "active");
-    end(&f, "{\"id\":3,\"name\":\"n\",\"host\":\"h\",\"version\":\"1\",\"state\":\"active\",\"slots\":4,\"running\":1,\"free\":3,\"zone\":\"\","
-            "\"labels\":{\"os\":\"linux\"},\"kinds\":[\"command\",\"data\"],\"registered\":\"2026-01-01T00:00:00.000Z\",\"processed\":8,\"failed\":1}");
+    end(&f,
+        "{\"id\":3,\"name\":\"n\",\"host\":\"h\",\"version\":\"1\",\"state\":\"active\",\"slots\":4,\"running\":1,\"free\":3,\"zone\":\"\","
+        "\"labels\":{\"os\":\"linux\"},\"kinds\":[\"command\",\"data\"],\"registered\":\"2026-01-01T00:00:00.000Z\",\"processed\":8,"
+        "\"failed\":1}");
 }
 
 static void test_problem(void **state)
@@ -137,8 +201,10 @@ static void test_problem(void **state)
     err_item_last(&err)->line = 3;
     err_item_last(&err)->column = 4;
     problem_render(&f.out, &err);
-    end(&f, "{\"type\":\"urn:weir:error:invalid\",\"title\":\"The document is refused\",\"status\":422,\"detail\":\"'a' is odd\",\"code\":\"invalid\",\"errors\":["
-            "{\"path\":\"/a\",\"message\":\"'a' is odd\",\"suggestion\":\"did you mean 'b'?\"},{\"path\":\"/b\",\"line\":3,\"column\":4,\"message\":\"no\"}]}");
+    end(&f, "{\"type\":\"urn:weir:error:invalid\",\"title\":\"The document is refused\",\"status\":422,\"detail\":\"'a' is "
+            "odd\",\"code\":\"invalid\",\"errors\":["
+            "{\"path\":\"/a\",\"message\":\"'a' is odd\",\"suggestion\":\"did you mean "
+            "'b'?\"},{\"path\":\"/b\",\"line\":3,\"column\":4,\"message\":\"no\"}]}");
     begin(&f);
     struct err gap = { .code = ERR_log_gap, .expected = 5 };
     problem_render(&f.out, &gap);
