@@ -414,6 +414,17 @@ static int wait_end(struct wait *w)
     return 75;
 }
 
+/* begin_print: how things stand when the waiting begins, in the form of the changes that follow. */
+static void begin_print(struct wait *w)
+{
+    struct session *s = w->session;
+    for (size_t i = 0; i < w->n_tasks; i++)
+        if (w->tasks[i].wanted && !letter_ended(w->tasks[i].letter))
+            session_note(s, "%s  %c %s", term_safe_z(&s->arena, w->tasks[i].key), w->tasks[i].letter, letter_word(w->tasks[i].letter));
+    for (size_t i = 0; i < w->n_lanes; i++)
+        session_note(s, "%s  %lld not ended", term_safe_z(&s->arena, w->lanes[i].name), (long long)lane_unfinished(w->lanes[i].document));
+}
+
 static int wait_run(struct wait *w)
 {
     struct session *s = w->session;
@@ -437,6 +448,8 @@ static int wait_run(struct wait *w)
         loop_arm(s->loop, &w->deadline, w->began + timeout);
     if (w->live)
         loop_arm(s->loop, &w->tick, w->began);
+    else
+        begin_print(w);
     loop_run(s->loop);
     return wait_end(w);
 }

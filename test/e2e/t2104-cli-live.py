@@ -51,7 +51,8 @@ fake.move(slow, 'X')
 fake.move(slow, 'D')
 code, out, err = finish(process)
 ok(code == 0 and out.startswith('D done  default:3  slow'), 'waits through a lost executor to the end', code, out, err)
-same([line.split('  ')[1] for line in err.splitlines()], ['X executing', 'P pending: executor lost', 'X executing', 'D done'], 'one line a change, on stderr')
+same([line.split('  ')[1] for line in err.splitlines()], ['P pending', 'X executing', 'P pending: executor lost', 'X executing', 'D done'],
+     'how it stands, then one line a change, on stderr')
 asked = [r[1] for r in fake.requests[n:] if r[1].startswith('/v1/tasks/')]
 ok(1 <= len(asked) <= 3, 'no polling: asked only about the end', asked)
 

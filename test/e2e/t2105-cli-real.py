@@ -115,9 +115,11 @@ ok(done.returncode == 1 and 'weir retry' in done.err, 'cancel of an ended one: 1
 slow = w('enqueue', '--name', 'slow', '-', stdin=json.dumps(dict(script='echo one; while [ ! -e %s/go ]; do sleep 0.05; done; echo two' % TMP))).out.strip()
 process = start('log', '-f', slow)
 same(process.stdout.readline(), b'one\n', 'log -f: what is there')
-head = j('events')[-1]['seq']
+head = j('events')[-1]['seq'] - 1
 feed = start('events', '-f', '--json', '--since', str(head))
+same(json.loads(feed.stdout.readline())['seq'], head + 1, 'events -f begins behind --since')
 waiter = start('wait', slow, '--timeout', '100s')
+same(waiter.stderr.readline().split()[:2], [slow.encode(), b'X'], 'wait says how things stand')
 top = Terminal('top', env=E, rows=30, columns=100)
 ok(top.until('slow'), 'top shows what runs', repr(top.text[-500:]))
 same(server.stop(signal.SIGTERM), 0, 'the server ends on SIGTERM, the task goes on')
