@@ -40,7 +40,7 @@ struct events_run {
     struct session *session;
     struct json_lines lines;
     struct client_response refusal;
-    bool array; /* --json without -f: one document, written as it comes, so that a long history needs no memory */
+    bool array;                         /* --json without -f: one document, written as it comes, so that a long history needs no memory */
     const char *archive, *queue, *task; /* filters; NULL: all. task is an id */
     int64_t since, limit, n;
     bool follow;

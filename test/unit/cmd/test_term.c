@@ -150,7 +150,8 @@ static void keys_and_spans(void **state)
         { "{\"id\": 7, \"key\": {\"archive\": \"docs\", \"rev\": 12, \"name\": \"pdf\"}}", "docs@12:pdf" },
         { "{\"id\": 7, \"key\": {\"archive\": \"docs\", \"rev\": 12, \"name\": \"pdf\", \"variant\": {\"os\": \"a\", \"cc\": \"b\"}}}",
             "docs@12:pdf[os=a,cc=b]" },
-        { "{\"id\": 7, \"key\": {\"archive\": \"docs\", \"rev\": 12, \"name\": \"pdf\", \"variant\": \"os=a\", \"run\": 2}}", "docs@12:pdf[os=a]#2" },
+        { "{\"id\": 7, \"key\": {\"archive\": \"docs\", \"rev\": 12, \"name\": \"pdf\", \"variant\": \"os=a\", \"run\": 2}}",
+            "docs@12:pdf[os=a]#2" },
         { "{\"id\": 7, \"key\": \"docs@12:pdf\"}", "docs@12:pdf" },
         { "{\"id\": 7}", "7" },
         { "{}", "0" },
@@ -163,7 +164,8 @@ static void keys_and_spans(void **state)
     static const struct {
         int64_t ms;
         const char *text;
-    } spans[] = { { 0, "0ms" }, { 999, "999ms" }, { 1000, "1.0s" }, { 59999, "59s" }, { 61000, "1m 1s" }, { 3661000, "1h 1m" }, { 90000000, "1d 1h" }, { -5, "0ms" } };
+    } spans[] = { { 0, "0ms" }, { 999, "999ms" }, { 1000, "1.0s" }, { 59999, "59s" },
+        { 61000, "1m 1s" }, { 3661000, "1h 1m" }, { 90000000, "1d 1h" }, { -5, "0ms" } };
     for (size_t i = 0; i < N_OF(spans); i++)
         assert_string_equal(span_text(spans[i].ms).z, spans[i].text);
     assert_string_equal(ago_text(1000, 3500).z, "2.5s ago");
