@@ -47,8 +47,9 @@ const struct command_spec executor_spec = {
     .name = "executor",
     .operands = "",
     .summary = "run tasks on this machine",
-    .description = "SIGTERM ends the executor and leaves its tasks running: the next one with the same DIR takes them over. SIGINT ends both. "
-                   "Tasks run as the user who started it, with that user's rights.",
+    .description =
+        "SIGTERM ends the executor and leaves its tasks running: the next one with the same DIR takes them over. SIGINT ends both. "
+        "Tasks run as the user who started it, with that user's rights.",
     .options = executor_options,
     .examples = executor_examples,
     .parts = executor_parts,

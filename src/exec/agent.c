@@ -1,7 +1,7 @@
 /* agent: its life: the directory and its lock, the seats of an earlier agent, signals, failures and the ways to end.
  *
- * Promises: one agent per directory; SIGTERM ends the agent and leaves jobs to their shims; SIGINT ends the jobs too. Nothing that a server or
- * a job does ends the agent but an order to drain, and a lost server when it belongs to one (`beside`).
+ * Promises: one agent per directory; SIGTERM ends the agent and leaves jobs to their shims; SIGINT ends the jobs too. Nothing that a server
+ * or a job does ends the agent but an order to drain, and a lost server when it belongs to one (`beside`).
  *
  * Fails at start only: when the directory can't be used, another agent has it, or a server's address isn't one. */
 #include "exec/agent.h"
@@ -68,6 +68,13 @@ struct seat *agent_seat(struct agent *agent)
     return empty;
 }
 
+void agent_timed(struct agent *agent, int64_t started_us)
+{
+    int64_t us = clock_boot_us() - started_us;
+    agent->job_us = agent->jobs_timed == 0 ? us : agent->job_us + (us - agent->job_us) / 8;
+    agent->jobs_timed += agent->jobs_timed < 1000;
+}
+
 struct place agent_place(const struct agent *agent, const struct seat *seat)
 {
     return (struct place){
@@ -99,7 +106,8 @@ void agent_failed(struct agent *agent, const char *what, const struct err *err)
 {
     if (agent->silent_since_ms == 0) {
         agent->silent_since_ms = clock_boot_ms();
-        log_warn("server.failed", "server=%s request=%s error=%s", agent->config->servers[agent->server], what, log_quote(str_of(err->text)).z);
+        log_warn(
+            "server.failed", "server=%s request=%s error=%s", agent->config->servers[agent->server], what, log_quote(str_of(err->text)).z);
     }
     unsigned shift = agent->failures < 6 ? agent->failures : 6;
     int64_t wait_ms = RETRY_MIN_MS << shift;
@@ -169,6 +177,7 @@ static void agent_on_int(int signo, void *owner)
         return;
     }
     agent->stopping = true;
+    agent_forget_ahead(agent);
     int64_t grace_ms = agent->config->grace_ms;
     for (size_t i = 0; i < agent->n_seats; i++)
         seat_signal(agent->seats[i], SIGTERM, grace_ms, OUTCOME_lost);
@@ -389,6 +398,7 @@ static void agent_close(struct agent *agent)
         if (agent->clients[i])
             client_close(agent->clients[i]);
     mem_free(agent->clients);
+    agent_forget_ahead(agent);
     for (struct list_node *node; (node = list_take_first(&agent->calls));) {
         struct poll_call *call = CONTAINER_OF(node, struct poll_call, node);
         mem_free(call->told);
@@ -415,8 +425,8 @@ int agent_run(const struct agent_config *config)
         agent_close(&agent);
         return err_exit(err.code);
     }
-    log_event("executor.start", "name=%s dir=%s slots=%lld sandbox=none found=%zu", log_quote(str_of(agent.name)).z, agent.dir, (long long)config->slots,
-              agent_running(&agent));
+    log_event("executor.start", "name=%s dir=%s slots=%lld sandbox=none found=%zu", log_quote(str_of(agent.name)).z, agent.dir,
+        (long long)config->slots, agent_running(&agent));
     agent_register(&agent);
     loop_run(agent.loop);
     agent_close(&agent);

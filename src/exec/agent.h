@@ -32,6 +32,12 @@ int agent_run(const struct agent_config *config); /* until it is told to end; th
 
 /* -- private to the agent's own files: agent.c (life), poll.c (talk), report.c (logs and ends) ------------------------------- */
 
+/* A grant that waits a moment for a slot. */
+struct grant_ahead {
+    struct list_node node;
+    json_t *grant;
+};
+
 /* One poll on its way. */
 struct poll_call {
     struct list_node node; /* of agent.calls */
@@ -73,6 +79,12 @@ struct agent {
     int64_t told_free;
     int64_t long_at_ms;      /* the next long poll isn't opened before */
 
+    struct list waiting;     /* grants ahead of their slot, see poll.c */
+    int64_t waiting_until_ms;
+    int64_t sick_until_ms;   /* a job could not be started here: no new ones before */
+    int64_t job_us;          /* how long a job takes these days; 0: not known */
+    unsigned jobs_timed;
+
     struct seat **seats;
     size_t n_seats;
     struct arena scratch;
@@ -80,12 +92,15 @@ struct agent {
 
 struct client *agent_client(struct agent *agent);
 size_t agent_running(const struct agent *agent);
-bool agent_poll_if_due(struct agent *agent, int64_t *out_next); /* poll.c: sends what there is to say; *out_next: boot ms of the next look */
+bool agent_poll_if_due(
+    struct agent *agent, int64_t *out_next); /* poll.c: sends what there is to say; *out_next: boot ms of the next look */
 void agent_register(struct agent *agent);                       /* poll.c */
 void agent_answered(struct agent *agent, int64_t sent_ms);
 void agent_failed(struct agent *agent, const char *what, const struct err *err);
 struct seat *agent_find(struct agent *agent, struct str fence);
 struct seat *agent_seat(struct agent *agent); /* an idle one, or a new one; NULL: none can be made */
+void agent_timed(struct agent *agent, int64_t started_us); /* a job has ended */
+void agent_forget_ahead(struct agent *agent);             /* poll.c: grants that wait go back, by not being renewed */
 void agent_check_end(struct agent *agent);    /* is there a reason to end, and nothing left to do? */
 struct place agent_place(const struct agent *agent, const struct seat *seat);
 

@@ -125,8 +125,8 @@ static bool unpack_body(struct str rest, struct arena *arena, struct job *job)
     job->log_bytes_max = (uint64_t)log_bytes_max;
     struct str container;
     if (!unpack_strings(&rest, arena, &job->argv) || !unpack_strings(&rest, arena, &job->envp) || !unpack_str(&rest, &job->script) ||
-        !unpack_str(&rest, &job->needs) || !unpack_str(&rest, &job->input) || !unpack_str(&rest, &container) || !unpack_str(&rest, &job->refusal) ||
-        !unpack_number(&rest, &job->refusal_exit))
+        !unpack_str(&rest, &job->needs) || !unpack_str(&rest, &job->input) || !unpack_str(&rest, &container) ||
+        !unpack_str(&rest, &job->refusal) || !unpack_number(&rest, &job->refusal_exit))
         return false;
     job->container = container.len > 0 ? writable(container.ptr) : NULL;
     return rest.len == 0;

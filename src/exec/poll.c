@@ -1,9 +1,13 @@
 /* poll: the talk with the server: registration, the long poll, what its answer says.
  *
- * One poll is the newest; only its answer brings grants. A poll that carries ends asks to be answered at once (wait_ms 0) and is waited for; one
- * that only listens may be overtaken at any time, because ends and free slots must not wait for it: the server answers the older one empty, and
- * grants that crossed our new poll on the wire are void, since that poll didn't renew them. A poll whose answer was lost is sent again, byte for
- * byte, under its number: the server repeats itself.
+ * One poll is the newest; only its answer brings grants. A poll that carries ends asks to be answered at once (wait_ms 0) and is waited
+ * for; one that only listens may be overtaken at any time, because ends and free slots must not wait for it: the server answers the older
+ * one empty, and grants that crossed our new poll on the wire are void, since that poll didn't renew them. A poll whose answer was lost is
+ * sent again, byte for byte, under its number: the server repeats itself.
+ *
+ * While jobs are very short the agent asks for a few more than it has slots for, starts them the moment a slot is free and is silent until
+ * all are started: then one poll carries many ends and brings many grants, and nobody waits for a round trip. Grants that are still not
+ * started after AHEAD_MS (the jobs before them turned out to be long) go back: the next poll doesn't renew them, and no attempt is spent.
  *
  * What fails is tried again for ever at growing distances, at the next server when there are several. */
 #include <inttypes.h>
@@ -15,7 +19,8 @@
 #include "io/log.h"
 #include "text/json_read.h"
 
-enum { ANSWER_DEPTH_MAX = 256, REQUEST_TIMEOUT_MS = 10000, LISTEN_PAUSE_MS = 10, SPARE_SEATS = 4, ENDS_MAX = 256 };
+enum { ANSWER_DEPTH_MAX = 256, REQUEST_TIMEOUT_MS = 10000, LISTEN_PAUSE_MS = 10, SPARE_SEATS = 4, ENDS_MAX = 256, SICK_MS = 1000 };
+enum { AHEAD_MS = 20, AHEAD_JOB_US = 8000, AHEAD_MAX = 16, AHEAD_JOBS_KNOWN = 8 };
 
 static void poll_send(struct agent *agent, struct poll_call *call);
 
@@ -142,23 +147,58 @@ void agent_register(struct agent *agent)
 
 /* -- what an answer says ---------------------------------------------------------------------------------------------------- */
 
-static void take_grant(struct agent *agent, const json_t *grant)
+static void start_grant(struct agent *agent, const json_t *grant)
 {
     struct err err = { .code = ERR_none };
     int64_t task = member_number(grant, "task", 0);
+    struct seat *seat = agent_seat(agent);
+    if (seat && seat_start(seat, task, member_text(grant, "fence"), json_object_get(grant, "spec"), &err))
+        return;
+    log_error("job.start", "task=%" PRId64 " error=%s", task, log_quote(str_of(seat ? err.text : "there is no seat")).z);
+    if (seat)
+        seat_retire(seat); /* the record isn't believed: no shim has started it */
+    agent->sick_until_ms = loop_now(agent->loop) + SICK_MS; /* the task goes back: it must not come again at once */
+}
+
+static void take_grant(struct agent *agent, const json_t *grant)
+{
+    int64_t task = member_number(grant, "task", 0);
     struct str fence = member_text(grant, "fence");
-    const json_t *spec = json_object_get(grant, "spec");
     if (task <= 0 || fence.len == 0 || fence.len > FENCE_MAX || memchr(fence.ptr, '\0', fence.len)) {
         log_warn("grant.unreadable", "task=%" PRId64, task);
         return;
     }
     if (agent->stopping || agent_find(agent, fence))
         return; /* not renewed: goes back; or a repeated answer */
-    struct seat *seat = agent_seat(agent);
-    if (!seat || !seat_start(seat, task, fence, spec, &err)) {
-        log_error("job.start", "task=%" PRId64 " error=%s", task, log_quote(str_of(seat ? err.text : "there is no seat")).z);
-        if (seat)
-            seat_retire(seat); /* the record isn't believed: no shim has started it */
+    if (agent_running(agent) < (size_t)agent->config->slots) {
+        start_grant(agent, grant);
+        return;
+    }
+    struct grant_ahead *ahead = mem_alloc(sizeof *ahead);
+    *ahead = (struct grant_ahead){ .grant = json_incref((json_t *)(uintptr_t)grant) };
+    list_append(&agent->waiting, &ahead->node);
+    agent->waiting_until_ms = loop_now(agent->loop) + AHEAD_MS;
+}
+
+static void ahead_free(struct grant_ahead *ahead)
+{
+    json_decref(ahead->grant);
+    mem_free(ahead);
+}
+
+void agent_forget_ahead(struct agent *agent)
+{
+    for (struct list_node *node; (node = list_take_first(&agent->waiting));)
+        ahead_free(CONTAINER_OF(node, struct grant_ahead, node));
+}
+
+static void start_ahead(struct agent *agent)
+{
+    while (agent->waiting.first && agent_running(agent) < (size_t)agent->config->slots) {
+        struct grant_ahead *ahead = CONTAINER_OF(list_take_first(&agent->waiting), struct grant_ahead, node);
+        start_grant(agent, ahead->grant);
+        ahead_free(ahead);
+        arena_reset(&agent->scratch);
     }
 }
 
@@ -264,16 +304,26 @@ static void polled(struct client_response *response, struct err *err, void *owne
 
 /* -- sending ----------------------------------------------------------------------------------------------------------------- */
 
+/* As many as a few milliseconds' worth of jobs. */
+static int64_t ahead_wanted(const struct agent *agent)
+{
+    if (agent->jobs_timed < AHEAD_JOBS_KNOWN || agent->job_us > AHEAD_JOB_US)
+        return 0;
+    int64_t n = agent->config->slots * AHEAD_JOB_US / (agent->job_us > 100 ? agent->job_us : 100);
+    return n < AHEAD_MAX ? n : AHEAD_MAX;
+}
+
 static int64_t poll_free(const struct agent *agent)
 {
     int64_t slots = agent->config->slots, running = (int64_t)agent_running(agent), busy = 0;
     for (size_t i = 0; i < agent->n_seats; i++)
         busy += agent->seats[i]->state > SEAT_IDLE;
-    if (agent->stopping || agent->draining)
+    if (agent->stopping || agent->draining || loop_now(agent->loop) < agent->sick_until_ms)
         return 0;
     /* Ended jobs that the server doesn't take pile up in seats: at some point no new ones are asked for. */
-    int64_t room = 2 * slots + SPARE_SEATS - busy;
-    int64_t open = slots - running < room ? slots - running : room;
+    int64_t room = 2 * slots + SPARE_SEATS + AHEAD_MAX - busy;
+    int64_t open = slots - running + ahead_wanted(agent);
+    open = open < room ? open : room;
     return open > 0 ? open : 0;
 }
 
@@ -318,8 +368,8 @@ static void poll_send(struct agent *agent, struct poll_call *call)
     call->sent_ms = clock_boot_ms();
     agent->call = call;
     agent->again = NULL;
-    client_start(agent_client(agent), "POST", str_dupz(&agent->scratch, path), buf_str(&agent->body), "application/json", wait_ms + patience_ms,
-                 polled, call);
+    client_start(agent_client(agent), "POST", str_dupz(&agent->scratch, path), buf_str(&agent->body), "application/json",
+        wait_ms + patience_ms, polled, call);
     arena_reset(&agent->scratch);
 }
 
@@ -356,6 +406,15 @@ bool agent_poll_if_due(struct agent *agent, int64_t *out_next)
     if (agent->again) {
         poll_send(agent, agent->again);
         return true;
+    }
+    start_ahead(agent);
+    if (agent->waiting.first && loop_now(agent->loop) < agent->waiting_until_ms) {
+        *out_next = agent->waiting_until_ms;
+        return false;
+    }
+    if (agent->waiting.first) {
+        agent_forget_ahead(agent);
+        agent->jobs_timed = 0; /* they aren't that short: look again */
     }
     bool news = poll_has_ends(agent);
     if (agent->call) {

@@ -1,8 +1,8 @@
 /* report: logs by offset while they grow, and the end of a job as an item of the next poll.
  *
- * Promises: one log request per job on its way; bytes stay in the spool until the server says they are durable; an end is told only when all log
- * bytes before its inline part are stored. A server that can't be reached is asked again, at growing distances; one that refuses (a newer
- * grant, no such task) ends the job here. */
+ * Promises: one log request per job on its way; bytes stay in the spool until the server says they are durable; an end is told only when
+ * all log bytes before its inline part are stored. A server that can't be reached is asked again, at growing distances; one that refuses (a
+ * newer grant, no such task) ends the job here. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -153,8 +153,8 @@ static void report_post(struct seat *seat, int64_t offset, int64_t bytes)
     struct str fence = client_encode(&arena, str_of(seat->fence));
     struct str path = str_fmt(&arena, "/v1/tasks/%" PRId64 "/log?fence=%.*s&offset=%" PRId64, seat->task, STR_ARG(fence), offset);
     seat->post_client = agent_client(agent);
-    seat->post = client_start(seat->post_client, "POST", str_dupz(&arena, path), (struct str){ space, (size_t)n }, "application/octet-stream",
-                              POST_TIMEOUT_MS, report_posted, seat);
+    seat->post = client_start(seat->post_client, "POST", str_dupz(&arena, path), (struct str){ space, (size_t)n },
+        "application/octet-stream", POST_TIMEOUT_MS, report_posted, seat);
     arena_release(&arena);
 }
 

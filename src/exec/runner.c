@@ -135,7 +135,8 @@ static void say_limits(const struct job *job, const struct cgroup *group, struct
         spool_note(spool, "[weir: the memory limit is one on address space: this machine gives us no cgroup for it]\n");
 }
 
-bool runner_start(struct runner *runner, const struct job *job, int work_fd, int null_fd, const char *name, struct spool *spool, int *out_exit)
+bool runner_start(
+    struct runner *runner, const struct job *job, int work_fd, int null_fd, const char *name, struct spool *spool, int *out_exit)
 {
     static struct runner_plan plan; /* too large for the stack, and there is one job at a time */
     *runner = (struct runner){ .pidfd = -1, .pipe_fd = -1, .tree_ended = true };
@@ -184,7 +185,8 @@ bool runner_start(struct runner *runner, const struct job *job, int work_fd, int
     while (!runner->tree_ended)
         runner_kill(runner);
     *out_exit = fault == ENOENT ? 127 : 126;
-    spool_note(spool, "[weir: can't run '%.300s': %s]\n", job->argv[0], fault == ENOENT ? "there is no such program" : strerrordesc_np(fault));
+    spool_note(
+        spool, "[weir: can't run '%.300s': %s]\n", job->argv[0], fault == ENOENT ? "there is no such program" : strerrordesc_np(fault));
     runner_close(runner);
     return false;
 }
@@ -212,7 +214,8 @@ void runner_reap(struct runner *runner)
             runner->main_ended = true;
             runner->wait_status = status;
         }
-        runner->cpu_us += ((int64_t)usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 + usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
+        runner->cpu_us +=
+            ((int64_t)usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 + usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
         int64_t rss_bytes = (int64_t)usage.ru_maxrss * 1024;
         if (rss_bytes > runner->max_rss_bytes)
             runner->max_rss_bytes = rss_bytes;

@@ -23,7 +23,8 @@ struct runner {
 
 /* runner_start: spawns the job in work_fd with stdin from null_fd. false: it can't be run; *out_exit is 127 or 126 and the spool has the
  * line that says why. */
-bool runner_start(struct runner *runner, const struct job *job, int work_fd, int null_fd, const char *name, struct spool *spool, int *out_exit);
+bool runner_start(
+    struct runner *runner, const struct job *job, int work_fd, int null_fd, const char *name, struct spool *spool, int *out_exit);
 
 void runner_signal(struct runner *runner, int signo); /* to the whole tree; stopped processes are woken to hear it */
 void runner_reap(struct runner *runner);              /* takes every ended child; sets main_ended and tree_ended */

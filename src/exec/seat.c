@@ -49,7 +49,8 @@ static bool seat_open_files(struct seat *seat, struct err *err)
 struct seat *seat_new(struct agent *agent, unsigned number, struct err *err)
 {
     struct seat *seat = mem_alloc(sizeof *seat);
-    *seat = (struct seat){ .agent = agent, .number = number, .dir_fd = -1, .job_fd = -1, .log_fd = -1, .status_fd = -1, .conn = { .fd = -1 } };
+    *seat =
+        (struct seat){ .agent = agent, .number = number, .dir_fd = -1, .job_fd = -1, .log_fd = -1, .status_fd = -1, .conn = { .fd = -1 } };
     size_t size = strlen(agent->dir) + 32;
     seat->dir = mem_alloc(size);
     snprintf(seat->dir, size, "%s/shims/%u", agent->dir, number);
@@ -199,7 +200,7 @@ static void seat_take_job(struct seat *seat, const struct job *job)
     seat->holds = job->holds;
     seat->grace_ms = job->grace_ms;
     seat->signalled = 0;
-    seat->lease_told_ms = 0;
+    seat->lease_told_ms = seat->started_us = 0;
     seat->spool_bytes = seat->stored = seat->durable = seat->settle_bytes = 0;
     seat->adopted = seat->probe = seat->log_dead = seat->bare = seat->told = false;
     seat->tries = 0;
@@ -228,7 +229,9 @@ bool seat_start(struct seat *seat, int64_t task, struct str fence, const json_t 
     buf_init(&record, JOB_BYTES_MAX);
     job_pack(&job, &record);
     if (record.full) {
-        job = (struct job){ .task = task, .fence = fence, .refusal = STR("the task's command and environment are over 64 MiB"), .refusal_exit = 126 };
+        job = (struct job){
+            .task = task, .fence = fence, .refusal = STR("the task's command and environment are over 64 MiB"), .refusal_exit = 126
+        };
         job_pack(&job, &record);
     }
     struct wire message = { .kind = WIRE_START, .bytes = (int64_t)record.len };
@@ -243,6 +246,7 @@ bool seat_start(struct seat *seat, int64_t task, struct str fence, const json_t 
     if (!wire_send(seat->conn.fd, &message))
         return err_set(err, ERR_io, "%s: the shim doesn't listen: %s", seat->dir, strerrordesc_np(errno));
     seat->state = SEAT_RUNNING;
+    seat->started_us = clock_boot_us();
     return true;
 }
 
@@ -306,6 +310,8 @@ static void seat_ended(struct seat *seat, const struct status *status)
         seat_release(seat);
         return;
     }
+    if (seat->started_us != 0)
+        agent_timed(seat->agent, seat->started_us);
     seat->status = *status;
     seat->spool_bytes = status->log_bytes;
     seat->state = SEAT_ENDED;
@@ -372,22 +378,21 @@ static void seat_hello(struct seat *seat, const struct wire *message)
     }
 }
 
+/* One message a call: the loop comes again while there are more. */
 static void seat_hear(struct seat *seat)
 {
     struct wire message;
-    int heard;
-    while (seat->conn.fd >= 0 && (heard = wire_read(seat->conn.fd, &message)) >= 0) {
-        bool mine = seat->state == SEAT_RUNNING || seat->state == SEAT_DROPPED;
-        if (heard == 0) {
-            seat_gone(seat);
-        } else if (message.kind == WIRE_HELLO) {
-            seat_hello(seat, &message);
-        } else if (message.kind == WIRE_LOG && seat->state == SEAT_RUNNING) {
-            seat->spool_bytes = message.bytes;
-            report_log(seat);
-        } else if (message.kind == WIRE_ENDED && mine && status_fits(&message.status, str_of(seat->fence))) {
-            seat_ended(seat, &message.status);
-        }
+    int heard = wire_read(seat->conn.fd, &message);
+    bool mine = seat->state == SEAT_RUNNING || seat->state == SEAT_DROPPED;
+    if (heard == 0) {
+        seat_gone(seat);
+    } else if (heard > 0 && message.kind == WIRE_HELLO) {
+        seat_hello(seat, &message);
+    } else if (heard > 0 && message.kind == WIRE_LOG && seat->state == SEAT_RUNNING) {
+        seat->spool_bytes = message.bytes;
+        report_log(seat);
+    } else if (heard > 0 && message.kind == WIRE_ENDED && mine && status_fits(&message.status, str_of(seat->fence))) {
+        seat_ended(seat, &message.status);
     }
 }
 

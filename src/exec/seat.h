@@ -1,7 +1,7 @@
 /* seat: the agent's side of one shim: its directory DIR/shims/N, its process, and the job it runs.
  *
- * A seat outlives agents: seat_find_all opens every directory that an earlier agent left, adopts the shims that live and takes over what the
- * dead ones wrote. A job whose shim died without a word is lost; its processes are killed before anybody is told. */
+ * A seat outlives agents: seat_find_all opens every directory that an earlier agent left, adopts the shims that live and takes over what
+ * the dead ones wrote. A job whose shim died without a word is lost; its processes are killed before anybody is told. */
 #ifndef WEIR_EXEC_SEAT_H
 #define WEIR_EXEC_SEAT_H
 
@@ -41,6 +41,7 @@ struct seat {
     int64_t grace_ms;
     int signalled;        /* the strongest signal sent so far; 0: none */
     int64_t lease_told_ms;
+    int64_t started_us;   /* boot time of START; 0: by an earlier agent */
     struct status status;
 
     int64_t spool_bytes;  /* in the log file, as far as told */

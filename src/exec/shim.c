@@ -1,8 +1,8 @@
 /* shim: one poll loop around one runner.
  *
- * Promises: `status` says RUNNING before the job's first instruction and ENDED before anybody is told; ENDED is said only when waitpid knows
- * of no child, so nothing of the job lives; the next job starts in an empty directory. Deadlines (time-out, grace, lease) are boot time,
- * so they hold through a suspend and without any agent.
+ * Promises: `status` says RUNNING before the job's first instruction and ENDED before anybody is told; ENDED is said only when waitpid
+ * knows of no child, so nothing of the job lives; the next job starts in an empty directory. Deadlines (time-out, grace, lease) are boot
+ * time, so they hold through a suspend and without any agent.
  *
  * Without an agent it goes on while a job runs and exits when it has ended; a later agent finds the record. If the shim itself is killed
  * the kernel kills the job's main process, and the agent counts the job as lost. */
@@ -467,7 +467,8 @@ int shim_main(const char *dir)
         return 71;
     }
     /* Once for all jobs: nothing is left ignored or blocked by whoever started us, and no core is ever dumped. */
-    static const char by_default[64]; /* a sigaction as the kernel has it, all zero; the C library hides two signals that may be ignored too */
+    static const char
+        by_default[64]; /* a sigaction as the kernel has it, all zero; the C library hides two signals that may be ignored too */
     for (int signo = 1; signo < NSIG; signo++)
         syscall(SYS_rt_sigaction, signo, by_default, NULL, (size_t)8);
     sigset_t none;

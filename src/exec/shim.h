@@ -3,7 +3,8 @@
 #ifndef WEIR_EXEC_SHIM_H
 #define WEIR_EXEC_SHIM_H
 
-/* shim_main: runs on the descriptors of wire.h until it isn't needed any more; dir is its directory, for names only. Returns the exit code. */
+/* shim_main: runs on the descriptors of wire.h until it isn't needed any more; dir is its directory, for names only. Returns the exit code.
+ */
 int shim_main(const char *dir);
 
 #endif

@@ -43,7 +43,8 @@ char **target_argv(const json_t *spec, struct arena *arena, size_t n_head)
 
 void environment_put(struct environment *env, struct str name, struct str value)
 {
-    if (name.len == 0 || memchr(name.ptr, '=', name.len) || memchr(name.ptr, '\0', name.len) || (value.len > 0 && memchr(value.ptr, '\0', value.len)))
+    if (name.len == 0 || memchr(name.ptr, '=', name.len) || memchr(name.ptr, '\0', name.len) ||
+        (value.len > 0 && memchr(value.ptr, '\0', value.len)))
         return; /* execve can't carry it */
     struct str text = str_fmt(env->arena, "%.*s=%.*s", STR_ARG(name), STR_ARG(value));
     char *z = str_dupz(env->arena, text);

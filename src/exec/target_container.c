@@ -15,7 +15,8 @@ static void refuse(struct job *job, int64_t exit_status, struct str why)
     job->refusal_exit = exit_status;
 }
 
-static void container_words(const json_t *spec, const struct place *place, struct environment *env, const struct job *job, struct environment *out)
+static void container_words(
+    const json_t *spec, const struct place *place, struct environment *env, const struct job *job, struct environment *out)
 {
     struct arena *arena = env->arena;
     const struct str head[] = {

@@ -12,8 +12,8 @@
  * Returns how many were signalled. */
 size_t tree_signal(pid_t root, int signo, pid_t spare);
 
-/* tree_kill_marked: KILLs every process whose environment says WEIR_FENCE=fence, until a walk finds none; for the jobs of a shim that is dead
- * itself. false: some were still there after about two seconds. */
+/* tree_kill_marked: KILLs every process whose environment says WEIR_FENCE=fence, until a walk finds none; for the jobs of a shim that is
+ * dead itself. false: some were still there after about two seconds. */
 bool tree_kill_marked(const char *fence);
 
 /* tree_kill_strays: KILLs the children of this process that aren't in `known`; what a dead shim leaves to its reaper. */

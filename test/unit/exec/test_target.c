@@ -15,8 +15,15 @@ static const char *const options[] = { "--network=none", NULL };
 
 static struct place place_of(const char *program)
 {
-    return (struct place){ .dir = "/d/3", .server = "unix:/s", .path = "/bin", .lang = "C", .container = program, .container_options = options,
-                           .environ = own, .log_bytes_max = 99, .grace_ms = 5000 };
+    return (struct place){ .dir = "/d/3",
+        .server = "unix:/s",
+        .path = "/bin",
+        .lang = "C",
+        .container = program,
+        .container_options = options,
+        .environ = own,
+        .log_bytes_max = 99,
+        .grace_ms = 5000 };
 }
 
 static void joined(struct buf *out, char *const *list)
@@ -60,9 +67,12 @@ static void shell(void **state)
     one("{\"command\":[\"a\",\"b c\"]}", NULL, "a b c", "PATH=/bin HOME=/d/3/work LANG=C " FIXED, "");
     one("{\"script\":\"x\",\"shell\":\"bash\",\"later\":{\"a\":1}}", NULL, "bash /d/3/io/script", NULL, "");
     one("{\"script\":\"x\"}", NULL, "sh /d/3/io/script", NULL, "");
-    one("{\"command\":[\"a\"],\"env\":{\"PATH\":\"/x\",\"N\":5,\"=\":\"bad\",\"\":\"bad\"}}", NULL, "a", "PATH=/x HOME=/d/3/work LANG=C N=5 " FIXED, "");
+    one("{\"command\":[\"a\"],\"env\":{\"PATH\":\"/x\",\"N\":5,\"=\":\"bad\",\"\":\"bad\"}}", NULL, "a",
+        "PATH=/x HOME=/d/3/work LANG=C N=5 " FIXED, "");
     one("{\"command\":[\"a\"],\"env\":{\"WEIR_TASK_ID\":\"8\",\"WEIR_X\":\"mine\"}}", NULL, "a",
-        "PATH=/bin HOME=/d/3/work LANG=C WEIR_TASK_ID=7 WEIR_X=mine WEIR_FENCE=f-7 WEIR_SERVER=unix:/s WEIR_OUTPUT=/d/3/io/out WEIR_NEEDS=/d/3/io/needs", "");
+        "PATH=/bin HOME=/d/3/work LANG=C WEIR_TASK_ID=7 WEIR_X=mine WEIR_FENCE=f-7 WEIR_SERVER=unix:/s WEIR_OUTPUT=/d/3/io/out "
+        "WEIR_NEEDS=/d/3/io/needs",
+        "");
     one("{\"command\":[\"a\"],\"needs\":{\"b-1\":{\"x.y\":\"z\"}},\"params\":{\"p q\":\"r\"},\"data\":null}", NULL, "a",
         "PATH=/bin HOME=/d/3/work LANG=C WEIR_OUTPUT_B_1_X_Y=z WEIR_PARAM_P_Q=r " FIXED " WEIR_INPUT=/d/3/io/input", "");
     one("{\"name\":\"n\",\"key\":\"k\",\"rev\":3,\"attempt\":2,\"token\":\"t\",\"command\":[\"a\"]}", NULL, "a",
@@ -85,8 +95,10 @@ static void container(void **state)
 {
     (void)state;
     one("{\"image\":\"i:1\",\"script\":\"x\",\"env\":{\"A\":\"b c\"}}", "podman",
-        "podman run --rm --pull=never --cidfile=/d/3/io/cid --label=weir.task=7 --volume=/d/3/work:/work --volume=/d/3/io:/weir --workdir=/work --network=none "
-        "--env=HOME=/work --env=LANG=C --env=A=b c --env=WEIR_TASK_ID=7 --env=WEIR_FENCE=f-7 --env=WEIR_SERVER=unix:/s --env=WEIR_OUTPUT=/weir/out "
+        "podman run --rm --pull=never --cidfile=/d/3/io/cid --label=weir.task=7 --volume=/d/3/work:/work --volume=/d/3/io:/weir "
+        "--workdir=/work --network=none "
+        "--env=HOME=/work --env=LANG=C --env=A=b c --env=WEIR_TASK_ID=7 --env=WEIR_FENCE=f-7 --env=WEIR_SERVER=unix:/s "
+        "--env=WEIR_OUTPUT=/weir/out "
         "--env=WEIR_NEEDS=/weir/needs i:1 sh /weir/script",
         "PATH=/own OWN=1 WEIR_FENCE=f-7", "");
 }
@@ -97,13 +109,17 @@ static void numbers(void **state)
     struct arena arena = { 0 };
     struct job job;
     struct place place = place_of(NULL);
-    json_t *spec = json_loads("{\"command\":[\"a\"],\"timeout_ms\":1500,\"grace_ms\":0,\"holds\":true,\"limits\":{\"memory\":9,\"pids\":8,\"cpu_s\":7,\"files\":6,"
-                              "\"file_bytes\":5},\"needs\":{\"b\":{\"x\":\"y\"}},\"data\":{\"k\":[1]}}", 0, NULL);
+    json_t *spec = json_loads("{\"command\":[\"a\"],\"timeout_ms\":1500,\"grace_ms\":0,\"holds\":true,\"limits\":{\"memory\":9,\"pids\":8,"
+                              "\"cpu_s\":7,\"files\":6,"
+                              "\"file_bytes\":5},\"needs\":{\"b\":{\"x\":\"y\"}},\"data\":{\"k\":[1]}}",
+        0, NULL);
     target_job(spec, 7, STR("f-7"), &place, &arena, &job);
     assert_int_equal(job.timeout_ms, 1500);
     assert_int_equal(job.grace_ms, 5000);
     assert_true(job.holds);
-    assert_int_equal(job.limits.memory_bytes + 10 * job.limits.pids + 100 * job.limits.cpu_s + 1000 * job.limits.files + 10000 * job.limits.file_bytes, 56789);
+    assert_int_equal(
+        job.limits.memory_bytes + 10 * job.limits.pids + 100 * job.limits.cpu_s + 1000 * job.limits.files + 10000 * job.limits.file_bytes,
+        56789);
     assert_true(str_eqz(job.needs, "{\"b\":{\"x\":\"y\"}}"));
     assert_true(str_eqz(job.input, "{\"k\":[1]}\n"));
     json_decref(spec);
@@ -112,6 +128,7 @@ static void numbers(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(shell), cmocka_unit_test(refusals), cmocka_unit_test(container), cmocka_unit_test(numbers) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(shell), cmocka_unit_test(refusals), cmocka_unit_test(container),
+        cmocka_unit_test(numbers) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
