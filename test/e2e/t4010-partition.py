@@ -52,6 +52,7 @@ ok(until(lambda: not alive(pid), seconds=30), 'when it is back it is told, and i
 same((s.task(job['id'])['state'], s.log_bytes(job['id'])), ('D', b'attempt 2\n'), 'nothing of the zombie changed the end')
 other.send_signal(signal.SIGINT)
 same(other.wait(30), 0, 'the second executor ends')
+ok(until(lambda: [n for n in s.get('/v1/nodes').json['nodes'] if n['name'] == 'other' and n['state'] == 'active'] == [], seconds=20), 'and isn\'t among the living')
 
 # -- the server is gone for longer than a lease: a job that holds a semaphore is killed in time, another runs on
 held, free = s.enqueue(dict(name='held', semaphores=['one'], retry=dict(attempts=1), script=f'echo $$ > {TMP}/held; sleep 1000.25'),
