@@ -4,6 +4,7 @@ A FakeServer grants tasks, keeps logs by offset as strictly as the real one, jud
 stop it and start it again on the same port, hold back durability, refuse things, or take a task away."""
 import base64
 import json
+import os
 import socket
 import threading
 import time
@@ -137,7 +138,7 @@ class FakeServer:
         """Somebody else is granted the task: its fence is stale from now on."""
         with self.lock:
             task.grant += 1
-            task.fence = f'fake-{task.id}-{task.grant:08d}'
+            task.fence = f'fake{os.getpid()}-{task.id}-{task.grant:08d}'
             task.state = 'X'
             task.executor = 'other'
             self.lock.notify_all()
@@ -271,7 +272,7 @@ class FakeServer:
                 if task.state != 'P':
                     continue
                 task.grant += 1
-                task.fence = f'fake-{task.id}-{task.grant:08d}'
+                task.fence = f'fake{os.getpid()}-{task.id}-{task.grant:08d}'
                 task.state = 'X'
                 task.executor = executor
                 task.started = time.monotonic()
