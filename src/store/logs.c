@@ -60,6 +60,20 @@ struct log_file *log_file_find(struct logs *logs, struct log_key key)
     return smap_find(&logs->files, key_view(&key));
 }
 
+void log_plain_note(struct logs *logs, struct log_key key)
+{
+    if (!smap_find(&logs->plain, key_view(&key))) {
+        struct log_plain *plain = mem_alloc(sizeof *plain);
+        plain->key = key;
+        smap_put(&logs->plain, key_view(&plain->key), plain);
+    }
+}
+
+void log_plain_drop(struct logs *logs, struct log_key key)
+{
+    mem_free(smap_take(&logs->plain, key_view(&key)));
+}
+
 static void file_drop_if_idle(struct logs *logs, struct log_file *file)
 {
     if (!file->gone || file->pins > 0) {
@@ -137,6 +151,9 @@ static bool file_open_fd(struct logs *logs, struct log_key key, bool create, int
     if (fd < 0 && errno == ENOENT && create) {
         log_name_plain(name, key);
         fd = openat(logs->live_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fd >= 0) {
+            log_plain_note(logs, key);
+        }
     }
     if (fd < 0 && errno != ENOENT) {
         return os_refused(err, key, "opening");
@@ -581,6 +598,10 @@ void logs_close(struct logs *logs)
         mem_free(file);
     }
     smap_release(&logs->files);
+    SMAP_EACH(&logs->plain, entry) {
+        mem_free(entry->value);
+    }
+    smap_release(&logs->plain);
     seek_reader_release(&logs->reader);
     close(logs->live_fd);
     close(logs->root_fd);

@@ -37,6 +37,11 @@ struct log_file {
     struct seek_file seek;
 };
 
+/* A plain file in the folder `live`. */
+struct log_plain {
+    struct log_key key;
+};
+
 struct pack_job {
     struct list_node node;
     struct log_key key;
@@ -55,6 +60,8 @@ struct logs {
     pthread_t sync_thread, pack_thread;
     atomic_bool stop;
     struct smap files;                 /* key bytes -> struct log_file */
+    struct smap plain;                 /* key bytes -> struct log_plain: sealing a task that wrote nothing must not cost a system call */
+    bool plain_known;                  /* the folder has been looked through: what isn't in `plain` isn't there */
     struct list recent, dirty, to_do;  /* files by last use; files to sync; pack_jobs */
     bool syncing, packing, pack_failed;
     struct sync_item batch[LOG_OPEN_MAX];
@@ -66,6 +73,8 @@ struct logs {
 void log_name_plain(char out[LOG_NAME_BYTES], struct log_key key); /* in the folder `live` */
 void log_name_packed(char out[LOG_NAME_BYTES], struct log_key key); /* in the folder `logs` */
 struct log_file *log_file_find(struct logs *logs, struct log_key key); /* NULL: not open; lock held */
+void log_plain_note(struct logs *logs, struct log_key key);         /* lock held */
+void log_plain_drop(struct logs *logs, struct log_key key);         /* lock held */
 void log_file_forget(struct logs *logs, struct log_file *file);     /* the next comer opens it anew; lock held */
 void log_synced_tell(struct logs *logs);                            /* lock held, and let go while the listener is called */
 void *log_pack_run(void *logs);                                     /* the pack thread */

@@ -45,7 +45,7 @@ static void pack_add(struct logs *logs, struct log_key key)
 }
 
 /* Calls each for every plain log; `sealed` says whether its end is known. Removes half-written packed files when asked to. */
-static void live_each(struct logs *logs, bool clean, void (*each)(void *owner, struct log_key key, bool sealed), void *owner)
+static bool live_each(struct logs *logs, bool clean, void (*each)(void *owner, struct log_key key, bool sealed), void *owner)
 {
     int fd = openat(logs->live_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
@@ -53,7 +53,7 @@ static void live_each(struct logs *logs, bool clean, void (*each)(void *owner, s
         if (fd >= 0) {
             close(fd);
         }
-        return; /* no descriptor left: packing waits for the next start */
+        return false; /* no descriptor left: packing waits for the next start */
     }
     for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
         struct log_key key;
@@ -71,6 +71,7 @@ static void live_each(struct logs *logs, bool clean, void (*each)(void *owner, s
         }
     }
     closedir(dir);
+    return true;
 }
 
 /* Queues what an earlier life sealed but didn't pack, or packed but didn't remove. */
@@ -79,11 +80,13 @@ static void pack_find_each(void *owner, struct log_key key, bool sealed)
     struct logs *logs = owner;
     char name[LOG_NAME_BYTES];
     log_name_packed(name, key);
-    if (sealed || faccessat(logs->root_fd, name, F_OK, 0) == 0) {
-        pthread_mutex_lock(&logs->lock);
+    bool to_pack = sealed || faccessat(logs->root_fd, name, F_OK, 0) == 0;
+    pthread_mutex_lock(&logs->lock);
+    log_plain_note(logs, key);
+    if (to_pack) {
         pack_add(logs, key);
-        pthread_mutex_unlock(&logs->lock);
     }
+    pthread_mutex_unlock(&logs->lock);
 }
 
 /* Is there a sound packed file of this very size already (a crash came before the plain one was removed)? */
@@ -160,6 +163,7 @@ static bool pack_one(struct logs *logs, struct log_key key)
         log_file_forget(logs, file);
     }
     unlinkat(logs->live_fd, plain, 0);
+    log_plain_drop(logs, key);
     if (waited_for) {
         log_synced_tell(logs);
     }
@@ -170,8 +174,9 @@ static bool pack_one(struct logs *logs, struct log_key key)
 void *log_pack_run(void *arg)
 {
     struct logs *logs = arg;
-    live_each(logs, true, pack_find_each, logs);
+    bool known = live_each(logs, true, pack_find_each, logs);
     pthread_mutex_lock(&logs->lock);
+    logs->plain_known = known;
     for (;;) {
         logs->packing = false;
         pthread_cond_broadcast(&logs->changed);
@@ -204,6 +209,10 @@ void logs_seal(struct logs *logs, int64_t task, int64_t grant)
     char name[LOG_NAME_BYTES];
     log_name_plain(name, key);
     pthread_mutex_lock(&logs->lock);
+    if (logs->plain_known && !smap_find(&logs->plain, (struct str){ (const char *)&key, sizeof key })) {
+        pthread_mutex_unlock(&logs->lock);
+        return;
+    }
     struct log_file *file = log_file_find(logs, key);
     if (file) {
         file->sealed = true;
