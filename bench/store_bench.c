@@ -142,28 +142,44 @@ static void finish(struct bench *b, const int64_t *ids, size_t n)
     turn_commit(b, &c, events, n);
 }
 
-static double rate(size_t n, int64_t start_us)
+struct lap { /* wall clock and this thread's processor time: on a shared machine only the second repeats */
+    int64_t wall_us, cpu_us;
+};
+
+static struct lap lap_now(void)
 {
-    return (double)n * 1e6 / (double)(clock_boot_us() - start_us + 1);
+    struct rusage usage;
+    getrusage(RUSAGE_THREAD, &usage);
+    return (struct lap){ clock_boot_us(),
+                        (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 + usage.ru_utime.tv_usec + usage.ru_stime.tv_usec };
+}
+
+static void lap_print(const char *what, size_t n, struct lap from)
+{
+    struct lap now = lap_now();
+    printf("   %s %7.0f/s %5.2f us", what, (double)n * 1e6 / (double)(now.wall_us - from.wall_us + 1),
+           (double)(now.cpu_us - from.cpu_us) / (double)n);
 }
 
 /* A wave: WAVE tasks in, claimed, finished; and the queue is as long as before. */
 static void wave(struct bench *b, const char *label)
 {
     static int64_t ids[WAVE];
-    int64_t begin = clock_boot_us(), start = begin;
+    struct lap begin = lap_now(), start = begin;
+    printf("%-20s", label);
     for (size_t i = 0; i < WAVE; i += b->per_turn)
         enqueue(b, b->per_turn);
-    double in = rate(WAVE, start);
-    start = clock_boot_us();
+    lap_print("enqueue", WAVE, start);
+    start = lap_now();
     for (size_t i = 0; i < WAVE; i += b->per_turn)
         claim(b, b->per_turn, ids + i);
-    double claimed = rate(WAVE, start);
-    start = clock_boot_us();
+    lap_print("claim", WAVE, start);
+    start = lap_now();
     for (size_t i = 0; i < WAVE; i += b->per_turn)
         finish(b, ids + i, b->per_turn);
-    printf("%-22s enqueue %8.0f/s   claim %8.0f/s   finish %8.0f/s   cycle %8.0f/s\n", label, in, claimed, rate(WAVE, start), rate(WAVE,
-                                                                                                                                   begin));
+    lap_print("finish", WAVE, start);
+    lap_print("cycle", WAVE, begin);
+    printf("\n");
 }
 
 static int entry_remove(const char *path, const struct stat *st, int type, struct FTW *ftw)
@@ -215,17 +231,18 @@ int main(int argc, char **argv)
     wave(&b, "empty");
     wave(&b, "10k done");
     wave(&b, "20k done");
-    int64_t start = clock_boot_us();
+    struct lap fill = lap_now();
     size_t filled = 0;
     for (; filled < n_tasks; filled += b.per_turn)
         enqueue(&b, b.per_turn);
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
-    printf("fill to %zu pending    enqueue %8.0f/s   %lld MiB on disk, %ld MiB resident at most\n", filled, rate(filled, start),
-           (long long)b.store->ops->size_bytes(b.store) >> 20, usage.ru_maxrss >> 10);
+    printf("fill to %zu pending:", filled);
+    lap_print("enqueue", filled, fill);
+    printf("   %lld MiB on disk, %ld MiB resident at most\n", (long long)b.store->ops->size_bytes(b.store) >> 20, usage.ru_maxrss >> 10);
     wave(&b, "with the queue full");
     wave(&b, "with the queue full");
-    start = clock_boot_us();
+    int64_t start = clock_boot_us();
     b.store->ops->close(b.store);
     printf("close %lld ms", (long long)(clock_boot_us() - start) / 1000);
     start = clock_boot_us();

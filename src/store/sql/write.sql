@@ -63,6 +63,12 @@ UPDATE live SET number = $3, executor = $4, started = $5 WHERE task = $1 AND gra
 -- name: live_delete
 DELETE FROM live WHERE task = $1 AND grant_no = $2;
 
+-- name: attempt_insert
+-- The usual end of an attempt that ran: it can't be there yet, so nothing is paid for the case that it is.
+INSERT INTO attempt (task, grant_no, number, executor, started, finished, exit_status, signal_no, outcome, cpu_ms, max_rss_bytes, log_bytes,
+    finish_hash)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13);
+
 -- name: attempt_put
 -- A late result rewrites an attempt that was recorded as lost.
 INSERT INTO attempt (task, grant_no, number, executor, started, finished, exit_status, signal_no, outcome, cpu_ms, max_rss_bytes, log_bytes,

@@ -4,6 +4,7 @@
  * become ours: full -> disk_full, damaged -> corrupt, I/O -> outcome_unknown while committing and io elsewhere, busy -> unavailable. */
 #include "store/sqlite/db.h"
 
+#include <pthread.h>
 #include <string.h>
 
 static const struct { int op, value; } hardening[] = {
@@ -41,8 +42,16 @@ bool db_fail(struct db *db, enum sql_id id, struct err *err)
     return false;
 }
 
+/* SQLite's count of its memory is a lock around every allocation, and nobody reads it. */
+static void memory_count_off(void)
+{
+    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0); /* refused, harmlessly, when SQLite is already running */
+}
+
 bool db_connect(struct db *db, const char *path, int flags, struct err *err)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, memory_count_off);
     memset(db, 0, sizeof *db);
     if (sqlite3_open_v2(path, &db->conn, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL) != SQLITE_OK) {
         connection_fail(db, path, err);

@@ -250,7 +250,7 @@ static bool holds_write(struct sqlite_store *self, const struct changes *c, stru
            hold_write(self, SQL_hold_insert, c->holds_add, c->n_holds_add, err);
 }
 
-/* The first five parameters of live_insert, live_update and attempt_put; live_delete and attempt_delete take the first two. */
+/* The first five parameters of live_insert, live_update, attempt_insert and attempt_put; live_delete and attempt_delete take the first two. */
 static void attempt_bind(sqlite3_stmt *stmt, const struct attempt *a, bool whole)
 {
     bind_i64(stmt, 1, a->task);
@@ -262,9 +262,9 @@ static void attempt_bind(sqlite3_stmt *stmt, const struct attempt *a, bool whole
     bind_i64(stmt, 5, a->started);
 }
 
-static bool attempt_finished_write(struct sqlite_store *self, const struct attempt *a, struct err *err)
+static bool attempt_finished_write(struct sqlite_store *self, enum sql_id id, const struct attempt *a, struct err *err)
 {
-    sqlite3_stmt *stmt = self->db.stmts[SQL_attempt_put];
+    sqlite3_stmt *stmt = self->db.stmts[id];
     attempt_bind(stmt, a, true);
     bind_i64(stmt, 6, a->finished);
     bind_i64(stmt, 7, a->exit);
@@ -274,7 +274,7 @@ static bool attempt_finished_write(struct sqlite_store *self, const struct attem
     bind_i64(stmt, 11, a->max_rss_bytes);
     bind_i64(stmt, 12, a->log_bytes);
     bind_blob(stmt, 13, a->finish_hash, sizeof a->finish_hash);
-    return db_run(&self->db, SQL_attempt_put, err);
+    return db_run(&self->db, id, err);
 }
 
 static bool attempt_drop(struct sqlite_store *self, enum sql_id id, const struct attempt *a, struct err *err)
@@ -288,7 +288,7 @@ static bool attempts_write(struct sqlite_store *self, const struct changes *c, s
     for (size_t i = 0; i < c->n_attempts_new; i++) {
         const struct attempt *a = &c->attempts_new[i];
         if (a->finished) {
-            if (!attempt_finished_write(self, a, err))
+            if (!attempt_finished_write(self, SQL_attempt_put, a, err))
                 return false;
             continue;
         }
@@ -299,7 +299,10 @@ static bool attempts_write(struct sqlite_store *self, const struct changes *c, s
     for (size_t i = 0; i < c->n_attempts_changed; i++) {
         const struct attempt *a = &c->attempts_changed[i];
         if (a->finished) {
-            if (!attempt_drop(self, SQL_live_delete, a, err) || !attempt_finished_write(self, a, err))
+            if (!attempt_drop(self, SQL_live_delete, a, err))
+                return false;
+            bool ran = sqlite3_changes(self->db.conn) == 1;
+            if (!attempt_finished_write(self, ran ? SQL_attempt_insert : SQL_attempt_put, a, err))
                 return false;
             continue;
         }

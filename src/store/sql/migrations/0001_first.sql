@@ -52,7 +52,8 @@ CREATE TABLE task (
 -- ARCHIVE@REV:NAME -> task. A queue's task (rev NULL) isn't in it and doesn't pay for it.
 CREATE INDEX task_key ON task (lane, rev, name, variant, run) WHERE rev IS NOT NULL;
 -- Lists by state. P, X and D, the states of the hot path, are listed by other ways: ready, live, and the table itself from its end.
-CREATE INDEX task_state ON task (state) WHERE state IN ('Q', 'S', 'F', 'T', 'A');
+-- (Comparisons, not IN: for an IN of more than two SQLite builds a table at every UPDATE, 20 us where the rest takes 4.)
+CREATE INDEX task_state ON task (state) WHERE state <> 'P' AND state <> 'X' AND state <> 'D';
 
 -- A row exists if and only if the task is P. nprio is -prio, so that the order of the key is the order of claims.
 CREATE TABLE ready (
