@@ -135,8 +135,8 @@ static void every_other_edit_is_found(void **state)
         "INSERT INTO turn SELECT turn + 1000, first_seq, at, hash, events FROM turn WHERE turn = 5",
         "INSERT INTO turn SELECT max(turn) + 1, max(first_seq) + 1, max(at), hash, events FROM turn",
         /* the end cut off, and the head set back so that it fits */
-        "DELETE FROM turn WHERE turn > 20; UPDATE head SET turn = 20, hash = (SELECT hash FROM turn WHERE turn = 20),"
-        " seq = (SELECT seq FROM cut); DELETE FROM task WHERE id > (SELECT id FROM cut)",
+        ("DELETE FROM turn WHERE turn > 20; UPDATE head SET turn = 20, hash = (SELECT hash FROM turn WHERE turn = 20),"
+         " seq = (SELECT seq FROM cut); DELETE FROM task WHERE id > (SELECT id FROM cut)"),
         "UPDATE head SET hash = zeroblob(32)",
         "UPDATE head SET seal = zeroblob(32)",
         "UPDATE head SET seq = seq + 1",
