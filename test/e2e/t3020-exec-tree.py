@@ -8,6 +8,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../
 from crew import Crew, Tap, poll, processes  # noqa: E402
 
 tap = Tap()
+ODD = f'1000.{os.getpid()}'  # found by this number alone
 
 ESCAPES = {
     'a background process': 'sleep 1000 & echo started',
@@ -15,7 +16,7 @@ ESCAPES = {
     'a double fork with its own session': '(setsid sh -c "sleep 1000 & sleep 1000" &) ; sleep 0.1; echo started',
     'one that ignores TERM and HUP': '(trap "" TERM HUP INT; setsid sleep 1000) & sleep 0.1; echo started',
     'one that stopped itself': '(setsid sh -c "kill -STOP \\$\\$; sleep 1000") & sleep 0.2; echo started',
-    'one that cleared its environment': 'env -i setsid sleep 1000.777 & sleep 0.1; echo started',
+    'one that cleared its environment': 'env -i setsid sleep %s & sleep 0.1; echo started' % ODD,
     'a chain of forks': 'f() { if [ $1 -gt 0 ]; then (setsid sh -c "sleep 1000" & f $(($1-1))) & fi; wait; }; f 10 & sleep 0.3; echo started',
 }
 
@@ -24,7 +25,7 @@ def escapes(crew):
     for name, script in ESCAPES.items():
         task = crew.fake.add(script=script)
         crew.fake.wait_ended(task)
-        left = processes(task.fence) + (processes('1000.777') if 'cleared' in name else [])
+        left = processes(task.fence) + (processes(ODD) if 'cleared' in name else [])
         tap.ok(task.finish.get('exit') == 0 and not left, f'{name} is gone when the end is reported', (task.finish, left))
 
 

@@ -11,6 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../
 from crew import TMP, WEIR, Crew, Tap, poll, processes  # noqa: E402
 
 tap = Tap()
+ODD = f'1001.{os.getpid()}'  # found by this number alone
 COUNT = 'i=0; while [ $i -lt %d ]; do echo "line $i of the job"; i=$((i+1)); sleep 0.0%d; done; exit %d'
 
 
@@ -55,14 +56,14 @@ def ended_meanwhile(crew):
 
 def shim_killed(crew):
     f = crew.fake
-    for name, script in {'plain': 'echo up; sleep 1000', 'with detached children': '(setsid sleep 1000 &); (env -i setsid sleep 1001.5 &); sleep 0.1; echo up; sleep 1000'}.items():
+    for name, script in {'plain': 'echo up; sleep 1000', 'with detached children': '(setsid sleep 1000 &); (env -i setsid sleep %s &); sleep 0.1; echo up; sleep 1000' % ODD}.items():
         task = f.add(script=script)
         f.wait(lambda: b'up' in task.log, 10)
         shim = next(pid for number, pid in crew.shims().items() if processes(task.fence) and pid in parents(task))
         os.kill(shim, signal.SIGKILL)
         f.wait_ended(task)
         tap.equal(task.finish.get('outcome'), 'lost', f'the shim killed, {name}: lost')
-        tap.ok(poll(lambda: not processes(task.fence) and not processes('1001.5'), 5), 'and no process is left', processes(task.fence) + processes('1001.5'))
+        tap.ok(poll(lambda: not processes(task.fence) and not processes(ODD), 5), 'and no process is left', processes(task.fence) + processes(ODD))
         tap.ok(task.log.startswith(b'up\n'), 'the log up to there is kept')
     after = f.add(command=['true'])
     f.wait_ended(after)

@@ -33,6 +33,7 @@ class FakeServer:
     def __init__(self, lease_ms=15000, port=0):
         self.lock = threading.Condition()
         self.lease_ms = lease_ms
+        self.incarnation = 'fake' + secrets.token_hex(6)  # tests run side by side, and jobs are found by their fence
         self.port = port
         self.tasks = {}
         self.executors = {}     # id -> registration
