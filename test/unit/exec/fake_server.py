@@ -4,6 +4,7 @@ A FakeServer grants tasks, keeps logs by offset as strictly as the real one, jud
 stop it and start it again on the same port, hold back durability, refuse things, or take a task away."""
 import base64
 import json
+import secrets
 import os
 import socket
 import threading
