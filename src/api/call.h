@@ -172,8 +172,10 @@ struct posted {
     size_t n;
     bool many; /* {tasks: [...]} */
 };
-/* posted_read: a document as task definitions, all faults of all tasks in err. `raw` is its text. False: refused. */
-bool posted_read(struct arena *arena, const json_t *document, struct str raw, struct posted *out, struct err *err);
+/* posted_read: a document as task definitions, all faults of all tasks in err (bad_json: it is none). Nothing points into `raw` afterwards.
+ * The second one is the general way, for a document that is parsed already; both give the same. */
+bool posted_read(struct arena *arena, struct str raw, struct posted *out, struct err *err);
+bool posted_read_document(struct arena *arena, const json_t *document, struct str raw, struct posted *out, struct err *err);
 
 /* ---- finishes (finish.c) ---- */
 /* finish_read: one item; false: malformed, item->code and err say why. task 0: any. */

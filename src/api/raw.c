@@ -8,9 +8,10 @@ static bool is_blank(char c)
 
 static struct str blanks_skip(struct str s)
 {
-    while (s.len > 0 && is_blank(s.ptr[0]))
-        s = str_sub(s, 1, s.len);
-    return s;
+    size_t n = 0;
+    while (n < s.len && is_blank(s.ptr[n]))
+        n++;
+    return (struct str){ s.ptr + n, s.len - n };
 }
 
 /* string_end: length of the string that s begins with, quotes included. */
@@ -48,22 +49,35 @@ static size_t value_end(struct str s)
     return s.len;
 }
 
+struct str raw_members(struct str object)
+{
+    struct str rest = blanks_skip(object);
+    return str_sub(rest, 1, rest.len);
+}
+
+bool raw_member_next(struct str *rest, struct str *out_name, struct str *out_value)
+{
+    struct str at = blanks_skip(*rest);
+    if (at.len > 0 && at.ptr[0] == ',')
+        at = blanks_skip(str_sub(at, 1, at.len));
+    if (at.len == 0 || at.ptr[0] != '"')
+        return false;
+    size_t len = string_end(at);
+    *out_name = str_sub(at, 1, len - 1);
+    at = blanks_skip(str_sub(at, len, at.len));
+    at = blanks_skip(str_sub(at, 1, at.len)); /* the colon */
+    size_t end = value_end(at);
+    *out_value = str_sub(at, 0, end);
+    *rest = str_sub(at, end, at.len);
+    return true;
+}
+
 struct str raw_member(struct str object, struct str key)
 {
-    struct str rest = blanks_skip(object), found = { 0 };
-    rest = blanks_skip(str_sub(rest, 1, rest.len));
-    while (rest.len > 0 && rest.ptr[0] == '"') {
-        size_t len = string_end(rest);
-        struct str name = str_sub(rest, 1, len - 1);
-        rest = blanks_skip(str_sub(rest, len, rest.len));
-        rest = blanks_skip(str_sub(rest, 1, rest.len)); /* the colon */
-        size_t end = value_end(rest);
+    struct str rest = raw_members(object), name, value, found = { 0 };
+    while (raw_member_next(&rest, &name, &value))
         if (str_eq(name, key))
-            found = str_sub(rest, 0, end);
-        rest = blanks_skip(str_sub(rest, end, rest.len));
-        if (rest.len > 0 && rest.ptr[0] == ',')
-            rest = blanks_skip(str_sub(rest, 1, rest.len));
-    }
+            found = value;
     return found;
 }
 

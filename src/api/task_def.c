@@ -14,7 +14,6 @@
 #include "text/words.h"
 
 enum {
-    TASKS_MAX = 10000,
     ARGS_MAX = 10000,
     ENV_MAX = 1000,
     LABELS_MAX = 64,
@@ -24,7 +23,6 @@ enum {
     LABEL_BYTES_MAX = 100,
 };
 #define TEXT_BYTES_MAX (1 * MIB)
-#define BODY_BYTES_MAX (48 * MIB)
 #define DAY_MS ((int64_t)24 * 3600 * 1000)
 
 bool def_fault(struct def_parse *p, const char *field, const char *fmt, ...)
@@ -37,7 +35,7 @@ bool def_fault(struct def_parse *p, const char *field, const char *fmt, ...)
     return err_item(p->err, ERR_invalid, str_fmt(p->arena, "%.*s/%s", STR_ARG(p->def->path), field), "%s", text);
 }
 
-static const char *type_of(const json_t *value)
+const char *def_type_of(const json_t *value)
 {
     static const char *const words[] = { [JSON_OBJECT] = "an object", [JSON_ARRAY] = "an array", [JSON_STRING] = "a string",
                                          [JSON_INTEGER] = "a number", [JSON_REAL] = "a number with a fraction", [JSON_TRUE] = "true",
@@ -49,7 +47,7 @@ static const char *type_of(const json_t *value)
 static bool text_of(struct def_parse *p, const char *field, const json_t *value, size_t len_max, struct str *out)
 {
     if (!json_is_string(value))
-        return def_fault(p, field, "'%s' must be a string, not %s", p->field, type_of(value));
+        return def_fault(p, field, "'%s' must be a string, not %s", p->field, def_type_of(value));
     struct str s = { json_string_value(value), json_string_length(value) };
     if (s.len > 0 && memchr(s.ptr, '\0', s.len) != NULL)
         return def_fault(p, field, "'%s' must not contain a NUL character", p->field);
@@ -112,7 +110,7 @@ static void field_command(struct def_parse *p, const json_t *value)
         return;
     }
     if (!json_is_array(value)) {
-        def_fault(p, p->field, "'command' must be a string or an array of strings, not %s", type_of(value));
+        def_fault(p, p->field, "'command' must be a string or an array of strings, not %s", def_type_of(value));
         return;
     }
     size_t n = json_array_size(value);
@@ -123,7 +121,7 @@ static void field_command(struct def_parse *p, const json_t *value)
     for (size_t i = 0; i < n; i++) {
         const json_t *item = json_array_get(value, i);
         if (!json_is_string(item))
-            def_fault(p, nth(p, p->field, i), "a word of 'command' must be a string, not %s", type_of(item));
+            def_fault(p, nth(p, p->field, i), "a word of 'command' must be a string, not %s", def_type_of(item));
         else if (memchr(json_string_value(item), '\0', json_string_length(item) + 1) != json_string_value(item) + json_string_length(item))
             def_fault(p, nth(p, p->field, i), "a word of 'command' must not contain a NUL character");
         else if (i == 0 && json_string_length(item) == 0)
@@ -144,9 +142,22 @@ static void field_shell(struct def_parse *p, const json_t *value)
     p->shell_given = true;
 }
 
+/* raw_task: the task's own text; the walk through the document goes on from where the last one was found. */
+static struct str raw_task(struct def_parse *p)
+{
+    struct def_raw *raw = p->raw;
+    if (!raw->many)
+        return raw->rest;
+    struct str item = { 0 };
+    while (raw->next <= p->index && raw_next(&raw->rest, &item))
+        raw->next++;
+    return item;
+}
+
 static void field_data(struct def_parse *p, const json_t *value)
 {
     p->data = value;
+    p->data_raw = raw_member(raw_task(p), STR("data"));
 }
 
 static void field_image(struct def_parse *p, const json_t *value)
@@ -219,7 +230,7 @@ static void field_grace(struct def_parse *p, const json_t *value)
 static bool whole_of(struct def_parse *p, const char *path, const json_t *value, int64_t min, int64_t max, int64_t *out)
 {
     if (!json_is_integer(value))
-        return def_fault(p, path, "'%s' must be a whole number, not %s", p->field, type_of(value));
+        return def_fault(p, path, "'%s' must be a whole number, not %s", p->field, def_type_of(value));
     int64_t n = json_integer_value(value);
     if (n < min || n > max)
         return def_fault(p, path, "'%s' must be from %lld to %lld, not %lld", p->field, (long long)min, (long long)max, (long long)n);
@@ -255,7 +266,7 @@ static void retry_on_read(struct def_parse *p, const char *path, const json_t *l
 {
     p->def->retry_on = 0;
     if (!json_is_array(list)) {
-        def_fault(p, path, "'on' must be an array, not %s", type_of(list));
+        def_fault(p, path, "'on' must be an array, not %s", def_type_of(list));
         return;
     }
     for (size_t i = 0; i < json_array_size(list) && i < 100; i++) {
@@ -430,7 +441,7 @@ static void field_checkout(struct def_parse *p, const json_t *value)
     if (json_is_true(value))
         def_fault(p, p->field, "'checkout': a queue's task has no archive that could be checked out");
     else if (!json_is_false(value))
-        def_fault(p, p->field, "'checkout' must be true or false, not %s", type_of(value));
+        def_fault(p, p->field, "'checkout' must be true or false, not %s", def_type_of(value));
 }
 
 static void field_later(struct def_parse *p, const json_t *value)
@@ -442,7 +453,7 @@ static void field_later(struct def_parse *p, const json_t *value)
 static void only_word(struct def_parse *p, const json_t *value, const char *word)
 {
     if (!json_is_string(value))
-        def_fault(p, p->field, "'%s' must be a string, not %s", p->field, type_of(value));
+        def_fault(p, p->field, "'%s' must be a string, not %s", p->field, def_type_of(value));
     else if (strcmp(json_string_value(value), word) != 0)
         def_fault(p, p->field, "'%s' other than \"%s\" isn't supported for queue tasks yet", p->field, word);
 }
@@ -462,7 +473,7 @@ static void field_only_false(struct def_parse *p, const json_t *value)
     if (json_is_true(value))
         field_later(p, value);
     else if (!json_is_false(value))
-        def_fault(p, p->field, "'%s' must be true or false, not %s", p->field, type_of(value));
+        def_fault(p, p->field, "'%s' must be true or false, not %s", p->field, def_type_of(value));
 }
 
 static void field_depends(struct def_parse *p, const json_t *value)
@@ -552,18 +563,6 @@ static void command_write(struct json *json, const struct def_parse *p)
     json_array_end(json);
 }
 
-/* raw_task: the task's own text; the walk through the document goes on from where the last one was found. */
-static struct str raw_task(struct def_parse *p)
-{
-    struct def_raw *raw = p->raw;
-    if (!raw->many)
-        return raw->rest;
-    struct str item = { 0 };
-    while (raw->next <= p->index && raw_next(&raw->rest, &item))
-        raw->next++;
-    return item;
-}
-
 /* body_write: what the executor needs; fields that aren't given aren't written. */
 static void body_write(struct def_parse *p)
 {
@@ -586,10 +585,9 @@ static void body_write(struct def_parse *p)
         json_put_i64(&json, "grace_ms", p->grace_ms);
     if (p->data != NULL) {
         json_key(&json, "data");
-        struct str raw = raw_member(raw_task(p), STR("data"));
-        if (raw.len > 0) {
+        if (p->data_raw.len > 0) {
             json_raw(&json, (struct str){ 0 });
-            raw_compact(p->out, raw);
+            raw_compact(p->out, p->data_raw);
         } else {
             json_raw(&json, json_text(p->arena, p->data, false));
         }
@@ -622,7 +620,15 @@ static void whole_check(struct def_parse *p)
                                           : KIND_NONE;
 }
 
-static void task_read(struct def_parse *p, const json_t *value)
+size_t def_field_find(struct str name)
+{
+    size_t i = 0;
+    while (i < FIELDS && (fields[i].name.len != name.len || memcmp(fields[i].name.ptr, name.ptr, name.len) != 0))
+        i++;
+    return i;
+}
+
+void def_begin(struct def_parse *p)
 {
     struct task_def *def = p->def;
     def->queue = STR("default");
@@ -630,75 +636,27 @@ static void task_read(struct def_parse *p, const json_t *value)
     def->backoff_ms = 5000;
     def->retry_on = RETRY_LOST | RETRY_TEMPORARY | RETRY_KILLED;
     p->grace_ms = -1;
-    if (!json_is_object(value)) {
-        err_item(p->err, ERR_invalid, def->path, "a task must be an object, not %s", type_of(value));
-        return;
-    }
-    struct def_members members = def_members_of(value);
-    struct str name;
-    const json_t *item;
-    while (def_members_next(&members, &name, &item)) {
-        size_t i = 0;
-        while (i < FIELDS && !str_eq(fields[i].name, name))
-            i++;
-        if (i == FIELDS) {
-            field_unknown(p, name);
-            continue;
-        }
-        p->field = fields[i].name.ptr;
-        if (!json_is_null(item) || fields[i].read == field_data)
-            fields[i].read(p, item);
-    }
+}
+
+void def_end(struct def_parse *p)
+{
     whole_check(p);
     if (p->err->code == ERR_none)
         body_write(p);
 }
 
-/* tasks_of: the list of tasks in the document; NULL: the document is itself one task, or a fault was found. */
-static const json_t *tasks_of(const json_t *document, struct arena *arena, struct err *err)
+void def_field_read(struct def_parse *p, struct str name, size_t i, const json_t *value)
 {
-    const json_t *list = json_object_get(document, "tasks");
-    if (list == NULL)
-        return NULL;
-    struct def_members members = def_members_of(document);
-    struct str name;
-    const json_t *item;
-    while (def_members_next(&members, &name, &item))
-        if (!str_eqz(name, "tasks"))
-            err_item(err, ERR_invalid, str_fmt(arena, "/%.*s", STR_ARG(def_pointer_part(arena, str_sub(name, 0, 200)))),
-                     "unknown field '%.*s' beside 'tasks'", STR_ARG(str_sub(name, 0, 100)));
-    if (!json_is_array(list))
-        err_item(err, ERR_invalid, STR("/tasks"), "'tasks' must be an array, not %s", type_of(list));
-    else if (json_array_size(list) == 0 || json_array_size(list) > TASKS_MAX)
-        err_item(err, ERR_invalid, STR("/tasks"), "'tasks' must have 1 to %d tasks, not %zu", TASKS_MAX, json_array_size(list));
-    return err->code == ERR_none ? list : NULL;
+    if (i == FIELDS) {
+        field_unknown(p, name);
+        return;
+    }
+    p->field = fields[i].name.ptr;
+    if (!json_is_null(value) || fields[i].read == field_data)
+        fields[i].read(p, value);
 }
 
-bool posted_read(struct arena *arena, const json_t *document, struct str raw, struct posted *out, struct err *err)
+bool def_field_is_data(size_t i)
 {
-    *out = (struct posted){ 0 };
-    const json_t *list = tasks_of(document, arena, err);
-    if (err->code != ERR_none)
-        return false;
-    out->many = list != NULL;
-    out->n = out->many ? json_array_size(list) : 1;
-    out->defs = ARENA_ARRAY(arena, struct task_def, out->n);
-    const json_t *(*lists)[DEF_LISTS] = arena_array(arena, sizeof *lists, out->n);
-    struct def_raw raws = { .many = out->many, .rest = out->many ? raw_items(raw_member(raw, STR("tasks"))) : raw };
-    bool refs = false;
-    struct buf body;
-    buf_init(&body, BODY_BYTES_MAX);
-    for (size_t i = 0; i < out->n; i++) {
-        struct def_parse p = { .arena = arena, .err = err, .def = &out->defs[i], .out = &body, .raw = &raws, .index = i };
-        if (out->many)
-            p.def->path = json_read_path_at(arena, STR("/tasks"), i);
-        task_read(&p, out->many ? json_array_get(list, i) : document);
-        memcpy(lists[i], p.lists, sizeof p.lists);
-        for (size_t k = 0; k < DEF_LISTS; k++)
-            refs |= p.lists[k] != NULL;
-    }
-    buf_release(&body);
-    if (out->many || refs)
-        refs_resolve(arena, out, lists, err);
-    return err->code == ERR_none;
+    return i < FIELDS && fields[i].read == field_data;
 }

@@ -30,6 +30,7 @@ struct def_parse {
     const char *field; /* being read */
     bool named, script_given, shell_given;
     const json_t *command, *env, *data;
+    struct str data_raw; /* as it was written; empty: not found */
     struct words words; /* of a command line */
     struct str script, shell, image, unique, concurrency;
     int64_t timeout_ms, grace_ms; /* 0 and -1: not given */
@@ -40,6 +41,14 @@ struct def_parse {
 /* def_fault: adds a fault at FIELD (may hold slashes: "retry/on/0") of the task; returns false. */
 bool def_fault(struct def_parse *p, const char *field, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 struct str def_path(struct def_parse *p, const char *field);
+
+/* One task: def_begin, def_field_read for each of its fields (by the row that def_field_find gives for the name), def_end. */
+void def_begin(struct def_parse *p);
+size_t def_field_find(struct str name);
+bool def_field_is_data(size_t i); /* the one field that is kept as it was written */
+void def_field_read(struct def_parse *p, struct str name, size_t i, const json_t *value);
+void def_end(struct def_parse *p);
+const char *def_type_of(const json_t *value); /* "an object", "a number" */
 
 /* Members of an object, in the order of the document. */
 struct def_members { json_t *object; void *at; };

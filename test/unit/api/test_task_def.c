@@ -5,22 +5,41 @@ struct fixture {
     struct arena arena;
     struct err err;
     struct posted posted;
-    json_t *document;
 };
+
+static struct str def_text(struct arena *arena, const struct task_def *def);
+
+/* general_is_the_same: whichever way posted_read took, the general one comes to the same end. */
+static void general_is_the_same(struct fixture *f, const char *text, bool good)
+{
+    struct err fault = { 0 }, err = { .arena = &f->arena };
+    struct posted posted;
+    json_t *document = json_parse(str_of(text), JSON_DEPTH_MAX, &fault);
+    assert_non_null(document);
+    assert_int_equal(posted_read_document(&f->arena, document, str_of(text), &posted, &err), good);
+    assert_true(str_eq(faults_text(&f->arena, &err), faults_text(&f->arena, &f->err)));
+    if (good) {
+        assert_int_equal(posted.n, f->posted.n);
+        assert_int_equal(posted.many, f->posted.many);
+        for (size_t i = 0; i < posted.n; i++) {
+            assert_true(str_eq(def_text(&f->arena, &posted.defs[i]), def_text(&f->arena, &f->posted.defs[i])));
+            assert_true(str_eq(posted.defs[i].path, f->posted.defs[i].path));
+        }
+    }
+    json_decref(document);
+}
 
 static bool read_text(struct fixture *f, const char *text)
 {
     *f = (struct fixture){ 0 };
     f->err.arena = &f->arena;
-    struct err fault = { 0 };
-    f->document = json_parse(str_of(text), JSON_DEPTH_MAX, &fault);
-    assert_non_null(f->document);
-    return posted_read(&f->arena, f->document, str_of(text), &f->posted, &f->err);
+    bool good = posted_read(&f->arena, str_of(text), &f->posted, &f->err);
+    general_is_the_same(f, text, good);
+    return good;
 }
 
 static void release(struct fixture *f)
 {
-    json_decref(f->document);
     arena_release(&f->arena);
 }
 

@@ -1,0 +1,186 @@
+/* posted: a document with one task or many, the general way through a parsed document, and the quick way through its bytes.
+ *
+ * Both give the same definitions and the same faults; the quick one is taken for plain documents, which is nearly all of them. Everything
+ * that outlives the reading is copied into the arena. It fails with bad_json for what is none, and all faults of all tasks otherwise. */
+#include <string.h>
+
+#include "api/quick.h"
+#include "api/raw.h"
+#include "api/task_def.h"
+
+enum { TASKS_MAX = 10000 };
+#define BODY_BYTES_MAX (48 * MIB)
+
+static void task_read(struct def_parse *p, const json_t *value)
+{
+    def_begin(p);
+    if (!json_is_object(value)) {
+        err_item(p->err, ERR_invalid, p->def->path, "a task must be an object, not %s", def_type_of(value));
+        return;
+    }
+    struct def_members members = def_members_of(value);
+    struct str name;
+    const json_t *item;
+    while (def_members_next(&members, &name, &item))
+        def_field_read(p, name, def_field_find(name), item);
+    def_end(p);
+}
+
+/* tasks_of: the list of tasks in the document; NULL: the document is itself one task, or a fault was found. */
+static const json_t *tasks_of(const json_t *document, struct arena *arena, struct err *err)
+{
+    const json_t *list = json_object_get(document, "tasks");
+    if (list == NULL)
+        return NULL;
+    struct def_members members = def_members_of(document);
+    struct str name;
+    const json_t *item;
+    while (def_members_next(&members, &name, &item))
+        if (!str_eqz(name, "tasks"))
+            err_item(err, ERR_invalid, str_fmt(arena, "/%.*s", STR_ARG(def_pointer_part(arena, str_sub(name, 0, 200)))),
+                     "unknown field '%.*s' beside 'tasks'", STR_ARG(str_sub(name, 0, 100)));
+    if (!json_is_array(list))
+        err_item(err, ERR_invalid, STR("/tasks"), "'tasks' must be an array, not %s", def_type_of(list));
+    else if (json_array_size(list) == 0 || json_array_size(list) > TASKS_MAX)
+        err_item(err, ERR_invalid, STR("/tasks"), "'tasks' must have 1 to %d tasks, not %zu", TASKS_MAX, json_array_size(list));
+    return err->code == ERR_none ? list : NULL;
+}
+
+static void posted_begin(struct posted *out, struct arena *arena, size_t n, bool many)
+{
+    *out = (struct posted){ .n = n, .many = many, .defs = ARENA_ARRAY(arena, struct task_def, n) };
+    if (many)
+        for (size_t i = 0; i < n; i++)
+            out->defs[i].path = json_read_path_at(arena, STR("/tasks"), i);
+}
+
+static bool lists_keep(const struct def_parse *p, const json_t **lists)
+{
+    bool any = false;
+    for (size_t k = 0; k < DEF_LISTS; k++) {
+        lists[k] = p->lists[k];
+        any |= p->lists[k] != NULL;
+    }
+    return any;
+}
+
+bool posted_read_document(struct arena *arena, const json_t *document, struct str raw, struct posted *out, struct err *err)
+{
+    const json_t *list = tasks_of(document, arena, err);
+    if (err->code != ERR_none)
+        return false;
+    posted_begin(out, arena, list != NULL ? json_array_size(list) : 1, list != NULL);
+    const json_t *(*lists)[DEF_LISTS] = arena_array(arena, sizeof *lists, out->n);
+    struct def_raw raws = { .many = out->many, .rest = out->many ? raw_items(raw_member(raw, STR("tasks"))) : raw };
+    bool refs = false;
+    struct buf body;
+    buf_init(&body, BODY_BYTES_MAX);
+    for (size_t i = 0; i < out->n; i++) {
+        struct def_parse p = { .arena = arena, .err = err, .def = &out->defs[i], .out = &body, .raw = &raws, .index = i };
+        task_read(&p, out->many ? json_array_get(list, i) : document);
+        refs |= lists_keep(&p, lists[i]);
+    }
+    buf_release(&body);
+    if (out->many || refs)
+        refs_resolve(arena, out, lists, err);
+    return err->code == ERR_none;
+}
+
+/* ---- the quick way: the same fields from the bytes of a document that quick_check liked ---- */
+
+struct quick_read {
+    struct buf body;
+    json_t **kept; /* values that definitions and lists point into until all is resolved */
+    size_t n_kept, cap_kept;
+};
+
+static void quick_field(struct quick_read *q, struct def_parse *p, struct str name, struct str raw)
+{
+    size_t i = def_field_find(name);
+    if (def_field_is_data(i)) { /* never taken apart */
+        p->data = json_null();
+        p->data_raw = raw;
+        return;
+    }
+    json_t *value = quick_value(raw);
+    ASSERT(value != NULL); /* quick_check said so */
+    *ARENA_PUSH(p->arena, q->kept, q->n_kept, q->cap_kept) = value;
+    def_field_read(p, name, i, value);
+}
+
+static bool quick_task(struct quick_read *q, struct def_parse *p, struct str raw, const json_t **lists)
+{
+    struct str rest = raw_members(raw), name, value;
+    p->out = &q->body;
+    def_begin(p);
+    while (raw_member_next(&rest, &name, &value))
+        quick_field(q, p, name, value);
+    def_end(p);
+    return lists_keep(p, lists);
+}
+
+/* quick_count: the tasks of a document that is a list of objects and nothing else; 0: something for the general way. */
+static size_t quick_count(struct str items)
+{
+    size_t n = 0;
+    struct str item;
+    while (raw_next(&items, &item)) {
+        n++;
+        if (item.ptr[0] != '{' || n > TASKS_MAX)
+            return 0;
+    }
+    return n;
+}
+
+/* quick_start: is it one task, or {tasks: [...]} alone? */
+static bool quick_start(struct str raw, struct arena *arena, struct posted *out, struct str *out_items)
+{
+    if (!quick_check(raw) || str_trim(raw).ptr[0] != '{')
+        return false;
+    struct str rest = raw_members(raw), name, value;
+    bool any = raw_member_next(&rest, &name, &value);
+    if (!any || !str_eqz(name, "tasks")) {
+        bool listed = any && raw_member(raw, STR("tasks")).len > 0;
+        if (!listed)
+            posted_begin(out, arena, 1, false);
+        return !listed;
+    }
+    size_t n = value.ptr[0] == '[' && !raw_member_next(&rest, &name, out_items) ? quick_count(raw_items(value)) : 0;
+    if (n > 0)
+        posted_begin(out, arena, n, true);
+    *out_items = raw_items(value);
+    return n > 0;
+}
+
+static bool posted_read_quick(struct arena *arena, struct str raw, struct str items, struct posted *out, struct err *err)
+{
+    struct quick_read q = { 0 };
+    const json_t *(*lists)[DEF_LISTS] = arena_array(arena, sizeof *lists, out->n);
+    bool refs = false;
+    buf_init(&q.body, BODY_BYTES_MAX);
+    for (size_t i = 0; i < out->n; i++) {
+        struct def_parse p = { .arena = arena, .err = err, .def = &out->defs[i], .index = i };
+        if (out->many && !raw_next(&items, &raw))
+            break;
+        refs |= quick_task(&q, &p, raw, lists[i]);
+    }
+    buf_release(&q.body);
+    if (out->many || refs)
+        refs_resolve(arena, out, lists, err);
+    for (size_t i = 0; i < q.n_kept; i++)
+        json_decref(q.kept[i]);
+    return err->code == ERR_none;
+}
+
+bool posted_read(struct arena *arena, struct str raw, struct posted *out, struct err *err)
+{
+    struct str items = { 0 };
+    if (quick_start(raw, arena, out, &items))
+        return posted_read_quick(arena, raw, items, out, err);
+    json_t *document = json_parse(raw, JSON_DEPTH_MAX, err);
+    if (document == NULL)
+        return false;
+    bool good = posted_read_document(arena, document, raw, out, err);
+    json_decref(document);
+    return good;
+}
