@@ -1,5 +1,7 @@
 #include "core/settle.h"
 
+#include "core/verdict.h"
+
 static const struct because by_engine = { .actor = { "engine", 6 } };
 
 static void todo_add(struct slice *slice, struct node *node)
@@ -63,10 +65,20 @@ const struct lane *lane_closed(struct slice *slice, int64_t lane)
     return all->paused_since ? all : own->paused_since ? own : NULL;
 }
 
+/* A back-off is a duration: when the wall clock was set back meanwhile it doesn't grow by that. */
+static void backoff_limit(struct slice *slice, struct node *node)
+{
+    int64_t tries = node->row.attempts - node->row.base;
+    if (tries <= 0 || node->row.not_before <= slice->now) return;
+    int64_t longest = slice->now + backoff_ms(slice_spec(slice, node)->backoff_ms, tries);
+    if (node->row.not_before > longest) node->row.not_before = longest;
+}
+
 /* Time and pause are what the calendar and people say: looked at anew each time. True: nothing of that kind is in the way. */
 static bool gates_open(struct slice *slice, struct node *node)
 {
     holds_drop(slice, node, BIT_TIME | BIT_PAUSE);
+    backoff_limit(slice, node);
     bool open = true;
     if (node->row.not_before > slice->now) {
         hold_put(slice, node, HOLD_time, node->row.not_before, 0);
@@ -115,6 +127,7 @@ static bool slots_get(struct slice *slice, struct node *node)
     for (size_t i = 0; i < spec->n_slots; i++) {
         slice_slot(slice, spec->slots[i])->waiting++;
         hold_put(slice, node, HOLD_slot, spec->slots[i], rank);
+        slot_changed(slice, spec->slots[i]); /* a larger priority may have put it first, with room for it */
     }
     return false;
 }
@@ -180,7 +193,7 @@ static bool cancels_fire(struct slice *slice, struct node *node)
         cancels_inherit(slice, node, other);
         task_stop(slice, other, STATE_A, &(struct because){ .actor = by_engine.actor, .reason = STR("superseded"), .cause = node->row.id });
         if (state_ended(other->row.state)) continue;
-        slice_edge_fire(slice, node, other);
+        slice_edge_flag(slice, node, other, EDGE_FIRED);
         node->row.waits++;
         node->dirty = true;
     }
@@ -192,8 +205,8 @@ static bool cancels_fire(struct slice *slice, struct node *node)
 static void consider(struct slice *slice, struct node *node)
 {
     if (node->row.state == STATE_Q) slice_move(slice, node, STATE_S, &by_engine);
-    if (node->row.state != STATE_S || node->row.waits > 0) return;
-    if (!gates_open(slice, node)) {
+    if (node->row.state != STATE_S) return;
+    if (node->row.waits > 0 || !gates_open(slice, node)) {
         holds_drop(slice, node, BIT_SLOT | BIT_HELD); /* who may not start keeps nobody else waiting */
         return;
     }
@@ -228,19 +241,10 @@ void task_stop(struct slice *slice, struct node *node, enum task_state to, const
     *ARENA_PUSH(slice->arena, slice->endings, slice->n_endings, slice->cap_endings) = node;
 }
 
-void task_wait(struct slice *slice, struct node *node, int64_t until, const struct because *because)
+/* Is the edge waited for at all? A cancels edge only between its firing and the other's end. */
+static bool edge_counts(const struct edge *edge)
 {
-    holds_drop(slice, node, BIT_HELD);
-    node->row.not_before = until;
-    slice_move(slice, node, STATE_S, because);
-    task_consider(slice, node);
-}
-
-void task_park(struct slice *slice, struct node *node)
-{
-    holds_drop(slice, node, BIT_HELD);
-    slice_move(slice, node, STATE_S, &(struct because){ .actor = by_engine.actor, .reason = STR("paused") });
-    task_consider(slice, node);
+    return edge->kind != EDGE_CANCELS || edge->flags == EDGE_FIRED;
 }
 
 /* How many of a task's edges stand in its way, from the edges themselves. */
@@ -252,11 +256,36 @@ static int64_t waits_count(struct slice *slice, struct node *node)
     for (size_t i = 0; i < n; i++) {
         const struct node *pred = slice_find(slice, ins[i].pred);
         if (!pred) continue; /* pruned: it has ended */
-        bool ended = state_ended(pred->row.state);
-        if (ins[i].kind == EDGE_AFTER || (ins[i].kind == EDGE_CANCELS && (ins[i].flags & EDGE_FIRED))) waits += !ended;
-        if (ins[i].kind == EDGE_DEPENDS) waits += pred->row.state != STATE_D;
+        if (edge_counts(&ins[i])) waits += ins[i].kind == EDGE_DEPENDS ? pred->row.state != STATE_D : !state_ended(pred->row.state);
     }
     return waits;
+}
+
+void task_wait(struct slice *slice, struct node *node, int64_t until, const struct because *because)
+{
+    holds_drop(slice, node, BIT_HELD);
+    node->row.not_before = until;
+    node->row.waits = node->row.ins ? waits_count(slice, node) : 0;
+    slice_move(slice, node, STATE_S, because);
+    task_consider(slice, node);
+}
+
+void task_return(struct slice *slice, struct node *node, const struct because *because)
+{
+    node->row.waits = node->row.ins ? waits_count(slice, node) : 0;
+    if (node->row.waits == 0 && (held(node, HOLD_held) || slice_spec(slice, node)->n_slots == 0)) {
+        slice_move(slice, node, STATE_P, because);
+        return;
+    }
+    slice_move(slice, node, STATE_S, because); /* what it comes after was retried meanwhile, or its slots are gone */
+    task_consider(slice, node);
+}
+
+void task_park(struct slice *slice, struct node *node)
+{
+    holds_drop(slice, node, BIT_HELD);
+    slice_move(slice, node, STATE_S, &(struct because){ .actor = by_engine.actor, .reason = STR("paused") });
+    task_consider(slice, node);
 }
 
 /* Only `depends` passes an end on, so only there can a retry take it back. */
@@ -265,19 +294,38 @@ static void restage_dependents(struct slice *slice, struct node *node, const str
     size_t n;
     struct edge *outs = slice_outs(slice, node, &n);
     for (size_t i = 0; i < n; i++) {
-        if (outs[i].kind == EDGE_CANCELS) continue;
         struct node *waiter = slice_find(slice, outs[i].waiter);
         if (!waiter) continue;
+        if (outs[i].kind == EDGE_CANCELS) {
+            if (outs[i].flags & EDGE_FIRED) slice_edge_flag(slice, waiter, node, EDGE_SPENT);
+            continue;
+        }
         if (outs[i].kind == EDGE_DEPENDS && (waiter->row.state == STATE_F || waiter->row.state == STATE_A) && waiter->row.cause == node->row.id &&
             waiter->row.outcome == OUTCOME_none) {
             slice_move(slice, waiter, STATE_S, because);
             *ARENA_PUSH(slice->arena, *stack, *n_stack, *cap) = waiter;
         }
+        if (waiter->row.state == STATE_P && waits_count(slice, waiter) > 0) { /* not started yet: the order is kept */
+            holds_drop(slice, waiter, BIT_HELD);
+            slice_move(slice, waiter, STATE_S, because);
+        }
         if (waiter->row.state == STATE_S) {
             waiter->row.waits = waits_count(slice, waiter);
             waiter->dirty = true;
+            task_consider(slice, waiter); /* its place among the waiters for a slot is given up */
         }
     }
+}
+
+static const struct node *dependency_failed(struct slice *slice, struct node *node)
+{
+    size_t n;
+    struct edge *ins = slice_ins(slice, node, &n);
+    for (size_t i = 0; i < n; i++) {
+        const struct node *pred = ins[i].kind == EDGE_DEPENDS ? slice_find(slice, ins[i].pred) : NULL;
+        if (pred && state_ended(pred->row.state) && pred->row.state != STATE_D) return pred;
+    }
+    return NULL;
 }
 
 void task_restage(struct slice *slice, struct node *node, const struct because *because)
@@ -290,9 +338,11 @@ void task_restage(struct slice *slice, struct node *node, const struct because *
     node->row.waits = waits_count(slice, node);
     *ARENA_PUSH(slice->arena, stack, n_stack, cap) = node;
     for (size_t i = 0; i < n_stack; i++) restage_dependents(slice, stack[i], because, &stack, &n_stack, &cap);
+    for (size_t i = 0; i < n_stack; i++) stack[i]->row.waits = waits_count(slice, stack[i]); /* all, before any of them ends again */
     for (size_t i = 0; i < n_stack; i++) {
-        stack[i]->row.waits = waits_count(slice, stack[i]);
-        task_consider(slice, stack[i]);
+        const struct node *failed = dependency_failed(slice, stack[i]);
+        if (failed) task_pass_on(slice, stack[i], failed); /* another one it depends on has failed too */
+        else task_consider(slice, stack[i]);
     }
 }
 
@@ -322,9 +372,8 @@ static void propagate(struct slice *slice, struct node *node)
     for (size_t i = 0; i < n; i++) {
         struct node *waiter = slice_find(slice, outs[i].waiter);
         if (!waiter || state_ended(waiter->row.state)) continue;
-        if (outs[i].kind == EDGE_AFTER || (outs[i].kind == EDGE_CANCELS && (outs[i].flags & EDGE_FIRED))) edge_satisfied(slice, waiter);
-        if (outs[i].kind != EDGE_DEPENDS) continue;
-        if (node->row.state == STATE_D) edge_satisfied(slice, waiter);
+        if (!edge_counts(&outs[i])) continue;
+        if (outs[i].kind != EDGE_DEPENDS || node->row.state == STATE_D) edge_satisfied(slice, waiter);
         else task_pass_on(slice, waiter, node);
     }
 }

@@ -217,23 +217,28 @@ void slice_edge_add(struct slice *slice, struct node *waiter, struct node *pred,
     waiter->dirty = pred->dirty = true;
 }
 
-static bool edges_fire(struct edge *edges, size_t n, const struct edge *key)
+/* Sets the flags of the edge in one list; false: it isn't there. */
+static bool edges_flag(struct edge *edges, size_t n, const struct edge *key)
 {
     for (size_t i = 0; i < n; i++) {
-        if (edges[i].waiter != key->waiter || edges[i].pred != key->pred || edges[i].kind != EDGE_CANCELS) continue;
-        edges[i].flags |= EDGE_FIRED;
+        if (edges[i].waiter != key->waiter || edges[i].pred != key->pred || edges[i].kind != key->kind) continue;
+        edges[i].flags = key->flags;
         return true;
     }
     return false;
 }
 
-void slice_edge_fire(struct slice *slice, struct node *waiter, struct node *pred)
+void slice_edge_flag(struct slice *slice, struct node *waiter, struct node *pred, unsigned flags)
 {
-    struct edge key = { .waiter = waiter->row.id, .pred = pred->row.id, .kind = EDGE_CANCELS, .flags = EDGE_FIRED };
-    edges_fire(waiter->ins, waiter->n_ins, &key);
-    edges_fire(pred->outs, pred->n_outs, &key);
-    edges_fire(pred->outs_new, pred->n_outs_new, &key);
-    if (!edges_fire(slice->edges_new, slice->n_edges_new, &key))
+    struct edge key = { .waiter = waiter->row.id, .pred = pred->row.id, .kind = EDGE_CANCELS };
+    size_t n;
+    struct edge *ins = slice_ins(slice, waiter, &n);
+    for (size_t i = 0; i < n; i++)
+        if (ins[i].pred == key.pred && ins[i].kind == EDGE_CANCELS) key.flags = ins[i].flags | flags;
+    edges_flag(waiter->ins, waiter->n_ins, &key);
+    edges_flag(pred->outs, pred->n_outs, &key);
+    edges_flag(pred->outs_new, pred->n_outs_new, &key);
+    if (!edges_flag(slice->edges_new, slice->n_edges_new, &key) && !edges_flag(slice->edges_changed, slice->n_edges_changed, &key))
         *ARENA_PUSH(slice->arena, slice->edges_changed, slice->n_edges_changed, slice->cap_edges_changed) = key;
 }
 

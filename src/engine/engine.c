@@ -73,8 +73,11 @@ static void holds_lift(struct turn *turn)
     struct engine *engine = turn->engine;
     struct hold *due;
     size_t n;
-    if (engine->next_time > turn->wall) return;
-    if (!engine->store->ops->holds_due(engine->store, turn->arena, HOLD_time, turn->wall, BATCH, &due, &n, turn->err)) {
+    bool set_back = engine->offset - (turn->wall - turn->boot) > 1000; /* then back-offs are looked at anew, whatever their time */
+    engine->offset = turn->wall - turn->boot;
+    if (engine->next_time > turn->wall && !set_back) return;
+    int64_t until = set_back ? INT64_MAX : turn->wall;
+    if (!engine->store->ops->holds_due(engine->store, turn->arena, HOLD_time, until, set_back ? 100 * BATCH : BATCH, &due, &n, turn->err)) {
         turn->slice->failed = true;
         return;
     }
@@ -293,10 +296,13 @@ static bool turn_run(struct turn *turn, struct command **commands, size_t n, str
 /* The turn came to nothing: what it had put into the caches is forgotten, polls stand as they stood. */
 static bool engine_recover(struct engine *engine, struct command **commands, size_t n, int64_t boot, struct err *err)
 {
+    MAP_EACH(&engine->executors, e) ((struct known_executor *)e->value)->parked = NULL;
     for (struct list_node *at = engine->parked.first; at; at = at->next) {
         struct command *poll = CONTAINER_OF(at, struct command, node);
+        struct known_executor *known = map_find(&engine->executors, (uint64_t)poll->in.poll.executor);
         poll->out.poll.n_grants = poll->out.poll.n_cancels = 0;
         poll->answered = false;
+        if (known) known->parked = poll;
     }
     for (size_t i = 0; i < n; i++) commands[i]->answered = false;
     caches_drop(engine);
@@ -457,7 +463,7 @@ static bool start_turn(struct engine *engine, int64_t wall, int64_t boot, struct
 struct engine *engine_new(const struct engine_config *config, int64_t wall, int64_t boot, struct err *err)
 {
     struct engine *engine = mem_alloc(sizeof *engine);
-    *engine = (struct engine){ .config = *config, .store = config->store, .wanted = boot, .next_watch = boot };
+    *engine = (struct engine){ .config = *config, .store = config->store, .wanted = boot, .next_watch = boot, .offset = INT64_MAX / 2 };
     if (engine->config.lease_ms <= 0) engine->config.lease_ms = 15000;
     pthread_mutex_init(&engine->heard_lock, NULL);
     engine->rows = caches_rows(engine);

@@ -81,7 +81,7 @@ void attempt_over(struct turn *turn, struct node *node, const struct attempt *at
         else why.reason = str_of(outcome_name(verdict.outcome));
     }
     if (verdict.to == STATE_S) task_wait(turn->slice, node, turn->wall + verdict.wait_ms, &why);
-    else if (verdict.to == STATE_P) slice_move(turn->slice, node, STATE_P, &why);
+    else if (verdict.to == STATE_P) task_return(turn->slice, node, &why);
     else task_end(turn->slice, node, verdict.to, verdict.outcome, &why);
 }
 

@@ -162,7 +162,7 @@ static void grant_undo(struct turn *turn, struct known_executor *known, int64_t 
     attempt_change(turn, &found->attempt)->removed = true;
     node->row.attempts--;
     if (node->row.ending) task_end(turn->slice, node, node->row.ending, OUTCOME_cancelled, &because);
-    else slice_move(turn->slice, node, STATE_P, &because);
+    else task_return(turn->slice, node, &because);
     slice_settle(turn->slice);
 }
 

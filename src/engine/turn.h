@@ -64,6 +64,7 @@ struct engine {
     size_t n_resuming, cap_resuming;
     int64_t next_time;     /* wall ms of the first time hold; INT64_MAX: none */
     int64_t wanted;        /* boot ms of the turn that was asked for last */
+    int64_t offset;        /* wall less boot, to notice that the wall clock was set */
     int64_t next_watch;    /* boot ms: executors are looked at for silence */
     int64_t turns_since_expiry;
     struct rows rows;

@@ -317,11 +317,61 @@ static void test_retry_takes_dependents_along(void **state)
     assert_string_equal(rig_states(&rig, id, 4), "FFFP");
     assert_int_equal(rig_order(&rig, CMD_RETRY, id + 1), ERR_conflict); /* its dependency has to be retried */
     assert_int_equal(rig_order(&rig, CMD_RETRY, id), ERR_none);
-    assert_string_equal(rig_states(&rig, id, 4), "PSSP");
+    assert_string_equal(rig_states(&rig, id, 4), "PSSS"); /* d had not started: the order is kept */
     struct command *poll = rig_poll(&rig, e, 4);
-    for (size_t i = 0; i < poll->out.poll.n_grants; i++) rig_finish(&rig, granted(poll, i), 0, -1);
-    assert_string_equal(rig_states(&rig, id, 4), "DPSD");
+    assert_int_equal(poll->out.poll.n_grants, 1);
+    rig_finish(&rig, granted(poll, 0), 0, -1);
+    assert_string_equal(rig_states(&rig, id, 4), "DPSP");
     assert_int_equal(rig_order(&rig, CMD_RETRY, id), ERR_already_ended);
+}
+
+/* --- found by the simulator ---------------------------------------------------------------------------------------------------------- */
+
+static void test_a_retry_does_not_wait_for_another_failed_dependency(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t id = ENQUEUE(&rig, "a", "b", "c depends=0,1"), e = rig_executor(&rig, "e", NULL);
+    struct command *poll = rig_poll(&rig, e, 2);
+    rig_finish(&rig, granted(poll, 0), 1, -1);
+    rig_finish(&rig, granted(poll, 1), 1, -1);
+    assert_string_equal(rig_states(&rig, id, 3), "FFF");
+    rig_order(&rig, CMD_RETRY, id);
+    assert_string_equal(rig_states(&rig, id, 3), "PFF"); /* b has failed too */
+}
+
+static void test_a_larger_priority_with_room_does_not_wait_for_a_release(void **state)
+{
+    (void)state;
+    __attribute__((cleanup(rig_close))) struct rig rig = { .semaphores = { { STR("two"), 2 } }, .n_semaphores = 1 };
+    rig_open(&rig);
+    int64_t id = ENQUEUE(&rig, "holder sem=one", "both sem=one,two", "n1 sem=two prio=9", "n2 sem=two prio=9");
+    assert_string_equal(rig_states(&rig, id, 4), "PSPP");
+}
+
+static void test_who_waits_for_a_retried_task_keeps_no_slot(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t id = ENQUEUE(&rig, "a sem=s", "b after=0 sem=s", "c sem=s prio=-1"), e = rig_executor(&rig, "e", NULL);
+    rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), 1, -1);
+    assert_string_equal(rig_states(&rig, id, 3), "FPS");
+    rig_order(&rig, CMD_RETRY, id); /* b goes back behind a; a and b want the same semaphore */
+    assert_string_equal(rig_states(&rig, id, 3), "PSS");
+    rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), 0, -1);
+    assert_string_equal(rig_states(&rig, id, 3), "DPS");
+}
+
+static void test_a_back_off_is_not_stretched_by_the_clock(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t id = ENQUEUE(&rig, "a"), e = rig_executor(&rig, "e", NULL);
+    rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), 111, -1);
+    rig.wall -= 86400000; /* the clock is set back by a day */
+    rig_turn(&rig, NULL, 0);
+    rig_pass(&rig, 5100);
+    assert_int_equal(rig_state(&rig, id), 'P');
 }
 
 static void test_unique_is_one_until_it_starts(void **state)
@@ -505,6 +555,10 @@ int main(void)
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_a_cancelled_task_of_a_lost_executor_ends),
         cmocka_unit_test(test_retry_takes_dependents_along),
+        cmocka_unit_test(test_a_retry_does_not_wait_for_another_failed_dependency),
+        cmocka_unit_test(test_a_larger_priority_with_room_does_not_wait_for_a_release),
+        cmocka_unit_test(test_who_waits_for_a_retried_task_keeps_no_slot),
+        cmocka_unit_test(test_a_back_off_is_not_stretched_by_the_clock),
         cmocka_unit_test(test_unique_is_one_until_it_starts),
         cmocka_unit_test(test_a_retry_counts_on_and_has_all_its_attempts),
         cmocka_unit_test(test_idempotency),

@@ -1,0 +1,22 @@
+/* choice: everything random in a simulated history goes through here, so that a history is a list of numbers: it can be replayed, and shrunk. */
+#ifndef WEIR_SIM_CHOICE_H
+#define WEIR_SIM_CHOICE_H
+
+#include "base/rng.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+struct choices {
+    struct rng rng;
+    uint32_t *list; /* what was chosen, or what is to be chosen */
+    size_t n, cap, next;
+    bool replay; /* past the end of the list: always 0 */
+};
+
+void choices_seed(struct choices *c, uint64_t seed);
+void choices_replay(struct choices *c, const uint32_t *list, size_t n);
+void choices_release(struct choices *c);
+uint64_t choose(struct choices *c, uint64_t n); /* 0..n-1; 0 is the dull choice */
+bool chance(struct choices *c, unsigned in_1000);
+
+#endif

@@ -1,0 +1,452 @@
+#include "memstore.h"
+
+#include <string.h>
+
+/* --- copies ----------------------------------------------------------------------------------------------------------------------- */
+
+static struct task *task_copy(struct arena *arena, const struct task *row)
+{
+    struct task *copy = ARENA_NEW(arena, struct task);
+    *copy = *row;
+    copy->name = str_dup(arena, row->name);
+    copy->variant = str_dup(arena, row->variant);
+    copy->reason = str_dup(arena, row->reason);
+    copy->unique = str_dup(arena, row->unique);
+    return copy;
+}
+
+static struct lane *lane_copy(struct arena *arena, const struct lane *row)
+{
+    struct lane *copy = ARENA_NEW(arena, struct lane);
+    *copy = *row;
+    copy->tenant = str_dup(arena, row->tenant);
+    copy->name = str_dup(arena, row->name);
+    copy->paused_by = str_dup(arena, row->paused_by);
+    copy->paused_reason = str_dup(arena, row->paused_reason);
+    return copy;
+}
+
+static struct label *labels_copy(struct arena *arena, const struct label *labels, size_t n)
+{
+    struct label *copy = ARENA_ARRAY(arena, struct label, n + 1);
+    for (size_t i = 0; i < n; i++) copy[i] = (struct label){ str_dup(arena, labels[i].name), str_dup(arena, labels[i].value) };
+    return copy;
+}
+
+static struct task_class *class_copy(struct arena *arena, const struct task_class *row)
+{
+    struct task_class *copy = ARENA_NEW(arena, struct task_class);
+    *copy = *row;
+    copy->key = str_dup(arena, row->key);
+    copy->tenant = str_dup(arena, row->tenant);
+    copy->zone = str_dup(arena, row->zone);
+    copy->labels = labels_copy(arena, row->labels, row->n_labels);
+    return copy;
+}
+
+static struct executor *executor_dup(struct arena *arena, const struct executor *row)
+{
+    struct executor *copy = ARENA_NEW(arena, struct executor);
+    *copy = *row;
+    copy->name = str_dup(arena, row->name);
+    copy->instance = str_dup(arena, row->instance);
+    copy->host = str_dup(arena, row->host);
+    copy->version = str_dup(arena, row->version);
+    copy->zone = str_dup(arena, row->zone);
+    copy->labels = labels_copy(arena, row->labels, row->n_labels);
+    return copy;
+}
+
+static struct spec *spec_copy(struct arena *arena, const struct spec *row)
+{
+    struct spec *copy = ARENA_NEW(arena, struct spec);
+    *copy = *row;
+    copy->body = str_dup(arena, row->body);
+    int64_t *slots = ARENA_ARRAY(arena, int64_t, row->n_slots + 1);
+    if (row->n_slots) memcpy(slots, row->slots, row->n_slots * sizeof *slots);
+    copy->slots = slots;
+    return copy;
+}
+
+static struct slot *slot_copy(struct arena *arena, const struct slot *row)
+{
+    struct slot *copy = ARENA_NEW(arena, struct slot);
+    *copy = *row;
+    copy->tenant = str_dup(arena, row->tenant);
+    copy->name = str_dup(arena, row->name);
+    return copy;
+}
+
+static struct memstore *mem(struct store *store)
+{
+    return (struct memstore *)(void *)store;
+}
+
+/* --- sorted vectors ----------------------------------------------------------------------------------------------------------------- */
+
+#define ORDER(a, b) if ((a) != (b)) return (a) < (b) ? -1 : 1
+
+static int hold_compare(const struct hold *a, const struct hold *b)
+{
+    ORDER((int)a->kind, (int)b->kind);
+    ORDER(a->key, b->key);
+    ORDER(a->rank, b->rank);
+    ORDER(a->task, b->task);
+    return 0;
+}
+
+static int ready_compare(const struct ready *a, const struct ready *b)
+{
+    ORDER(a->class_id, b->class_id);
+    ORDER(b->prio, a->prio);
+    ORDER(a->vt, b->vt);
+    ORDER(a->task, b->task);
+    return 0;
+}
+
+static void hold_insert(struct memstore *m, const struct hold *hold)
+{
+    struct hold *last = ARENA_PUSH(&m->arena, m->holds, m->n_holds, m->cap_holds);
+    for (; last > m->holds && hold_compare(hold, last - 1) < 0; last--) *last = *(last - 1);
+    ASSERT(last == m->holds || hold_compare(hold, last - 1) != 0);
+    *last = *hold;
+}
+
+static void hold_delete(struct memstore *m, const struct hold *hold)
+{
+    size_t i = 0;
+    while (i < m->n_holds && hold_compare(&m->holds[i], hold) != 0) i++;
+    ASSERT(i < m->n_holds);
+    memmove(&m->holds[i], &m->holds[i + 1], (--m->n_holds - i) * sizeof *m->holds);
+}
+
+static void ready_insert(struct memstore *m, const struct task *task)
+{
+    struct ready row = { task->class_id, task->prio, task->vt, task->id };
+    struct ready *last = ARENA_PUSH(&m->arena, m->ready, m->n_ready, m->cap_ready);
+    for (; last > m->ready && ready_compare(&row, last - 1) < 0; last--) *last = *(last - 1);
+    *last = row;
+}
+
+static void ready_delete(struct memstore *m, const struct task *task)
+{
+    struct ready row = { task->class_id, task->prio, task->vt, task->id };
+    size_t i = 0;
+    while (i < m->n_ready && ready_compare(&m->ready[i], &row) != 0) i++;
+    ASSERT(i < m->n_ready);
+    memmove(&m->ready[i], &m->ready[i + 1], (--m->n_ready - i) * sizeof *m->ready);
+}
+
+/* --- commit ------------------------------------------------------------------------------------------------------------------------- */
+
+static void edge_put(struct memstore *m, struct map *map, int64_t id, const struct edge *edge)
+{
+    struct edges *edges = map_find(map, (uint64_t)id);
+    if (!edges) map_put(map, (uint64_t)id, edges = ARENA_NEW(&m->arena, struct edges));
+    *ARENA_PUSH(&m->arena, edges->edges, edges->n, edges->cap) = *edge;
+}
+
+static void edge_flag(struct map *map, int64_t id, const struct edge *edge)
+{
+    struct edges *edges = map_find(map, (uint64_t)id);
+    ASSERT(edges);
+    for (size_t i = 0; i < edges->n; i++)
+        if (edges->edges[i].waiter == edge->waiter && edges->edges[i].pred == edge->pred && edges->edges[i].kind == edge->kind) edges->edges[i].flags = edge->flags;
+}
+
+static struct attempt *attempt_at(struct memstore *m, int64_t task, int64_t grant)
+{
+    for (size_t i = m->n_attempts; i-- > 0;)
+        if (m->attempts[i].task == task && m->attempts[i].grant == grant) return &m->attempts[i];
+    return NULL;
+}
+
+static struct str unique_text(struct memstore *m, const struct unique_claim *claim)
+{
+    return str_fmt(&m->arena, "%.*s/%.*s", STR_ARG(claim->tenant), STR_ARG(claim->key));
+}
+
+static void small_apply(struct memstore *m, const struct changes *c)
+{
+    for (size_t i = 0; i < c->n_lanes; i++) map_put(&m->lanes, (uint64_t)c->lanes[i]->id + 1, lane_copy(&m->arena, c->lanes[i]));
+    for (size_t i = 0; i < c->n_classes; i++) map_put(&m->classes, (uint64_t)c->classes[i]->id, class_copy(&m->arena, c->classes[i]));
+    for (size_t i = 0; i < c->n_specs; i++) map_put(&m->specs, (uint64_t)c->specs[i]->id, spec_copy(&m->arena, c->specs[i]));
+    for (size_t i = 0; i < c->n_slots; i++) map_put(&m->slots, (uint64_t)c->slots[i]->id, slot_copy(&m->arena, c->slots[i]));
+    for (size_t i = 0; i < c->n_executors; i++) map_put(&m->executors, (uint64_t)c->executors[i]->id, executor_dup(&m->arena, c->executors[i]));
+    for (size_t i = 0; i < c->n_tokens; i++) {
+        struct token *copy = ARENA_NEW(&m->arena, struct token);
+        *copy = *c->tokens[i];
+        copy->name = str_dup(&m->arena, copy->name);
+        copy->tenant = str_dup(&m->arena, copy->tenant);
+        map_put(&m->tokens, (uint64_t)copy->id, copy);
+    }
+    for (size_t i = 0; i < c->n_tokens_remove; i++) map_take(&m->tokens, (uint64_t)c->tokens_remove[i]);
+    for (size_t i = 0; i < c->n_unique_remove; i++) smap_take(&m->uniques, unique_text(m, &c->unique_remove[i]));
+    for (size_t i = 0; i < c->n_unique_add; i++) {
+        int64_t *id = ARENA_NEW(&m->arena, int64_t);
+        *id = c->unique_add[i].task;
+        ASSERT(!smap_find(&m->uniques, unique_text(m, &c->unique_add[i])));
+        smap_put(&m->uniques, unique_text(m, &c->unique_add[i]), id);
+    }
+    for (size_t i = 0; i < c->n_idempotency; i++) {
+        const struct idempotency *row = &c->idempotency[i];
+        struct idempotency *copy = ARENA_NEW(&m->arena, struct idempotency);
+        *copy = *row;
+        int64_t *ids = ARENA_ARRAY(&m->arena, int64_t, row->n_ids + 1);
+        if (row->n_ids) memcpy(ids, row->ids, row->n_ids * sizeof *ids);
+        copy->ids = ids;
+        smap_put(&m->idempotency, str_fmt(&m->arena, "%.*s/%.*s/%.*s/%.*s", STR_ARG(row->tenant), STR_ARG(row->token), STR_ARG(row->route), STR_ARG(row->key)), copy);
+    }
+}
+
+static void work_apply(struct memstore *m, const struct changes *c)
+{
+    for (size_t i = 0; i < c->n_tasks_new; i++) {
+        ASSERT(!map_find(&m->tasks, (uint64_t)c->tasks_new[i]->id));
+        map_put(&m->tasks, (uint64_t)c->tasks_new[i]->id, task_copy(&m->arena, c->tasks_new[i]));
+    }
+    for (size_t i = 0; i < c->n_tasks_changed; i++) {
+        ASSERT(map_find(&m->tasks, (uint64_t)c->tasks_changed[i]->id));
+        map_put(&m->tasks, (uint64_t)c->tasks_changed[i]->id, task_copy(&m->arena, c->tasks_changed[i]));
+    }
+    for (size_t i = 0; i < c->n_ready_remove; i++) ready_delete(m, c->ready_remove[i]);
+    for (size_t i = 0; i < c->n_ready_add; i++) ready_insert(m, c->ready_add[i]);
+    for (size_t i = 0; i < c->n_edges_new; i++) {
+        edge_put(m, &m->outs, c->edges_new[i].pred, &c->edges_new[i]);
+        edge_put(m, &m->ins, c->edges_new[i].waiter, &c->edges_new[i]);
+    }
+    for (size_t i = 0; i < c->n_edges_changed; i++) {
+        edge_flag(&m->outs, c->edges_changed[i].pred, &c->edges_changed[i]);
+        edge_flag(&m->ins, c->edges_changed[i].waiter, &c->edges_changed[i]);
+    }
+    for (size_t i = 0; i < c->n_holds_remove; i++) hold_delete(m, &c->holds_remove[i]);
+    for (size_t i = 0; i < c->n_holds_add; i++) hold_insert(m, &c->holds_add[i]);
+    for (size_t i = 0; i < c->n_attempts_new; i++) *ARENA_PUSH(&m->arena, m->attempts, m->n_attempts, m->cap_attempts) = c->attempts_new[i];
+    for (size_t i = 0; i < c->n_attempts_changed; i++) {
+        struct attempt *attempt = attempt_at(m, c->attempts_changed[i].task, c->attempts_changed[i].grant);
+        ASSERT(attempt);
+        *attempt = c->attempts_changed[i];
+    }
+    for (size_t i = 0; i < c->n_attempts_remove; i++) {
+        struct attempt *attempt = attempt_at(m, c->attempts_remove[i].task, c->attempts_remove[i].grant);
+        ASSERT(attempt);
+        *attempt = m->attempts[--m->n_attempts];
+    }
+    for (size_t i = 0; i < c->n_outputs; i++) {
+        struct str *json = ARENA_NEW(&m->arena, struct str);
+        *json = str_dup(&m->arena, c->outputs[i].json);
+        map_put(&m->outputs, (uint64_t)c->outputs[i].task, json);
+    }
+}
+
+static bool mem_commit(struct store *store, const struct changes *c, struct err *err)
+{
+    struct memstore *m = mem(store);
+    enum mem_fault fault = m->fault;
+    m->fault = MEM_OK;
+    if (fault == MEM_FULL) return err_set(err, ERR_disk_full, "simulated");
+    if (fault == MEM_UNKNOWN_LOST) return err_set(err, ERR_outcome_unknown, "simulated");
+    small_apply(m, c);
+    work_apply(m, c);
+    if (c->events.len) {
+        ASSERT(c->first_seq == m->head.seq + 1 && c->head.turn == m->head.turn + 1);
+        *ARENA_PUSH(&m->arena, m->turns, m->n_turns, m->cap_turns) =
+            (struct turn_row){ c->head.turn, c->first_seq, c->time, str_dup(&m->arena, c->events) };
+    }
+    m->head = c->head;
+    m->n_commits++;
+    return fault == MEM_UNKNOWN_KEPT ? err_set(err, ERR_outcome_unknown, "simulated") : true;
+}
+
+/* --- loads ---------------------------------------------------------------------------------------------------------------------------- */
+
+static void mem_close(struct store *store) { (void)store; }
+static bool mem_begin(struct store *store, struct err *err) { (void)store, (void)err; return true; }
+static void mem_rollback(struct store *store) { (void)store; }
+
+static bool mem_head(struct store *store, struct store_head *out, struct err *err)
+{
+    (void)err;
+    *out = mem(store)->head;
+    return true;
+}
+
+#define LOAD_ALL(function, type, member, copier) \
+    static bool function(struct store *store, struct arena *arena, type ***out, size_t *out_n, struct err *err) \
+    { \
+        struct map *map = &mem(store)->member; \
+        (void)err; \
+        *out = ARENA_ARRAY(arena, type *, map->n + 1); \
+        *out_n = 0; \
+        MAP_EACH(map, e) (*out)[(*out_n)++] = copier(arena, e->value); \
+        return true; \
+    }
+LOAD_ALL(mem_lanes, struct lane, lanes, lane_copy)
+LOAD_ALL(mem_classes, struct task_class, classes, class_copy)
+LOAD_ALL(mem_slots, struct slot, slots, slot_copy)
+LOAD_ALL(mem_executors, struct executor, executors, executor_dup)
+
+static bool mem_tokens(struct store *store, struct arena *arena, struct token ***out, size_t *out_n, struct err *err)
+{
+    struct map *map = &mem(store)->tokens;
+    (void)err;
+    *out = ARENA_ARRAY(arena, struct token *, map->n + 1);
+    *out_n = 0;
+    MAP_EACH(map, e) (*out)[(*out_n)++] = e->value;
+    return true;
+}
+
+static bool mem_live(struct store *store, struct arena *arena, struct attempt **out, size_t *out_n, struct err *err)
+{
+    struct memstore *m = mem(store);
+    size_t cap = 0;
+    (void)err;
+    *out = NULL;
+    *out_n = 0;
+    for (size_t i = 0; i < m->n_attempts; i++)
+        if (!m->attempts[i].finished) *ARENA_PUSH(arena, *out, *out_n, cap) = m->attempts[i];
+    return true;
+}
+
+static bool mem_task(struct store *store, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
+{
+    const struct task *task = map_find(&mem(store)->tasks, (uint64_t)id);
+    (void)err;
+    *out_found = task != NULL;
+    if (task) *out = *task_copy(arena, task);
+    return true;
+}
+
+static bool mem_edges(struct store *store, struct arena *arena, int64_t id, bool by_pred, struct edge **out, size_t *out_n, struct err *err)
+{
+    struct memstore *m = mem(store);
+    const struct edges *edges = map_find(by_pred ? &m->outs : &m->ins, (uint64_t)id);
+    (void)err;
+    *out_n = edges ? edges->n : 0;
+    *out = ARENA_ARRAY(arena, struct edge, *out_n + 1);
+    if (edges) memcpy(*out, edges->edges, edges->n * sizeof **out);
+    return true;
+}
+
+static bool mem_spec(struct store *store, struct arena *arena, int64_t id, struct spec *out, struct err *err)
+{
+    const struct spec *spec = map_find(&mem(store)->specs, (uint64_t)id);
+    if (!spec) return err_set(err, ERR_corrupt, "no spec %lld", (long long)id);
+    *out = *spec_copy(arena, spec);
+    return true;
+}
+
+static bool mem_attempt(struct store *store, int64_t task, int64_t grant, struct attempt *out, bool *out_found, struct err *err)
+{
+    const struct attempt *attempt = attempt_at(mem(store), task, grant);
+    (void)err;
+    *out_found = attempt != NULL;
+    if (attempt) *out = *attempt;
+    return true;
+}
+
+static bool mem_outputs(struct store *store, struct arena *arena, int64_t task, struct str *out_json, struct err *err)
+{
+    const struct str *json = map_find(&mem(store)->outputs, (uint64_t)task);
+    (void)err;
+    *out_json = json ? str_dup(arena, *json) : (struct str){ 0 };
+    return true;
+}
+
+static bool mem_ready(struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out, size_t *out_n, struct err *err)
+{
+    struct memstore *m = mem(store);
+    size_t cap = 0;
+    (void)err;
+    *out = NULL;
+    *out_n = 0;
+    for (size_t i = 0; i < m->n_ready && *out_n < n; i++)
+        if (m->ready[i].class_id == class_id) *ARENA_PUSH(arena, *out, *out_n, cap) = (struct ready_row){ m->ready[i].task, m->ready[i].prio, m->ready[i].vt };
+    return true;
+}
+
+static bool holds_take(struct store *store, struct arena *arena, bool (*want)(const struct hold *, enum hold_kind, int64_t), enum hold_kind kind, int64_t key, size_t n,
+                       struct hold **out, size_t *out_n)
+{
+    struct memstore *m = mem(store);
+    size_t cap = 0;
+    *out = NULL;
+    *out_n = 0;
+    for (size_t i = 0; i < m->n_holds && *out_n < n; i++)
+        if (want(&m->holds[i], kind, key)) *ARENA_PUSH(arena, *out, *out_n, cap) = m->holds[i];
+    return true;
+}
+static bool want_due(const struct hold *h, enum hold_kind kind, int64_t key) { return h->kind == kind && h->key <= key; }
+static bool want_of(const struct hold *h, enum hold_kind kind, int64_t key) { return h->kind == kind && h->key == key; }
+static bool want_task(const struct hold *h, enum hold_kind kind, int64_t key) { (void)kind; return h->task == key; }
+
+static bool mem_holds_due(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n, struct err *err)
+{
+    (void)err;
+    return holds_take(store, arena, want_due, kind, key, n, out, out_n);
+}
+static bool mem_holds_of(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n, struct err *err)
+{
+    (void)err;
+    return holds_take(store, arena, want_of, kind, key, n, out, out_n);
+}
+static bool mem_holds_of_task(struct store *store, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err)
+{
+    (void)err;
+    return holds_take(store, arena, want_task, HOLD_none, task, SIZE_MAX, out, out_n);
+}
+
+static bool mem_unique(struct store *store, struct str tenant, struct str key, int64_t *out_task, struct err *err)
+{
+    struct memstore *m = mem(store);
+    int64_t *id = smap_find(&m->uniques, unique_text(m, &(struct unique_claim){ tenant, key, 0 }));
+    (void)err;
+    *out_task = id ? *id : 0;
+    return true;
+}
+
+static bool mem_idempotency(struct store *store, struct arena *arena, struct str tenant, struct str token, struct str route, struct str key, struct idempotency *out,
+                            bool *out_found, struct err *err)
+{
+    struct memstore *m = mem(store);
+    struct idempotency *row = smap_find(&m->idempotency, str_fmt(arena, "%.*s/%.*s/%.*s/%.*s", STR_ARG(tenant), STR_ARG(token), STR_ARG(route), STR_ARG(key)));
+    (void)err;
+    *out_found = row != NULL;
+    if (row) *out = *row;
+    return true;
+}
+
+static bool mem_expire(struct store *store, int64_t now, size_t n_max, struct err *err)
+{
+    (void)store, (void)now, (void)n_max, (void)err;
+    return true;
+}
+
+static int64_t mem_size(struct store *store) { return (int64_t)mem(store)->arena.used_bytes; }
+
+static const struct store_ops ops = {
+    .close = mem_close, .begin = mem_begin, .rollback = mem_rollback, .commit = mem_commit, .load_head = mem_head, .load_lanes = mem_lanes,
+    .load_classes = mem_classes, .load_slots = mem_slots, .load_executors = mem_executors, .load_tokens = mem_tokens, .load_live = mem_live,
+    .load_task = mem_task, .load_edges = mem_edges, .load_spec = mem_spec, .load_attempt = mem_attempt, .load_outputs = mem_outputs, .ready_first = mem_ready,
+    .holds_due = mem_holds_due, .holds_of = mem_holds_of, .holds_of_task = mem_holds_of_task, .unique_find = mem_unique, .idempotency_find = mem_idempotency,
+    .idempotency_expire = mem_expire, .size_bytes = mem_size,
+};
+
+struct memstore *memstore_new(uint64_t incarnation)
+{
+    struct memstore *m = mem_alloc(sizeof *m);
+    *m = (struct memstore){ .store = { .ops = &ops } };
+    m->head = (struct store_head){ .incarnation = incarnation, .next_task = 1, .next_spec = 1, .next_lane = 1, .next_class = 1, .next_slot = 1,
+                                   .next_executor = 1, .next_token = 1 };
+    return m;
+}
+
+void memstore_free(struct memstore *m)
+{
+    struct map *maps[] = { &m->lanes, &m->classes, &m->specs, &m->slots, &m->tasks, &m->executors, &m->tokens, &m->outs, &m->ins, &m->outputs };
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_release(maps[i]);
+    smap_release(&m->uniques);
+    smap_release(&m->idempotency);
+    arena_release(&m->arena);
+    mem_free(m);
+}
