@@ -5,7 +5,6 @@ stop it and start it again on the same port, hold back durability, refuse things
 import base64
 import json
 import secrets
-import os
 import socket
 import threading
 import time
@@ -140,7 +139,7 @@ class FakeServer:
         """Somebody else is granted the task: its fence is stale from now on."""
         with self.lock:
             task.grant += 1
-            task.fence = f'fake{os.getpid()}-{task.id}-{task.grant:08d}'
+            task.fence = f'{self.incarnation}-{task.id}-{task.grant:08d}'
             task.state = 'X'
             task.executor = 'other'
             self.lock.notify_all()
@@ -274,7 +273,7 @@ class FakeServer:
                 if task.state != 'P':
                     continue
                 task.grant += 1
-                task.fence = f'fake{os.getpid()}-{task.id}-{task.grant:08d}'
+                task.fence = f'{self.incarnation}-{task.id}-{task.grant:08d}'
                 task.state = 'X'
                 task.executor = executor
                 task.started = time.monotonic()
