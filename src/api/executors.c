@@ -139,6 +139,13 @@ static void poll_closed(struct call *call)
     poll->last_ms = loop_now(call->api->config.loop);
 }
 
+/* poll_left: nobody reads the answer any more, so nothing must be granted to it. */
+static void poll_left(struct call *call)
+{
+    atomic_store(&call->command.gone, true);
+    poll_closed(call);
+}
+
 static void needs_render(struct json *json, const struct grant *grant)
 {
     if (grant->n_needs == 0)
@@ -273,7 +280,8 @@ void serve_executors_poll(struct call *call)
     poll->waits = command->in.poll.wait_ms > 0;
     poll->last_ms = loop_now(call->api->config.loop);
     command->kind = CMD_POLL;
-    call->on_gone = call->on_release = poll_closed;
+    call->on_gone = poll_left;
+    call->on_release = poll_closed;
     call_submit(call, poll_answered);
 }
 

@@ -75,7 +75,7 @@ static void settings_collect(const struct options *options, struct arena *arena,
 }
 
 /* config_read: the file that was named, or the usual one if it is there. */
-static bool config_read(const struct options *options, struct arena *arena, struct conf_input *input)
+static enum err_code config_read(const struct options *options, struct arena *arena, struct conf_input *input)
 {
     const char *named = option_get(options, "config"), *variable = getenv("WEIR_CONFIG");
     struct diag_file *file = ARENA_NEW(arena, struct diag_file);
@@ -85,13 +85,13 @@ static bool config_read(const struct options *options, struct arena *arena, stru
     const char *path = named ? named : CONFIG_DEFAULT;
     if (!fsx_read(path, CONFIG_BYTES_MAX, arena, &file->text, &err)) {
         if (!named && err.code == ERR_not_found)
-            return true;
+            return ERR_none;
         fprintf(stderr, "weir serve: %s\n", err.text);
-        return false;
+        return err.code;
     }
     file->name = str_dup(arena, str_of(path));
     input->file = file;
-    return true;
+    return ERR_none;
 }
 
 /* name_default: the host's name and our process: unique, and good as a name. */
@@ -108,7 +108,7 @@ static struct str name_default(struct arena *arena)
     return name_is_valid(name) ? name : str_fmt(arena, "weir-%ld", (long)getpid());
 }
 
-static bool serve_conf(void *owner, struct arena *arena, struct conf *out)
+static enum err_code serve_conf(void *owner, struct arena *arena, struct conf *out)
 {
     struct serve *serve = owner;
     char cwd[PATH_BYTES];
@@ -117,13 +117,14 @@ static bool serve_conf(void *owner, struct arena *arena, struct conf *out)
     struct diags diags = {.arena = arena};
     if (!getcwd(cwd, sizeof cwd)) {
         fprintf(stderr, "weir serve: the current directory has no name: %s\n", strerrordesc_np(errno));
-        return false;
+        return ERR_io;
     }
     input.cwd = str_dup(arena, str_of(cwd));
     input.default_name = name_default(arena);
     settings_collect(&serve->options, arena, &input);
-    if (!config_read(&serve->options, arena, &input))
-        return false;
+    enum err_code unread = config_read(&serve->options, arena, &input);
+    if (unread != ERR_none)
+        return unread;
     bool good = conf_parse(&input, arena, &diags, out);
     if (diags.n > 0) {
         struct buf text;
@@ -132,7 +133,7 @@ static bool serve_conf(void *owner, struct arena *arena, struct conf *out)
         fwrite(text.ptr, 1, text.len, stderr);
         buf_release(&text);
     }
-    return good;
+    return good ? ERR_none : ERR_invalid;
 }
 
 static void level_set(const char *word)

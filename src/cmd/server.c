@@ -221,7 +221,7 @@ static void on_int(int signo, void *owner)
 /* needs_restart: settings that were read at the start and can't change under the parts that use them. */
 static void say_restart(const struct conf *now, const struct conf *next)
 {
-    static const char *const live[] = { "slots", "grace", "zone", "labels", "containers.command", "containers.options", "log.limit" };
+    static const char *const live[] = { "semaphores", "slots", "grace", "zone", "labels", "containers.command", "containers.options", "log.limit" };
     for (size_t i = 0; conf_setting_key(i) != NULL; i++) {
         const char *key = conf_setting_key(i);
         bool applied = false;
@@ -234,13 +234,41 @@ static void say_restart(const struct conf *now, const struct conf *next)
     }
 }
 
+struct reload { /* lives until the engine has taken it */
+    struct command command;
+    struct arena arena;
+};
+
+static void reload_done(struct command *command)
+{
+    struct reload *reload = CONTAINER_OF(command, struct reload, command);
+    if (command->err.code)
+        log_error("config.refused", "key=semaphores error=%s", log_quote(str_of(command->err.text)).z);
+    arena_release(&reload->arena);
+    mem_free(reload);
+}
+
+static void semaphores_reload(struct server *server, const struct conf_semaphores *semaphores)
+{
+    struct reload *reload = mem_alloc(sizeof *reload);
+    *reload = (struct reload){ .command = { .kind = CMD_SEMAPHORES, .actor = { STR("configuration"), STR("default") }, .done = reload_done } };
+    struct command *command = &reload->command;
+    command->arena = &reload->arena;
+    command->in.semaphores.list = ARENA_ARRAY(&reload->arena, struct semaphore_conf, semaphores->n + 1);
+    command->in.semaphores.n = semaphores->n;
+    for (size_t i = 0; i < semaphores->n; i++)
+        command->in.semaphores.list[i] =
+            (struct semaphore_conf){ str_dup(&reload->arena, semaphores->items[i].name), semaphores->items[i].limit };
+    engine_submit(server->engine, command);
+}
+
 static void on_hup(int signo, void *owner)
 {
     struct server *server = owner;
     struct arena arena = { 0 };
     struct conf next;
     (void)signo;
-    if (!server->input->conf(server->input->owner, &arena, &next)) {
+    if (server->input->conf(server->input->owner, &arena, &next) != ERR_none) {
         log_error("config.refused", "note=\"the old configuration stays in force\"");
         arena_release(&arena);
         return;
@@ -250,6 +278,7 @@ static void on_hup(int signo, void *owner)
     next.data = server->conf.data;
     next.socket = server->conf.socket;
     beside_set(&server->beside, &next);
+    semaphores_reload(server, &next.semaphores);
     log_event("config.loaded", "slots=%lld", (long long)next.slots);
     server->conf.slots = next.slots;
     server->conf.grace_ms = next.grace_ms;
@@ -273,8 +302,11 @@ static bool address_tell(struct server *server, struct err *err)
     const char *address = http_server_address(server->http);
     struct arena *arena = &server->arena;
     const char *file = str_dupz(arena, str_fmt(arena, "%s/address", server->data));
-    if (!fsx_replace(file, str_fmt(arena, "%s\n", address), 0600, err))
-        return false;
+    if (!fsx_replace(file, str_fmt(arena, "%s\n", address), 0600, err)) {
+        if (err->code != ERR_disk_full)
+            return false;
+        log_warn("server.address", "error=%s note=\"the address is only on standard output\"", log_quote(str_of(err->text)).z);
+    }
     log_event("server.start", "name=%s version=%s data=%s lease_ms=%lld", log_quote(server->conf.name).z, WEIR_VERSION, server->data,
               (long long)server->conf.lease_ms);
     log_event("server.trust", "sandbox=none note=\"tasks run as the executor's user (uid %u), with all its rights\"", (unsigned)geteuid());
@@ -351,9 +383,10 @@ int server_run(const struct server_input *input)
     static struct server server;
     struct err err = { .code = ERR_none };
     server = (struct server){ .input = input };
-    if (!input->conf(input->owner, &server.arena, &server.conf)) {
+    enum err_code unread = input->conf(input->owner, &server.arena, &server.conf);
+    if (unread != ERR_none) {
         arena_release(&server.arena);
-        return err_exit(ERR_invalid);
+        return err_exit(unread);
     }
     if (input->show_config) {
         struct buf text;

@@ -5,8 +5,8 @@
 #include "text/conf.h"
 
 struct server_input {
-    /* server_conf: reads the configuration anew (at the start and on SIGHUP); false: everything has been said. */
-    bool (*conf)(void *owner, struct arena *arena, struct conf *out);
+    /* conf: reads the configuration anew (at the start and on SIGHUP); not ERR_none: everything has been said. */
+    enum err_code (*conf)(void *owner, struct arena *arena, struct conf *out);
     void *owner;
     bool show_config; /* print it and end */
 };

@@ -47,6 +47,7 @@ static void (*const apply[CMD_KIND_COUNT])(struct turn *turn, struct command *co
     [CMD_EXECUTOR_STATE] = cmd_executor_state,
     [CMD_TOKEN_CREATE] = cmd_token_create,
     [CMD_TOKEN_REVOKE] = cmd_token_revoke,
+    [CMD_SEMAPHORES] = cmd_semaphores,
 };
 
 static void turn_open(struct turn *turn, struct engine *engine, int64_t wall, int64_t boot, struct err *err)
@@ -429,18 +430,7 @@ static bool start_turn(struct engine *engine, int64_t wall, int64_t boot, struct
     struct turn turn;
     turn_open(&turn, engine, wall, boot, err);
     bool ok = engine->store->ops->begin(engine->store, err);
-    for (size_t i = 0; ok && i < engine->config.n_semaphores; i++) {
-        const struct semaphore_conf *conf = &engine->config.semaphores[i];
-        struct str key = str_fmt(turn.arena, "\x1f%.*s", STR_ARG(conf->name));
-        struct slot *known = smap_find(&engine->slot_names, key);
-        if (!known) known = cache_slot_put(&turn, STR(""), conf->name, 0);
-        struct slot *slot = slice_slot(turn.slice, known->id);
-        if (slot->limit == conf->limit) continue;
-        slot->limit = conf->limit;
-        slot_changed(turn.slice, slot->id);
-        slice_event(turn.slice, &(struct event){ .kind = EVENT_semaphore, .subject = slot->name, .actor = STR("configuration"),
-                                                 .reason = str_fmt(turn.arena, "limit %lld", (long long)conf->limit) });
-    }
+    if (ok) semaphores_apply(&turn, engine->config.semaphores, engine->config.n_semaphores);
     slice_event(turn.slice, &(struct event){ .kind = EVENT_started, .subject = engine->config.server_name, .actor = STR("engine") });
     slice_settle(turn.slice);
     if (ok && (turn.slice->failed || !turn_commit(&turn, err))) {

@@ -8,6 +8,8 @@
 #ifndef WEIR_ENGINE_ENGINE_H
 #define WEIR_ENGINE_ENGINE_H
 
+#include <stdatomic.h>
+
 #include "base/list.h"
 #include "core/model.h"
 #include "io/loop.h"
@@ -27,6 +29,7 @@ enum command_kind {
     CMD_EXECUTOR_STATE,
     CMD_TOKEN_CREATE,
     CMD_TOKEN_REVOKE,
+    CMD_SEMAPHORES, /* limits of the configuration */
     CMD_KIND_COUNT
 };
 
@@ -89,6 +92,8 @@ struct cancel_order {
     bool stale;         /* reason: stale_fence */
 };
 
+struct semaphore_conf { struct str name; int64_t limit; };
+
 struct enqueued { /* what was created, or found by its unique key */
     struct task task;
     struct str lane_name;
@@ -122,6 +127,7 @@ struct command {
         struct { int64_t executor; enum executor_state state; struct str reason; } executor_state;
         struct { struct token token; } token_create; /* hash, name, scopes, tenant, expires set */
         struct { struct str name; } token_revoke;
+        struct { struct semaphore_conf *list; size_t n; } semaphores;
     } in;
 
     /* the answer */
@@ -140,12 +146,11 @@ struct command {
         struct { int64_t id; } token_create;
     } out;
 
+    _Atomic bool gone;        /* polls: the caller sets it when nobody waits for the answer any more; nothing is granted to it then */
     struct list_node node;    /* private: the engine's queues */
     int64_t deadline;         /* private: parked polls */
     bool answered;            /* private: by the running turn */
 };
-
-struct semaphore_conf { struct str name; int64_t limit; };
 
 struct engine_config {
     struct store *store;

@@ -50,7 +50,8 @@ static void attempt_close(struct turn *turn, const struct attempt *attempt)
         if (attempt->outcome != OUTCOME_done && attempt->outcome != OUTCOME_skipped) known->row.failed++;
         turn_executor_changed(turn, known);
     }
-    *ARENA_PUSH(turn->arena, turn->sealed, turn->n_sealed, turn->cap_sealed) = (struct sealed){ attempt->task, attempt->grant };
+    if (attempt->outcome != OUTCOME_lost) /* a lost one may still be heard of, until somebody else is granted the task */
+        *ARENA_PUSH(turn->arena, turn->sealed, turn->n_sealed, turn->cap_sealed) = (struct sealed){ attempt->task, attempt->grant };
 }
 
 void attempt_over(struct turn *turn, struct node *node, const struct attempt *attempt, const struct attempt *end, const struct because *because)
@@ -94,6 +95,11 @@ void leases_expire(struct turn *turn)
         heap_take(&engine->deadlines, first); /* looked at once; the living are settled after the commit */
         struct node *node = slice_find(turn->slice, live->attempt.task);
         if (!node || node->row.state != STATE_X || node->row.grant != live->attempt.grant) continue;
+        struct known_executor *known = map_find(&engine->executors, (uint64_t)live->attempt.executor);
+        if (live->with_seq && !live->renewed && known) { /* nobody has ever named it: it burns no attempt */
+            grant_undo(turn, known, live->attempt.task, live->attempt.grant);
+            continue;
+        }
         struct attempt lost = { .exit = -1, .signal = -1, .outcome = OUTCOME_lost, .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = -1 };
         turn->n_lost++;
         attempt_over(turn, node, &live->attempt, &lost, &(struct because){ .actor = STR("engine"), .reason = STR("its executor fell silent") });
@@ -135,6 +141,8 @@ void leases_commit(struct turn *turn)
         }
         live->attempt = pending->attempt;
         live->ending = STATE_NONE;
+        live->with_seq = pending->with_seq;
+        live->renewed = !pending->is_new;
         heap_put(&engine->deadlines, &live->deadline, turn->boot + engine->config.lease_ms);
     }
     for (size_t i = 0; i < turn->slice->n_endings; i++) {

@@ -156,6 +156,27 @@ void cmd_token_create(struct turn *turn, struct command *command)
     command->status = 201;
 }
 
+void semaphores_apply(struct turn *turn, const struct semaphore_conf *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct str key = str_fmt(turn->arena, "\x1f%.*s", STR_ARG(list[i].name));
+        struct slot *known = smap_find(&turn->engine->slot_names, key);
+        if (!known) known = cache_slot_put(turn, STR(""), list[i].name, 0);
+        struct slot *slot = slice_slot(turn->slice, known->id);
+        if (slot->limit == list[i].limit) continue;
+        slot->limit = list[i].limit;
+        slot_changed(turn->slice, slot->id);
+        slice_event(turn->slice, &(struct event){ .kind = EVENT_semaphore, .subject = slot->name, .actor = STR("configuration"),
+                                                  .reason = str_fmt(turn->arena, "limit %lld", (long long)list[i].limit) });
+    }
+}
+
+void cmd_semaphores(struct turn *turn, struct command *command)
+{
+    semaphores_apply(turn, command->in.semaphores.list, command->in.semaphores.n);
+    command->status = 200;
+}
+
 void cmd_token_revoke(struct turn *turn, struct command *command)
 {
     struct engine *engine = turn->engine;

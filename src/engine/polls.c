@@ -78,6 +78,7 @@ static void renew_all(struct turn *turn, struct known_executor *known, struct co
         bool own = live && live->attempt.grant == fence.grant && fence.incarnation == turn->head.incarnation;
         if (own) {
             heap_put(&engine->deadlines, &live->deadline, turn->boot + engine->config.lease_ms);
+            live->renewed = true;
             if (live->ending) cancel_add(turn, poll, fence, live->ending, false);
         } else if (fence.incarnation != turn->head.incarnation || !lease_revive(turn, known, fence)) {
             bool finished_here = false; /* ended by this very poll: nothing to kill */
@@ -146,13 +147,17 @@ static void grant_make(struct turn *turn, struct known_executor *known, struct c
     slice_move(turn->slice, node, STATE_X, &(struct because){ .actor = known->row.name });
     struct attempt attempt = { .task = row->id, .number = row->attempts, .grant = row->grant, .executor = known->row.id, .started = turn->wall,
                                .exit = -1, .signal = -1, .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = -1 };
-    attempt_change(turn, &attempt)->is_new = true;
+    struct pending_attempt *pending = attempt_change(turn, &attempt);
+    pending->is_new = true;
+    pending->with_seq = poll->in.poll.seq >= 0;
+    if (row->grant > 1) /* what an older attempt might still have said is not heard any more */
+        *ARENA_PUSH(turn->arena, turn->sealed, turn->n_sealed, turn->cap_sealed) = (struct sealed){ row->id, row->grant - 1 };
     turn->n_granted++;
     grant_render(turn, poll, node);
 }
 
 /* The grant never reached its executor: as if it had not been made, but for its number. */
-static void grant_undo(struct turn *turn, struct known_executor *known, int64_t task, int64_t grant)
+void grant_undo(struct turn *turn, const struct known_executor *known, int64_t task, int64_t grant)
 {
     struct node *node = slice_find(turn->slice, task);
     if (!node || node->row.state != STATE_X || node->row.grant != grant) return;
@@ -339,6 +344,10 @@ static void claim_for(struct turn *turn, struct command *poll, size_t want)
 {
     struct known_executor *known = map_find(&turn->engine->executors, (uint64_t)poll->in.poll.executor);
     if (!known || known->parked != poll || known->row.state != EXECUTOR_ACTIVE) return;
+    if (atomic_load(&poll->gone)) {
+        poll_answer(turn, poll);
+        return;
+    }
     while ((int64_t)poll->out.poll.n_grants < poll->in.poll.free && poll->out.poll.n_grants < GRANTS_MAX) {
         struct node *node = pick_next(turn, known, want);
         if (!node || turn->slice->failed) return;

@@ -27,6 +27,8 @@ enum {
 struct live { /* a grant that is out */
     struct attempt attempt;
     enum task_state ending;
+    bool renewed;  /* its executor has named it: the job has started */
+    bool with_seq; /* granted to a poll that counts: one that is never named did not arrive */
     struct heap_node deadline;
 };
 
@@ -81,7 +83,7 @@ struct engine {
     struct engine_thread *thread;
 };
 
-struct pending_attempt { struct attempt attempt; bool is_new, removed, ended; };
+struct pending_attempt { struct attempt attempt; bool is_new, removed, ended, with_seq; };
 
 struct turn {
     struct engine *engine;
@@ -144,6 +146,9 @@ void cmd_lane_pause(struct turn *turn, struct command *command);
 void cmd_executor_state(struct turn *turn, struct command *command);
 void cmd_token_create(struct turn *turn, struct command *command);
 void cmd_token_revoke(struct turn *turn, struct command *command);
+void cmd_semaphores(struct turn *turn, struct command *command);
+void semaphores_apply(struct turn *turn, const struct semaphore_conf *list, size_t n);
+void grant_undo(struct turn *turn, const struct known_executor *known, int64_t task, int64_t grant); /* polls.c */
 void cmd_register(struct turn *turn, struct command *command);
 void cmd_poll(struct turn *turn, struct command *command);
 void cmd_finish(struct turn *turn, struct command *command);
