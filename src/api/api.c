@@ -1,6 +1,8 @@
 /* api: putting it up and taking it down, and the news from the engine that followers wait for. */
 #include <sodium.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "api/call.h"
 #include "text/key.h"
@@ -22,6 +24,7 @@ struct api *api_new(const struct api_config *config, struct err *err)
     api->incarnation = head.incarnation;
     api->heartbeat = (struct loop_timer){ .due = events_heartbeat_due, .owner = api };
     api->log_check = (struct loop_timer){ .due = logs_check_due, .owner = api };
+    snprintf(api->uid_text, sizeof api->uid_text, "uid:%u", (unsigned)geteuid());
     buf_init(&api->openapi, MIB);
     buf_init(&api->scratch, 4 * KEY_BYTES_MAX);
     openapi_build(&api->openapi, config->version);

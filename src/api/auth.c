@@ -146,7 +146,7 @@ static bool peer_check(struct call *call)
                     STR_ARG(str_sub(host, 0, 100)));
         return false;
     }
-    call->actor.name = str_fmt(&call->arena, "uid:%u", (unsigned)peer->uid);
+    call->actor.name = peer->uid == 0 ? STR("uid:0") : str_of(call->api->uid_text); /* peer_is_own: there are no others */
     call->actor.tenant = STR("default");
     call->scopes = SCOPES_ALL;
     return true;

@@ -97,6 +97,7 @@ struct api {
     uint64_t tokens_version;
     bool tokens_known;
     struct guesses guesses[GUESS_SOURCES];
+    char uid_text[24]; /* "uid:N" of this process */
 
     struct map lanes; /* id -> struct lane_name, malloc */
     struct map keys;  /* task id -> char *, for tasks whose lane isn't at hand; emptied when it is large */

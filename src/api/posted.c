@@ -88,6 +88,12 @@ bool posted_read_document(struct arena *arena, const json_t *document, struct st
 
 /* ---- the quick way: the same fields from the bytes of a document that quick_check liked ---- */
 
+struct quick_tasks {
+    struct str *items; /* the text of each */
+    size_t n, cap;
+    bool many;
+};
+
 struct quick_read {
     struct buf body;
     json_t **kept; /* values that definitions and lists point into until all is resolved */
@@ -119,50 +125,49 @@ static bool quick_task(struct quick_read *q, struct def_parse *p, struct str raw
     return lists_keep(p, lists);
 }
 
-/* quick_count: the tasks of a document that is a list of objects and nothing else; 0: something for the general way. */
-static size_t quick_count(struct str items)
+/* quick_list: the tasks of {"tasks": [...]} as texts; false: there is more in it, or something that isn't an object. */
+static bool quick_list(struct str list, struct arena *arena, struct quick_tasks *out)
 {
-    size_t n = 0;
-    struct str item;
-    while (raw_next(&items, &item)) {
-        n++;
-        if (item.ptr[0] != '{' || n > TASKS_MAX)
-            return 0;
+    struct str rest = raw_items(list), item;
+    while (raw_next(&rest, &item)) {
+        if (item.ptr[0] != '{' || out->n == TASKS_MAX)
+            return false;
+        *ARENA_PUSH(arena, out->items, out->n, out->cap) = item;
     }
-    return n;
+    /* behind the last one: the end of the list, of the object, and nothing else */
+    rest = str_trim(rest);
+    rest = str_trim(str_sub(rest, 1, rest.len));
+    return out->n > 0 && str_eqz(rest, "}");
 }
 
 /* quick_start: is it one task, or {tasks: [...]} alone? */
-static bool quick_start(struct str raw, struct arena *arena, struct posted *out, struct str *out_items)
+static bool quick_start(struct str raw, struct arena *arena, struct quick_tasks *out)
 {
     if (!quick_check(raw) || str_trim(raw).ptr[0] != '{')
         return false;
-    struct str rest = raw_members(raw), name, value;
-    bool any = raw_member_next(&rest, &name, &value);
-    if (!any || !str_eqz(name, "tasks")) {
-        bool listed = any && raw_member(raw, STR("tasks")).len > 0;
-        if (!listed)
-            posted_begin(out, arena, 1, false);
-        return !listed;
+    struct str rest = str_trim(raw_members(raw));
+    if (memmem(raw.ptr, raw.len, "\"tasks\"", 7) != NULL) {
+        if (!str_starts(rest, STR("\"tasks\"")))
+            return false; /* behind other fields, or inside them: the general way tells */
+        rest = str_trim(str_sub(rest, 7, rest.len));
+        rest = str_trim(str_sub(rest, 1, rest.len)); /* the colon */
+        out->many = true;
+        return rest.ptr[0] == '[' && quick_list(rest, arena, out);
     }
-    size_t n = value.ptr[0] == '[' && !raw_member_next(&rest, &name, out_items) ? quick_count(raw_items(value)) : 0;
-    if (n > 0)
-        posted_begin(out, arena, n, true);
-    *out_items = raw_items(value);
-    return n > 0;
+    *ARENA_PUSH(arena, out->items, out->n, out->cap) = raw;
+    return true;
 }
 
-static bool posted_read_quick(struct arena *arena, struct str raw, struct str items, struct posted *out, struct err *err)
+static bool posted_read_quick(struct arena *arena, const struct quick_tasks *tasks, struct posted *out, struct err *err)
 {
     struct quick_read q = { 0 };
-    const json_t *(*lists)[DEF_LISTS] = arena_array(arena, sizeof *lists, out->n);
+    const json_t *(*lists)[DEF_LISTS] = arena_array(arena, sizeof *lists, tasks->n);
     bool refs = false;
+    posted_begin(out, arena, tasks->n, tasks->many);
     buf_init(&q.body, BODY_BYTES_MAX);
     for (size_t i = 0; i < out->n; i++) {
         struct def_parse p = { .arena = arena, .err = err, .def = &out->defs[i], .index = i };
-        if (out->many && !raw_next(&items, &raw))
-            break;
-        refs |= quick_task(&q, &p, raw, lists[i]);
+        refs |= quick_task(&q, &p, tasks->items[i], lists[i]);
     }
     buf_release(&q.body);
     if (out->many || refs)
@@ -174,9 +179,9 @@ static bool posted_read_quick(struct arena *arena, struct str raw, struct str it
 
 bool posted_read(struct arena *arena, struct str raw, struct posted *out, struct err *err)
 {
-    struct str items = { 0 };
-    if (quick_start(raw, arena, out, &items))
-        return posted_read_quick(arena, raw, items, out, err);
+    struct quick_tasks tasks = { 0 };
+    if (quick_start(raw, arena, &tasks))
+        return posted_read_quick(arena, &tasks, out, err);
     json_t *document = json_parse(raw, JSON_DEPTH_MAX, err);
     if (document == NULL)
         return false;

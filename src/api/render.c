@@ -3,6 +3,7 @@
  * Pure writing: what is shown was read or decided before. A task that was just created is written from what the engine answered, without a
  * read. */
 #include "api/call.h"
+#include "base/when.h"
 
 static void key_object(struct json *json, struct str lane_name, enum lane_kind kind, const struct task *task)
 {
@@ -153,18 +154,59 @@ static void ref_render(struct api *api, struct json *json, const struct render_n
     json_object_end(json);
 }
 
+static void time_add(struct buf *out, const char *key, int64_t ms)
+{
+    buf_add_z(out, key);
+    if (ms == 0) {
+        buf_add(out, "null", 4);
+        return;
+    }
+    buf_add_char(out, '"');
+    buf_add_z(out, when_format(ms).z);
+    buf_add_char(out, '"');
+}
+
+/* plain_render: a new task that says nothing unusual, as ready-made text around its few values; names need no escapes. It must come out
+ * exactly as render_task would write it, and costs a fourth of that, ten thousand times in a call. */
+static void plain_render(struct json *json, struct str lane_name, const struct task *task)
+{
+    struct buf *out = json->out;
+    char letter = state_letter(task->state);
+    json_raw(json, STR("{\"id\":"));
+    buf_add_i64(out, task->id);
+    buf_add_z(out, ",\"key\":{\"queue\":\"");
+    buf_add_str(out, lane_name);
+    buf_add_z(out, "\",\"name\":\"");
+    buf_add_str(out, task->name);
+    buf_add_z(out, "\"},\"state\":\"");
+    buf_add_char(out, letter);
+    buf_add_z(out, "\",\"word\":\"");
+    buf_add_z(out, state_word(task->state));
+    buf_add_z(out, "\",\"priority\":");
+    buf_add_i64(out, task->prio);
+    time_add(out, ",\"created\":", task->created);
+    time_add(out, ",\"ready\":", task->ready);
+    time_add(out, ",\"started\":", task->started);
+    time_add(out, ",\"finished\":", task->finished);
+    buf_add_z(out, ",\"attempts\":[],\"depends\":[],\"after\":[],\"cancels\":[],\"outputs\":{}}");
+}
+
+static bool task_is_plain(const struct task *task)
+{
+    return task->ending == STATE_NONE && task->outcome == OUTCOME_none && task->reason.len == 0 && task->cause == 0 &&
+           task->not_before == 0 && task->unique.len == 0 && task->variant.len == 0 && task->run == 0;
+}
+
 void render_task_new(struct api *api, struct json *json, const struct render_new *task)
 {
     const struct enqueued *enqueued = &task->tasks[task->index];
     const struct task_def *def = &task->defs[task->index];
-    json_object_begin(json);
-    head_render(api, json, enqueued->lane_name, LANE_QUEUE, &enqueued->task);
-    if (def->n_refs == 0) { /* the usual case, ready-made */
-        json_key(json, "attempts");
-        json_raw(json, STR("[],\"depends\":[],\"after\":[],\"cancels\":[],\"outputs\":{}"));
-        json_object_end(json);
+    if (def->n_refs == 0 && task_is_plain(&enqueued->task)) {
+        plain_render(json, enqueued->lane_name, &enqueued->task);
         return;
     }
+    json_object_begin(json);
+    head_render(api, json, enqueued->lane_name, LANE_QUEUE, &enqueued->task);
     json_key(json, "attempts");
     json_raw(json, STR("[]"));
     for (size_t k = 0; k < EDGE_LISTS; k++) {

@@ -128,18 +128,31 @@ static void test_archive_task(void **state)
 static void test_new_is_the_same(void **state)
 {
     (void)state;
-    struct fixture f;
-    struct enqueued created = { .task = plain, .lane_name = STR("q") };
-    struct task_def def = { .queue = STR("q"), .name = STR("build") };
-    struct task_view view = { .task = plain, .lane_name = STR("q"), .lane_kind = LANE_QUEUE };
-    begin(&f);
-    render_task(&f.api, &f.json, &view, (struct str){ 0 });
-    char *wanted = strndup(f.out.ptr, f.out.len);
-    buf_reset(&f.out);
-    f.json = json_to(&f.out);
-    render_task_new(&f.api, &f.json, &(struct render_new){ .tasks = &created, .defs = &def });
-    end(&f, wanted);
-    free(wanted);
+    struct task rows[4] = { plain, plain, plain, plain };
+    rows[1].outcome = OUTCOME_none; /* the ready-made way */
+    rows[1].state = STATE_P;
+    rows[1].prio = -7;
+    rows[1].started = rows[1].finished = 0;
+    rows[2].not_before = rows[2].created;
+    rows[2].outcome = OUTCOME_none;
+    rows[3].unique = STR("u");
+    rows[3].outcome = OUTCOME_none;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct fixture f;
+        struct enqueued created = { .task = rows[i], .lane_name = STR("q.1-x") };
+        struct task_def def = { .queue = STR("q.1-x"), .name = STR("build") };
+        struct task_view view = { .task = rows[i], .lane_name = STR("q.1-x"), .lane_kind = LANE_QUEUE };
+        begin(&f);
+        render_task(&f.api, &f.json, &view, (struct str){ 0 });
+        render_task(&f.api, &f.json, &view, (struct str){ 0 }); /* twice: the comma between them counts too */
+        char *wanted = strndup(f.out.ptr, f.out.len);
+        buf_reset(&f.out);
+        f.json = json_to(&f.out);
+        render_task_new(&f.api, &f.json, &(struct render_new){ .tasks = &created, .defs = &def });
+        render_task_new(&f.api, &f.json, &(struct render_new){ .tasks = &created, .defs = &def });
+        end(&f, wanted);
+        free(wanted);
+    }
 }
 
 static void test_event(void **state)
