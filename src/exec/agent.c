@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -365,6 +366,17 @@ static void agent_open_loop(struct agent *agent)
     loop_before_wait(agent->loop, agent_before_wait, agent);
 }
 
+/* Each seat has a handful of descriptors; many slots need more than the usual limit. */
+static void agent_raise_files(int64_t slots)
+{
+    struct rlimit limit;
+    rlim_t wanted = (rlim_t)slots * 24 + 256;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < wanted) {
+        limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
 static bool agent_open(struct agent *agent, const struct agent_config *config, struct err *err)
 {
     const char *path = getenv("PATH"), *lang = getenv("LANG");
@@ -374,6 +386,7 @@ static bool agent_open(struct agent *agent, const struct agent_config *config, s
     agent->container = container_program(agent);
     agent->seq = clock_wall_ms() * 1000; /* above every number of an earlier life */
     buf_init(&agent->body, (size_t)64 << 20);
+    agent_raise_files(config->slots);
     agent_open_loop(agent);
     agent->clients = mem_alloc(config->n_servers * sizeof *agent->clients);
     memset(agent->clients, 0, config->n_servers * sizeof *agent->clients);

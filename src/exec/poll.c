@@ -151,12 +151,14 @@ static void start_grant(struct agent *agent, const json_t *grant)
 {
     struct err err = { .code = ERR_none };
     int64_t task = member_number(grant, "task", 0);
-    struct seat *seat = agent_seat(agent);
-    if (seat && seat_start(seat, task, member_text(grant, "fence"), json_object_get(grant, "spec"), &err))
-        return;
-    log_error("job.start", "task=%" PRId64 " error=%s", task, log_quote(str_of(seat ? err.text : "there is no seat")).z);
-    if (seat)
-        seat_retire(seat); /* the record isn't believed: no shim has started it */
+    for (int attempt = 0; attempt < 2; attempt++) { /* an idle shim may have died unnoticed: the second one is new */
+        struct seat *seat = agent_seat(agent);
+        if (seat && seat_start(seat, task, member_text(grant, "fence"), json_object_get(grant, "spec"), &err))
+            return;
+        log_error("job.start", "task=%" PRId64 " error=%s", task, log_quote(str_of(seat ? err.text : "there is no seat")).z);
+        if (seat)
+            seat_retire(seat); /* the record isn't believed: no shim has started it */
+    }
     agent->sick_until_ms = loop_now(agent->loop) + SICK_MS; /* the task goes back: it must not come again at once */
 }
 
@@ -364,7 +366,8 @@ static void poll_send(struct agent *agent, struct poll_call *call)
 {
     struct str path = str_fmt(&agent->scratch, "/v1/executors/%s/poll", agent->id);
     int64_t wait_ms = call->quick ? 0 : agent->lease_ms / 4;
-    int64_t patience_ms = agent->lease_ms / 4 < 1000 ? 1000 : agent->lease_ms / 4;
+    /* A poll that listens is given up early: its successor must still be answered before jobs that hold something are ended. */
+    int64_t patience_ms = agent->lease_ms / (call->quick ? 4 : 10) < 1000 ? 1000 : agent->lease_ms / (call->quick ? 4 : 10);
     call->sent_ms = clock_boot_ms();
     agent->call = call;
     agent->again = NULL;

@@ -145,7 +145,7 @@ void target_job(const json_t *spec, int64_t task, struct str fence, const struct
     }
     out->holds = json_is_true(json_object_get(spec, "holds"));
     out->timeout_ms = spec_number(spec, "timeout_ms");
-    if (spec_number(spec, "grace_ms") > 0)
+    if (json_is_integer(json_object_get(spec, "grace_ms"))) /* none at all is a wish too */
         out->grace_ms = spec_number(spec, "grace_ms");
     job_limits(json_object_get(spec, "limits"), &out->limits);
     const json_t *needs = json_object_get(spec, "needs"), *data = json_object_get(spec, "data");

@@ -105,26 +105,43 @@ static bool dir_is_empty(int fd)
     return n >= 0 && n <= 48;
 }
 
+/* What can't be removed (a mount, an immutable file) is put aside, so that no later job finds it. */
+static void dir_put_aside(int dir_fd, const char *name)
+{
+    char aside[64];
+    for (int i = 0; i < 1000; i++) {
+        snprintf(aside, sizeof aside, "%s.left.%d", name, i);
+        if (renameat2(dir_fd, name, dir_fd, aside, RENAME_NOREPLACE) == 0 || errno != EEXIST)
+            return;
+    }
+}
+
+static bool dir_clear(int fd)
+{
+    struct stat st;
+    bool empty = dir_is_empty(fd), progress = !empty && fstat(fd, &st) == 0;
+    for (int round = 0; round < ROUNDS && !empty && progress; round++) {
+        progress = false;
+        int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        empty = again >= 0 && dir_empty(again, st.st_dev, DEPTH_OPEN, &progress);
+        if (!empty && !progress)
+            progress = dir_hoist(fd, st.st_dev, round);
+    }
+    return empty;
+}
+
 bool workdir_clean(int dir_fd, const char *name, int *fd)
 {
     struct stat st;
-    bool ok = dir_is_empty(*fd);
-    if (!ok && fstat(*fd, &st) == 0) {
-        bool progress = true;
-        for (int round = 0; round < ROUNDS && !ok && progress; round++) {
-            progress = false;
-            int again = openat(*fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-            ok = again >= 0 && dir_empty(again, st.st_dev, DEPTH_OPEN, &progress);
-            if (!ok && !progress)
-                progress = dir_hoist(*fd, st.st_dev, round);
-        }
-    }
-    if (fstat(*fd, &st) == 0 && st.st_nlink > 0 && faccessat(dir_fd, name, X_OK, 0) == 0)
-        return ok;
+    bool empty = dir_clear(*fd);
+    if (empty && fstat(*fd, &st) == 0 && st.st_nlink > 0 && faccessat(dir_fd, name, X_OK, 0) == 0)
+        return true;
+    if (!empty)
+        dir_put_aside(dir_fd, name);
     int made = workdir_open(dir_fd, name);
     if (made < 0)
         return false;
     close(*fd);
     *fd = made;
-    return ok;
+    return dir_is_empty(made);
 }

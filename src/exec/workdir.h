@@ -8,7 +8,8 @@
 int workdir_open(int dir_fd, const char *name);
 
 /* workdir_clean: removes everything in it, follows no link, crosses no mount. Costs two system calls when there is nothing. The directory
- * itself is made again when the job took it away: *fd is then a new descriptor. false: something could not be removed. */
+ * itself is made again when the job took it away: *fd is then a new descriptor. What can't be
+ * removed is put aside as NAME.left.N. false: there is no empty directory. */
 bool workdir_clean(int dir_fd, const char *name, int *fd);
 
 #endif

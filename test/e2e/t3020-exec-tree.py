@@ -83,8 +83,7 @@ def cancels(crew):
     child = f.add(script='sh -c \'trap "sleep 0.3; echo child done" TERM; echo up; while :; do sleep 0.05; done\' & wait', grace_ms=5000)
     cancel_when(crew, child, b'up', 'TERM')
     tap.ok(b'child done' in child.log, 'children may use the grace too, when the main process has gone at once', bytes(child.log))
-    ours = f'WEIR_FENCE=fake{os.getpid()}-' # other scripts run beside this one
-    tap.ok(not processes(ours), 'nothing is left of all these', processes(ours))
+    tap.ok(not processes(f.incarnation), 'nothing is left of all these', processes(f.incarnation))
 
 
 def state_of(pid):

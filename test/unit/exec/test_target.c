@@ -115,7 +115,7 @@ static void numbers(void **state)
         0, NULL);
     target_job(spec, 7, STR("f-7"), &place, &arena, &job);
     assert_int_equal(job.timeout_ms, 1500);
-    assert_int_equal(job.grace_ms, 5000);
+    assert_int_equal(job.grace_ms, 0);
     assert_true(job.holds);
     assert_int_equal(
         job.limits.memory_bytes + 10 * job.limits.pids + 100 * job.limits.cpu_s + 1000 * job.limits.files + 10000 * job.limits.file_bytes,
