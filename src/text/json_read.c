@@ -12,6 +12,27 @@
 #include "base/when.h"
 #include "text/json.h"
 
+enum { NESTING_MAX = 64 }; /* pointer_add: path + "/" + key with ~ and / escaped as RFC 6901 wants it. */
+static struct str pointer_add(struct arena *arena, struct str path, struct str key)
+{
+    char *z = arena_alloc(arena, path.len + 1 + 2 * key.len + 1);
+    size_t n = path.len;
+    if (n > 0)
+        memcpy(z, path.ptr, n);
+    z[n++] = '/';
+    for (size_t i = 0; i < key.len; i++) {
+        char c = key.ptr[i];
+        if (c == '~' || c == '/') {
+            z[n++] = '~';
+            c = c == '~' ? '0' : '1';
+        }
+        z[n++] = c;
+    }
+    return (struct str){ z, n };
+}
+
+/* pointer_at: deeper documents are refused before */
+
 #define TEXT_BYTES_MAX ((size_t)1 << 30) /* json_text: more than any body that is taken can become */
 
 static bool parse_fault(struct err *err, unsigned line, unsigned column, const char *text)
@@ -66,6 +87,52 @@ static bool depth_check(struct str bytes, unsigned depth_max, struct err *err)
     return true;
 }
 
+/* pointer_at: the JSON pointer of the value that stands at byte `at` of a document that is good JSON up to there. */
+static struct str pointer_at(struct arena *arena, struct str bytes, size_t at)
+{
+    struct frame { bool array, key_next; size_t index; struct str key; } frames[NESTING_MAX + 1] = { 0 };
+    size_t depth = 0;
+    for (size_t i = 0; i < at && depth < NESTING_MAX; i++) {
+        char c = bytes.ptr[i];
+        struct frame *frame = &frames[depth];
+        if (c == '"') {
+            size_t from = ++i;
+            for (; i < at && bytes.ptr[i] != '"'; i++)
+                i += bytes.ptr[i] == '\\';
+            if (frame->key_next)
+                frame->key = str_sub(bytes, from, i);
+        } else if (c == '{' || c == '[') {
+            frames[++depth] = (struct frame){ .array = c == '[', .key_next = c == '{' };
+        } else if ((c == '}' || c == ']') && depth > 0) {
+            depth--;
+        } else if (c == ':' || c == ',') {
+            frame->key_next = c == ',' && !frame->array;
+            frame->index += c == ',';
+        }
+    }
+    struct str path = { 0 };
+    for (size_t d = 1; d <= depth; d++)
+        path = frames[d].array ? str_fmt(arena, "%.*s/%zu", STR_ARG(path), frames[d].index)
+                               : pointer_add(arena, path, frames[d].key);
+    return path;
+}
+
+/* number_fault: it is JSON, but nothing here can hold that number. */
+static void number_fault(struct err *err, struct str bytes, const json_error_t *why)
+{
+    size_t at = why->position > 0 && (size_t)why->position <= bytes.len ? (size_t)why->position - 1 : 0;
+    if (err->arena == NULL) {
+        err_set(err, ERR_invalid, "line %d: %s", why->line, why->text);
+        return;
+    }
+    err_item(err, ERR_invalid, pointer_at(err->arena, bytes, at), "the number is too large");
+    struct err_item *item = err_item_last(err);
+    if (item != NULL) {
+        item->line = (unsigned)why->line;
+        item->column = (unsigned)why->column;
+    }
+}
+
 json_t *json_parse(struct str bytes, unsigned depth_max, struct err *err)
 {
     if (bytes.len == 0) {
@@ -76,7 +143,9 @@ json_t *json_parse(struct str bytes, unsigned depth_max, struct err *err)
         return NULL;
     json_error_t why;
     json_t *value = json_loadb(bytes.ptr, bytes.len, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
-    if (value == NULL)
+    if (value == NULL && json_error_code(&why) == json_error_numeric_overflow)
+        number_fault(err, bytes, &why);
+    else if (value == NULL)
         parse_fault(err, why.line > 0 ? (unsigned)why.line : 1, why.column > 0 ? (unsigned)why.column : 1, why.text);
     return value;
 }
@@ -119,25 +188,6 @@ bool json_read_object(struct json_reader *out, const json_t *value, struct str p
     out->n_asked = 0;
     out->fields = fields_list(value, arena, &out->n_fields);
     return true;
-}
-
-/* pointer_add: path + "/" + key with ~ and / escaped as RFC 6901 wants it. */
-static struct str pointer_add(struct arena *arena, struct str path, struct str key)
-{
-    char *z = arena_alloc(arena, path.len + 1 + 2 * key.len + 1);
-    size_t n = path.len;
-    if (n > 0)
-        memcpy(z, path.ptr, n);
-    z[n++] = '/';
-    for (size_t i = 0; i < key.len; i++) {
-        char c = key.ptr[i];
-        if (c == '~' || c == '/') {
-            z[n++] = '~';
-            c = c == '~' ? '0' : '1';
-        }
-        z[n++] = c;
-    }
-    return (struct str){ z, n };
 }
 
 struct str json_read_path(struct json_reader *reader, const char *key)

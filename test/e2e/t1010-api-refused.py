@@ -23,10 +23,11 @@ def documents():
     deep = '{"name":"a","data":' + '[' * 100 + ']' * 100 + '}'
     for body, code, text in [('', 'bad_json', 'no body'), ('{"name":', 'bad_json', 'half a document'), ('{"name":"a"} x', 'bad_json', 'something behind it'),
                              ("{'name':'a'}", 'bad_json', 'single quotes'), (b'{"name":"\xff"}', 'bad_json', 'bytes that are not UTF-8'),
-                             ('{"name":"a","name":"b"}', 'bad_json', 'a field twice'), ('{"name":"a","priority":99999999999999999999}', 'bad_json', 'a huge number'),
-                             ('{"name":"a","priority":1e999}', 'bad_json', 'a number beyond all'), (deep, 'bad_json', 'deep nesting'), ('NaN', 'bad_json', 'NaN'),
+                             ('{"name":"a","name":"b"}', 'bad_json', 'a field twice'), (deep, 'bad_json', 'deep nesting'), ('NaN', 'bad_json', 'NaN'),
                              (b'\xfe\xff\x00{', 'bad_json', 'UTF-16')]:
         refused(s.ask('POST', '/v1/tasks', body), 400, code, text=text)
+    for number in ('99999999999999999999', '1e999'):
+        answer = refused(s.ask('POST', '/v1/tasks', '{"name":"a","priority":%s}' % number), 422, 'invalid', text='a number beyond all: ' + number)
     answer = s.ask('POST', '/v1/tasks', '{"name":\n  oops}').json
     same((answer['errors'][0]['line'], answer['errors'][0]['column'] > 0), (2, True), 'with line and column')
 
