@@ -7,7 +7,12 @@
 #include "api/call.h"
 #include "text/key.h"
 
-enum { LOG_CHECK_MS = 20 };
+enum { LOG_CHECK_MS = 20, EVENTS_EAGER_MAX = 2, EVENTS_CHECK_MS = 5 };
+
+static void events_check_due(struct loop_timer *timer)
+{
+    events_wake(timer->owner);
+}
 
 struct api *api_new(const struct api_config *config, struct err *err)
 {
@@ -23,6 +28,7 @@ struct api *api_new(const struct api_config *config, struct err *err)
     api->config = *config;
     api->incarnation = head.incarnation;
     api->heartbeat = (struct loop_timer){ .due = events_heartbeat_due, .owner = api };
+    api->events_check = (struct loop_timer){ .due = events_check_due, .owner = api };
     api->log_check = (struct loop_timer){ .due = logs_check_due, .owner = api };
     snprintf(api->uid_text, sizeof api->uid_text, "uid:%u", (unsigned)geteuid());
     buf_init(&api->openapi, MIB);
@@ -50,6 +56,7 @@ void api_free(struct api *api)
     }
     loop_disarm(api->config.loop, &api->heartbeat);
     loop_disarm(api->config.loop, &api->log_check);
+    loop_disarm(api->config.loop, &api->events_check);
     names_release(api);
     auth_release(api);
     MAP_EACH(&api->polls, entry)
@@ -64,8 +71,12 @@ void api_on_commit(int64_t seq, void *owner)
 {
     struct api *api = owner;
     (void)seq;
-    events_wake(api);
-    /* Commits come by the thousand: whether a followed attempt has ended is looked up at most fifty times a second. */
+    /* Commits come by the thousand. A few followers hear of each at once; many are served together a little later. Whether a followed
+     * attempt has ended is looked up at most fifty times a second. */
+    if (api->events_followers.n <= EVENTS_EAGER_MAX)
+        events_wake(api);
+    else if (api->events_check.node.pos == 0)
+        loop_arm(api->config.loop, &api->events_check, loop_now(api->config.loop) + EVENTS_CHECK_MS);
     if (api->log_followers.n > 0 && api->log_check.node.pos == 0)
         loop_arm(api->config.loop, &api->log_check, loop_now(api->config.loop) + LOG_CHECK_MS);
 }

@@ -85,7 +85,7 @@ struct api {
     struct api_config config;
     struct list calls, idle; /* struct call */
     struct list events_followers, log_followers;
-    struct loop_timer heartbeat, log_check;
+    struct loop_timer heartbeat, log_check, events_check;
     struct buf openapi, scratch;
     uint64_t incarnation;
     uint64_t requests, refused;

@@ -162,6 +162,7 @@ static void needs_render(struct json *json, const struct grant *grant)
 /* grant_render: the spec is what the engine knows of the task, with the stored body put in as it is. */
 static void grant_render(struct api *api, struct json *json, const struct grant *grant, int64_t lease_ms)
 {
+    api->incarnation = grant->fence.incarnation; /* a store that went back in time has taken a new one */
     json_object_begin(json);
     json_put_i64(json, "task", grant->task.id);
     json_put_z(json, "fence", fence_format(grant->fence).z);

@@ -280,6 +280,10 @@ void serve_metrics_get(struct call *call)
     tasks_metrics(&facts, out);
     engine_metrics(call, out);
     metric_u64(out, "weir_executors_live", "gauge", "Executors heard of within the lease.", live);
+    uint64_t polls = 0;
+    MAP_EACH(&call->api->polls, entry)
+        polls += ((const struct executor_poll *)entry->value)->open;
+    metric_u64(out, "weir_polls_open", "gauge", "Polls of executors that wait here.", polls);
     metric_u64(out, "weir_executing", "gauge", "Attempts that run on live executors.", running);
     metric_u64(out, "weir_http_requests_total", "counter", "Requests served.", call->api->requests);
     metric_u64(out, "weir_http_refused_total", "counter", "Requests answered with a problem.", call->api->refused);

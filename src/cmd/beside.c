@@ -222,6 +222,7 @@ static _Noreturn void child_main(const struct beside *beside, int null_fd, int l
     sigemptyset(&none);
     setsid();
     umask(beside->umask);
+    setrlimit(RLIMIT_NOFILE, &beside->files);
     signal(SIGPIPE, SIG_DFL);
     signal(SIGXFSZ, SIG_DFL);
     dup2(null_fd, STDIN_FILENO);
@@ -288,9 +289,9 @@ static void retry_due(struct loop_timer *timer)
     beside_start(timer->owner);
 }
 
-void beside_open(struct beside *out, struct loop *loop, mode_t mask)
+void beside_open(struct beside *out, struct loop *loop, mode_t mask, struct rlimit files)
 {
-    *out = (struct beside){ .loop = loop, .umask = mask, .pidfd = -1 };
+    *out = (struct beside){ .loop = loop, .umask = mask, .files = files, .pidfd = -1 };
     out->retry = (struct loop_timer){ .due = retry_due, .owner = out };
 }
 

@@ -5,6 +5,7 @@
 #ifndef WEIR_CMD_BESIDE_H
 #define WEIR_CMD_BESIDE_H
 
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "io/loop.h"
@@ -12,7 +13,8 @@
 
 struct beside {
     struct loop *loop;
-    mode_t umask; /* of the user who started the server: jobs get it */
+    mode_t umask; /* of the user who started the server: jobs get it, and the limit on files too */
+    struct rlimit files;
     struct arena arena; /* of what follows */
     char **argv, **envp;
     const char *dir, *log_file, *pid_file;
@@ -30,7 +32,7 @@ struct beside {
 };
 
 /* beside_open: prepares; beside_set starts it, or starts it anew when its arguments changed. Slots 0: none is wanted. */
-void beside_open(struct beside *out, struct loop *loop, mode_t umask);
+void beside_open(struct beside *out, struct loop *loop, mode_t umask, struct rlimit files);
 void beside_set(struct beside *beside, const struct conf *conf);
 /* beside_interrupt: tells it to end with its tasks; `ended` is called when it has. False: there is none. */
 bool beside_interrupt(struct beside *beside, void (*ended)(void *owner), void *owner);

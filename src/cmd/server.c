@@ -37,7 +37,8 @@ struct server {
     const struct server_input *input;
     struct arena arena; /* of conf */
     struct conf conf;
-    mode_t umask;
+    mode_t umask; /* as they were */
+    struct rlimit files;
     char host[HOST_MAX];
     const char *data;
     struct store_config store_config;
@@ -218,10 +219,11 @@ static void on_int(int signo, void *owner)
     loop_arm(server->loop, &server->end, loop_now(server->loop) + server->conf.grace_ms + INTERRUPT_EXTRA_MS);
 }
 
-/* needs_restart: settings that were read at the start and can't change under the parts that use them. */
+/* say_restart: settings that were read at the start and can't change under the parts that use them. */
 static void say_restart(const struct conf *now, const struct conf *next)
 {
-    static const char *const live[] = { "semaphores", "slots", "grace", "zone", "labels", "containers.command", "containers.options", "log.limit" };
+    static const char *const live[] = { "semaphores", "slots", "grace", "zone", "labels", "containers.command", "containers.options",
+        "log.limit", "semaphores" };
     for (size_t i = 0; conf_setting_key(i) != NULL; i++) {
         const char *key = conf_setting_key(i);
         bool applied = false;
@@ -251,7 +253,8 @@ static void reload_done(struct command *command)
 static void semaphores_reload(struct server *server, const struct conf_semaphores *semaphores)
 {
     struct reload *reload = mem_alloc(sizeof *reload);
-    *reload = (struct reload){ .command = { .kind = CMD_SEMAPHORES, .actor = { STR("configuration"), STR("default") }, .done = reload_done } };
+    *reload =
+        (struct reload){ .command = { .kind = CMD_SEMAPHORES, .actor = { STR("configuration"), STR("default") }, .done = reload_done } };
     struct command *command = &reload->command;
     command->arena = &reload->arena;
     command->in.semaphores.list = ARENA_ARRAY(&reload->arena, struct semaphore_conf, semaphores->n + 1);
@@ -297,6 +300,16 @@ static bool server_open(struct server *server, struct err *err)
     return true;
 }
 
+/* say_unused: keys of parts that aren't there yet are read and checked; nobody shall believe that they do something. */
+static void say_unused(const struct conf *conf)
+{
+    static const char *const later[] = { "hooks.", "changesets.", "targets", "resque", "screwdriver", "retention." };
+    for (size_t i = 0; conf_setting_key(i) != NULL; i++)
+        for (size_t k = 0; k < sizeof later / sizeof *later; k++)
+            if (conf->values[i].origin != CONF_DEFAULT && str_starts(str_of(conf_setting_key(i)), str_of(later[k])))
+                log_warn("config.unused", "key=%s note=\"this isn't supported yet\"", conf_setting_key(i));
+}
+
 static bool address_tell(struct server *server, struct err *err)
 {
     const char *address = http_server_address(server->http);
@@ -310,6 +323,7 @@ static bool address_tell(struct server *server, struct err *err)
     log_event("server.start", "name=%s version=%s data=%s lease_ms=%lld", log_quote(server->conf.name).z, WEIR_VERSION, server->data,
               (long long)server->conf.lease_ms);
     log_event("server.trust", "sandbox=none note=\"tasks run as the executor's user (uid %u), with all its rights\"", (unsigned)geteuid());
+    say_unused(&server->conf);
     printf("listening on %s\n", address);
     fflush(stdout);
     return true;
@@ -367,7 +381,7 @@ static void server_serve(struct server *server, struct err *err)
         server->status = err_exit(err->code);
         return;
     }
-    beside_open(&server->beside, server->loop, server->umask);
+    beside_open(&server->beside, server->loop, server->umask, server->files);
     server->beside_open = true;
     beside_set(&server->beside, &server->conf);
     loop_run(server->loop);
@@ -398,6 +412,7 @@ int server_run(const struct server_input *input)
         return fflush(stdout) == 0 ? 0 : 1;
     }
     server.umask = umask(0077);
+    getrlimit(RLIMIT_NOFILE, &server.files);
     if (gethostname(server.host, sizeof server.host) < 0)
         server.host[0] = '\0';
     server.host[sizeof server.host - 1] = '\0';

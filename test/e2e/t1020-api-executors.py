@@ -22,6 +22,9 @@ same([e['name'] for e in s.get('/v1/executors').json['executors']], ['one'], 'th
 refused(s.get('/v1/executors/two'), 404, 'not_found', text='an unknown executor')
 refused(s.get('/v1/executors/99'), 404, 'not_found', text='an unknown id')
 
+ids = {s.post('/v1/executors', dict(name='twice')).json['id'] for _ in range(3)}
+same(len(ids), 1, 'registering again is the same executor')
+
 # -- claiming: the spec of a grant
 w = Worker(s, 'w', kinds=['data', 'command', 'script'])
 made = s.post('/v1/tasks', dict(tasks=[dict(name='a', queue='q', data={'x': [1, 2.50]}),
@@ -91,6 +94,17 @@ ok(0.25 < time.monotonic() - began < 5, 'after about the time it asked for', tim
 began = time.monotonic()
 w.poll(free=1, wait_ms=10 ** 9)
 ok(time.monotonic() - began < 5, 'no poll waits longer than a third of the lease', time.monotonic() - began)
+
+# -- a poll whose client is gone is granted nothing
+connection = s.connection()
+connection.request('POST', f'/v1/executors/{w.id}/poll', '{"free":1,"wait_ms":600}')
+until(lambda: b'weir_polls_open 1\n' in s.get('/metrics').body, seconds=5)
+connection.close()
+until(lambda: b'weir_polls_open 0\n' in s.get('/metrics').body, 'the server sees that a client is gone', seconds=5)
+gone = s.post('/v1/tasks', dict(name='gone', data=1)).json['id']
+same([g['task'] for g in w.claim()], [gone], 'what comes after a poll was given up goes to the next one')
+w.finish(dict(task=gone, fence=s.get(f'/v1/events?task={gone}').body.decode().split('"fence":"')[1].split('"')[0]))
+same(len(s.task(gone)['attempts']), 1, 'in one attempt')
 
 # -- the same seq brings the same grants; one that is not renewed goes back
 task = s.post('/v1/tasks', dict(name='seq', data=1)).json['id']

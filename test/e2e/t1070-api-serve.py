@@ -3,6 +3,7 @@
 # time limit: 180
 import os
 import pathlib
+import resource
 import signal
 import stat
 import subprocess
@@ -66,9 +67,9 @@ same(executors[0]['slots'], 2, 'with the slots asked for')
 pid = int((s.dir / 'executor.pid').read_text().split()[0])
 ok(pathlib.Path(f'/proc/{pid}/cmdline').read_bytes().split(b'\0')[1] == b'executor', 'it is a process `weir executor`')
 ok(os.getsid(pid) == pid != os.getsid(s.process.pid), 'of a session of its own')
-task = s.post('/v1/tasks', dict(name='t', command='echo hello')).json['id']
+task = s.post('/v1/tasks', dict(name='t', script='echo hello; ulimit -n')).json['id']
 until(lambda: s.state(task) == 'D', 'it runs tasks')
-same(s.get(f'/v1/tasks/{task}/log').body, b'hello\n', 'and brings their output')
+same(s.get(f'/v1/tasks/{task}/log').body, f'hello\n{resource.getrlimit(resource.RLIMIT_NOFILE)[0]}\n'.encode(), "and brings their output; their limit on files is the user's")
 
 # -- SIGTERM: executor and tasks go on, the next server finds them
 flag = TMP / 'go'
@@ -125,21 +126,23 @@ same(s.stop(signal.SIGINT), 0, 'SIGINT: exit 0')
 ok(not pathlib.Path(f'/proc/{job}').exists() and not pathlib.Path(f'/proc/{pid}').exists(), 'server, executor and tasks have ended')
 
 # -- SIGHUP
-config.write_text('slots: 1\nlease: 3s\n')
+config.write_text('slots: 1\nlease: 3s\nhooks: {before_enqueue: [/bin/true]}\n')
 h = Server.__new__(Server)
 h.__init__('hup', '--config', str(config), slots=0)
 h.stop(signal.SIGINT)
 h.options = ['--config', str(config)]
 h.start()
 until(lambda: [e['slots'] for e in h.get('/v1/executors').json['executors'] if e['state'] == 'active'] == [1], 'slots of the file')
+ok('key=hooks.before_enqueue' in h.log.read_text(), 'settings that do nothing yet are named', h.log.read_text())
 config.write_text('slots: lots\n')
 h.process.send_signal(signal.SIGHUP)
 until(lambda: 'config.refused' in h.log.read_text(), 'a bad reload is refused, and said')
 ok(f'{config}:1:8: error' in h.log.read_text(), 'with its faults', h.log.read_text())
 same(h.get('/healthz').status, 200, 'the server goes on')
-config.write_text('slots: 2\nlease: 4s\n')
+config.write_text('slots: 2\nlease: 4s\nsemaphores: {pdf: 3}\n')
 h.process.send_signal(signal.SIGHUP)
 until(lambda: 'config.loaded' in h.log.read_text(), 'a good one is taken')
+until(lambda: [(x['name'], x['limit']) for x in h.get('/v1/semaphores').json['semaphores']] == [('pdf', 3)], 'semaphores count at once')
 ok('key=lease' in h.log.read_text() and 'restart' in h.log.read_text(), 'what needs a restart is said')
 until(lambda: [e['slots'] for e in h.get('/v1/executors').json['executors'] if e['state'] == 'active'] == [2], 'the executor gets its new slots')
 end()
