@@ -59,7 +59,7 @@ void api_free(struct api *api)
     loop_disarm(api->config.loop, &api->events_check);
     names_release(api);
     auth_release(api);
-    MAP_EACH(&api->polls, entry)
+    MAP_EACH (&api->polls, entry)
         mem_free(entry->value);
     map_release(&api->polls);
     buf_release(&api->openapi);

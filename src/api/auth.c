@@ -16,7 +16,10 @@
 enum { SCOPES_ALL = SCOPE_READ | SCOPE_ENQUEUE | SCOPE_EXECUTE | SCOPE_ADMIN };
 
 const struct scope_name scope_names[4] = {
-    { "read", SCOPE_READ }, { "enqueue", SCOPE_ENQUEUE }, { "execute", SCOPE_EXECUTE }, { "admin", SCOPE_ADMIN },
+    { "read", SCOPE_READ },
+    { "enqueue", SCOPE_ENQUEUE },
+    { "execute", SCOPE_EXECUTE },
+    { "admin", SCOPE_ADMIN },
 };
 
 void auth_token_hash(struct str token, uint8_t out[32])
@@ -143,7 +146,7 @@ static bool peer_check(struct call *call)
     struct str host = http_header(call->request, "Host");
     if (!peer->local && host.len > 0 && !host_is_own(host)) {
         call_refuse(call, ERR_misdirected, "without a token this server answers as localhost or by its address, not as '%.*s'",
-                    STR_ARG(str_sub(host, 0, 100)));
+            STR_ARG(str_sub(host, 0, 100)));
         return false;
     }
     call->actor.name = peer->uid == 0 ? STR("uid:0") : str_of(call->api->uid_text); /* peer_is_own: there are no others */

@@ -209,7 +209,7 @@ bool call_idempotency(struct call *call)
         good = key.ptr[i] >= ' ' && key.ptr[i] <= '~';
     if (!good) {
         err_item(&call->err, ERR_bad_request, STR("Idempotency-Key"), "the header Idempotency-Key must be 1 to %d printable characters",
-                 IDEMPOTENCY_KEY_MAX);
+            IDEMPOTENCY_KEY_MAX);
         call_problem(call);
         return false;
     }
@@ -224,7 +224,7 @@ bool call_idempotency(struct call *call)
 static bool param_fault(struct call *call, const char *name, struct str value, const char *wanted)
 {
     return err_item(&call->err, ERR_bad_request, str_of(name), "the query parameter '%s' must be %s, not '%.*s'", name, wanted,
-                    STR_ARG(str_sub(value, 0, 64)));
+        STR_ARG(str_sub(value, 0, 64)));
 }
 
 bool call_param_str(struct call *call, const char *name, struct str *out)

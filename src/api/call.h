@@ -58,7 +58,7 @@ struct call {
     bool submitted;
     void (*on_gone)(struct call *call);    /* the client went away; the call may stay until its command is done */
     void (*on_release)(struct call *call); /* the end, in any case */
-    struct list_node node;              /* api->calls or api->idle */
+    struct list_node node;                 /* api->calls or api->idle */
 };
 
 struct token_entry {
@@ -99,9 +99,9 @@ struct api {
     struct guesses guesses[GUESS_SOURCES];
     char uid_text[24]; /* "uid:N" of this process */
 
-    struct map lanes; /* id -> struct lane_name, malloc */
-    struct map keys;  /* task id -> char *, for tasks whose lane isn't at hand; emptied when it is large */
-    struct map polls; /* executor id -> struct executor_poll, malloc */
+    struct map lanes;  /* id -> struct lane_name, malloc */
+    struct map keys;   /* task id -> char *, for tasks whose lane isn't at hand; emptied when it is large */
+    struct map polls;  /* executor id -> struct executor_poll, malloc */
     struct list aside; /* work on other threads */
 };
 
@@ -143,11 +143,14 @@ void problem_render(struct buf *out, const struct err *err);
 /* ---- auth ---- */
 bool auth_check(struct call *call); /* fills actor and scopes; false: answered */
 void auth_token_hash(struct str token, uint8_t out[32]);
-extern const struct scope_name { const char *name; unsigned bit; } scope_names[4];
+extern const struct scope_name {
+    const char *name;
+    unsigned bit;
+} scope_names[4];
 void auth_release(struct api *api);
 
 /* ---- names (names.c): keys as text, cheaply ---- */
-struct str lane_name_of(struct api *api, int64_t lane, enum lane_kind *out_kind); /* empty: none */
+struct str lane_name_of(struct api *api, int64_t lane, enum lane_kind *out_kind);    /* empty: none */
 bool lane_id_of(struct api *api, struct str name, int64_t *out_id, struct err *err); /* *out_id -1: none */
 void key_add(struct api *api, struct buf *out, int64_t lane, int64_t task);          /* the key as text, by lane */
 void key_add_view(struct buf *out, const struct edge_view *view);
@@ -197,8 +200,8 @@ void events_heartbeat_due(struct loop_timer *timer);
 /* ---- work on another thread (aside.c) ---- */
 struct aside {
     struct call *call;
-    void (*work)(struct aside *aside);  /* on its own thread; touches only this struct and what `state` points to */
-    void (*done)(struct aside *aside);  /* on the loop's thread; the call is answered here (request may be NULL: then only clean up) */
+    void (*work)(struct aside *aside); /* on its own thread; touches only this struct and what `state` points to */
+    void (*done)(struct aside *aside); /* on the loop's thread; the call is answered here (request may be NULL: then only clean up) */
     void *state;
     struct err err;
     bool ok;

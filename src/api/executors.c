@@ -53,7 +53,7 @@ static void kinds_read(struct json_reader *reader, struct executor *out)
         enum class_kind kind = class_kind_find(str_of(word));
         if (kind == KIND_NONE)
             err_item(reader->err, ERR_invalid, json_read_path_at(reader->arena, json_read_path(reader, "kinds"), i),
-                     "'kinds' knows command, script, image and data");
+                "'kinds' knows command, script, image and data");
         else
             out->kinds |= 1u << kind;
     }

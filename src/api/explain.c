@@ -75,8 +75,8 @@ static bool slot_collect(struct call *call, const struct hold *hold, struct slot
 static bool holds_collect(struct call *call, struct why_facts *facts)
 {
     struct reader *reader = call->api->config.reader;
-    struct slot **slots;
-    size_t n_slots;
+    struct slot **slots = NULL;
+    size_t n_slots = 0;
     if (!reader_holds(reader, &call->arena, facts->task.id, &facts->holds, &facts->n_holds, &call->err))
         return false;
     facts->slots = ARENA_ARRAY(&call->arena, struct why_slot, facts->n_holds);

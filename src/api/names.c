@@ -51,7 +51,7 @@ struct str lane_name_of(struct api *api, int64_t lane, enum lane_kind *out_kind)
 
 static int64_t lane_id_known(const struct api *api, struct str wanted)
 {
-    MAP_EACH(&api->lanes, entry) {
+    MAP_EACH (&api->lanes, entry) {
         const struct lane_name *name = entry->value;
         if (str_eq((struct str){ name->bytes, name->len }, wanted))
             return (int64_t)entry->key;
@@ -103,7 +103,7 @@ void key_add_view(struct buf *out, const struct edge_view *view)
 
 static void keys_forget(struct api *api)
 {
-    MAP_EACH(&api->keys, entry)
+    MAP_EACH (&api->keys, entry)
         mem_free(entry->value);
     map_clear(&api->keys);
 }
@@ -163,7 +163,7 @@ void names_release(struct api *api)
 {
     keys_forget(api);
     map_release(&api->keys);
-    MAP_EACH(&api->lanes, entry)
+    MAP_EACH (&api->lanes, entry)
         mem_free(entry->value);
     map_release(&api->lanes);
 }

@@ -4,18 +4,27 @@
 
 #include "api/call.h"
 
-static const struct { const char *name, *text; } schemas[] = {
+static const struct {
+    const char *name, *text;
+} schemas[] = {
 #define SCHEMA(name, ...) { #name, #__VA_ARGS__ },
 #include "api/schema.def"
 #undef SCHEMA
 };
 
-static const struct { const char *name, *text; } parameters[] = {
-    { "attempt", "{\"type\":\"integer\",\"minimum\":1}" }, { "cursor", "{\"type\":\"string\"}" },
-    { "fence", "{\"type\":\"string\"}" },                  { "follow", "{\"type\":\"integer\",\"enum\":[0,1]}" },
-    { "limit", "{\"type\":\"integer\",\"minimum\":1}" },   { "offset", "{\"type\":\"integer\",\"minimum\":0}" },
-    { "rev", "{\"type\":\"integer\",\"minimum\":1}" },     { "since", "{\"type\":\"integer\",\"minimum\":0}" },
-    { "state", "{\"type\":\"string\",\"pattern\":\"^[QSPXDFTA,]*$\"}" }, { "tail", "{\"type\":\"integer\",\"minimum\":0}" },
+static const struct {
+    const char *name, *text;
+} parameters[] = {
+    { "attempt", "{\"type\":\"integer\",\"minimum\":1}" },
+    { "cursor", "{\"type\":\"string\"}" },
+    { "fence", "{\"type\":\"string\"}" },
+    { "follow", "{\"type\":\"integer\",\"enum\":[0,1]}" },
+    { "limit", "{\"type\":\"integer\",\"minimum\":1}" },
+    { "offset", "{\"type\":\"integer\",\"minimum\":0}" },
+    { "rev", "{\"type\":\"integer\",\"minimum\":1}" },
+    { "since", "{\"type\":\"integer\",\"minimum\":0}" },
+    { "state", "{\"type\":\"string\",\"pattern\":\"^[QSPXDFTA,]*$\"}" },
+    { "tail", "{\"type\":\"integer\",\"minimum\":0}" },
 };
 
 static void schema_ref(struct json *json, const char *name)

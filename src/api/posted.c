@@ -38,7 +38,7 @@ static const json_t *tasks_of(const json_t *document, struct arena *arena, struc
     while (def_members_next(&members, &name, &item))
         if (!str_eqz(name, "tasks"))
             err_item(err, ERR_invalid, str_fmt(arena, "/%.*s", STR_ARG(def_pointer_part(arena, str_sub(name, 0, 200)))),
-                     "unknown field '%.*s' beside 'tasks'", STR_ARG(str_sub(name, 0, 100)));
+                "unknown field '%.*s' beside 'tasks'", STR_ARG(str_sub(name, 0, 100)));
     if (!json_is_array(list))
         err_item(err, ERR_invalid, STR("/tasks"), "'tasks' must be an array, not %s", def_type_of(list));
     else if (json_array_size(list) == 0 || json_array_size(list) > TASKS_MAX)

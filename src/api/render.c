@@ -89,8 +89,13 @@ static void attempt_render(struct json *json, const struct attempt *attempt, str
     json_object_end(json);
 }
 
-static const struct { const char *field, *on; enum edge_kind kind; } edge_lists[] = {
-    { "depends", "success", EDGE_DEPENDS }, { "after", "finished", EDGE_AFTER }, { "cancels", NULL, EDGE_CANCELS },
+static const struct {
+    const char *field, *on;
+    enum edge_kind kind;
+} edge_lists[] = {
+    { "depends", "success", EDGE_DEPENDS },
+    { "after", "finished", EDGE_AFTER },
+    { "cancels", NULL, EDGE_CANCELS },
 };
 enum { EDGE_LISTS = sizeof edge_lists / sizeof edge_lists[0] };
 

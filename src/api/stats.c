@@ -18,8 +18,10 @@ struct counts {
 static struct counts lane_counts(const struct lane *lane)
 {
     const int64_t *c = lane->counts;
-    return (struct counts){ .processed = c[STATE_D] + c[STATE_F] + c[STATE_T] + c[STATE_A], .failed = c[STATE_F] + c[STATE_T],
-                            .queued = c[STATE_Q] + c[STATE_S] + c[STATE_P], .working = c[STATE_X] };
+    return (struct counts){ .processed = c[STATE_D] + c[STATE_F] + c[STATE_T] + c[STATE_A],
+        .failed = c[STATE_F] + c[STATE_T],
+        .queued = c[STATE_Q] + c[STATE_S] + c[STATE_P],
+        .working = c[STATE_X] };
 }
 
 static void counts_put(struct json *json, const struct counts *counts)
@@ -163,7 +165,9 @@ static void node_self(struct call *call, struct json *json)
         load[0] = 0;
     bool healthy = engine_health(config->engine) == ENGINE_OK;
     node_begin(json, str_of(config->server_name), "server", str_of(config->version), str_of(config->host),
-               call->api->closing ? "draining" : healthy ? "active" : "failing");
+        call->api->closing ? "draining"
+        : healthy          ? "active"
+                           : "failing");
     json_key(json, "load");
     json_f64(json, load[0]);
     json_object_end(json);
@@ -259,7 +263,7 @@ static void tasks_metrics(const struct facts *facts, struct buf *out)
         const struct lane *lane = facts->lanes[i];
         for (int state = STATE_Q; state < STATE_COUNT && lane->id != 0; state++)
             buf_addf(out, "weir_tasks{lane=\"%.*s\",state=\"%s\"} %lld\n", STR_ARG(lane->name), state_word((enum task_state)state),
-                     (long long)lane->counts[state]);
+                (long long)lane->counts[state]);
     }
 }
 
@@ -281,7 +285,7 @@ void serve_metrics_get(struct call *call)
     engine_metrics(call, out);
     metric_u64(out, "weir_executors_live", "gauge", "Executors heard of within the lease.", live);
     uint64_t polls = 0;
-    MAP_EACH(&call->api->polls, entry)
+    MAP_EACH (&call->api->polls, entry)
         polls += ((const struct executor_poll *)entry->value)->open;
     metric_u64(out, "weir_polls_open", "gauge", "Polls of executors that wait here.", polls);
     metric_u64(out, "weir_executing", "gauge", "Attempts that run on live executors.", running);

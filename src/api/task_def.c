@@ -37,9 +37,14 @@ bool def_fault(struct def_parse *p, const char *field, const char *fmt, ...)
 
 const char *def_type_of(const json_t *value)
 {
-    static const char *const words[] = { [JSON_OBJECT] = "an object", [JSON_ARRAY] = "an array", [JSON_STRING] = "a string",
-                                         [JSON_INTEGER] = "a number", [JSON_REAL] = "a number with a fraction", [JSON_TRUE] = "true",
-                                         [JSON_FALSE] = "false", [JSON_NULL] = "null" };
+    static const char *const words[] = { [JSON_OBJECT] = "an object",
+        [JSON_ARRAY] = "an array",
+        [JSON_STRING] = "a string",
+        [JSON_INTEGER] = "a number",
+        [JSON_REAL] = "a number with a fraction",
+        [JSON_TRUE] = "true",
+        [JSON_FALSE] = "false",
+        [JSON_NULL] = "null" };
     return words[json_typeof(value)];
 }
 
@@ -212,7 +217,7 @@ static bool duration_of(struct def_parse *p, const char *path, const json_t *val
         return def_fault(p, path, "'%s' must be a duration with a unit, such as \"90s\", \"15m\", \"2h\" or \"7d\"", p->field);
     if (ms < min_ms || ms > max_ms)
         return def_fault(p, path, "'%s' must be from %s to %s, not %.*s", p->field, duration_format(min_ms).z, duration_format(max_ms).z,
-                         STR_ARG(str_sub(text, 0, 40)));
+            STR_ARG(str_sub(text, 0, 40)));
     *out = ms;
     return true;
 }
@@ -252,7 +257,9 @@ static void field_not_before(struct def_parse *p, const json_t *value)
         def_fault(p, p->field, "'not_before' must be a time such as \"2026-11-15T05:46:00Z\" (RFC 3339), not \"%.*s\"", STR_ARG(text));
 }
 
-static const struct { const char *name; unsigned bit;
+static const struct {
+    const char *name;
+    unsigned bit;
 } retry_words[] = {
     { "lost", RETRY_LOST },
     { "temporary", RETRY_TEMPORARY },
@@ -491,7 +498,10 @@ static void field_cancels(struct def_parse *p, const json_t *value)
     p->lists[DEF_CANCELS] = value;
 }
 
-static const struct { struct str name; void (*read)(struct def_parse *p, const json_t *value); } fields[] = {
+static const struct {
+    struct str name;
+    void (*read)(struct def_parse *p, const json_t *value);
+} fields[] = {
 #define FIELD(name, read) { { #name, sizeof #name - 1 }, read },
 #include "api/task_field.def"
 #undef FIELD
@@ -529,9 +539,15 @@ static void env_write(struct json *json, const json_t *env)
 
 static void limits_write(struct json *json, const struct def_limits *limits)
 {
-    const struct { const char *name; int64_t value; } rows[] = {
-        { "memory", limits->memory_bytes }, { "pids", limits->pids }, { "cpu_s", (limits->cpu_ms + 999) / 1000 },
-        { "files", limits->files }, { "file_bytes", limits->file_bytes },
+    const struct {
+        const char *name;
+        int64_t value;
+    } rows[] = {
+        { "memory", limits->memory_bytes },
+        { "pids", limits->pids },
+        { "cpu_s", (limits->cpu_ms + 999) / 1000 },
+        { "files", limits->files },
+        { "file_bytes", limits->file_bytes },
     };
     bool any = false;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -613,11 +629,11 @@ static void whole_check(struct def_parse *p)
         def->unique = template_fill(p, "unique", p->unique);
     if (p->concurrency.len > 0)
         def->concurrency = template_fill(p, "concurrency", p->concurrency);
-    def->kind = p->image.len > 0          ? KIND_IMAGE
-                : p->command != NULL      ? KIND_COMMAND
-                : p->script_given         ? KIND_SCRIPT
-                : p->data != NULL         ? KIND_DATA
-                                          : KIND_NONE;
+    def->kind = p->image.len > 0     ? KIND_IMAGE
+                : p->command != NULL ? KIND_COMMAND
+                : p->script_given    ? KIND_SCRIPT
+                : p->data != NULL    ? KIND_DATA
+                                     : KIND_NONE;
 }
 
 size_t def_field_find(struct str name)

@@ -24,14 +24,14 @@ struct def_parse {
     struct arena *arena;
     struct err *err;
     struct task_def *def;
-    struct buf *out;   /* bodies are written here, then copied */
+    struct buf *out; /* bodies are written here, then copied */
     struct def_raw *raw;
-    size_t index; /* position in the call */
+    size_t index;      /* position in the call */
     const char *field; /* being read */
     bool named, script_given, shell_given;
     const json_t *command, *env, *data;
     struct str data_raw; /* as it was written; empty: not found */
-    struct words words; /* of a command line */
+    struct words words;  /* of a command line */
     struct str script, shell, image, unique, concurrency;
     int64_t timeout_ms, grace_ms; /* 0 and -1: not given */
     struct def_limits limits;
@@ -51,7 +51,10 @@ void def_end(struct def_parse *p);
 const char *def_type_of(const json_t *value); /* "an object", "a number" */
 
 /* Members of an object, in the order of the document. */
-struct def_members { json_t *object; void *at; };
+struct def_members {
+    json_t *object;
+    void *at;
+};
 struct def_members def_members_of(const json_t *object);
 bool def_members_next(struct def_members *members, struct str *out_name, const json_t **out_value);
 struct str def_pointer_part(struct arena *arena, struct str name); /* ~ and / escaped (RFC 6901) */

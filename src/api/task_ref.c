@@ -18,8 +18,13 @@ struct resolve {
     size_t cap_refs;
 };
 
-static const struct { const char *name; enum edge_kind kind; } lists_of[DEF_LISTS] = {
-    [DEF_DEPENDS] = { "depends", EDGE_DEPENDS }, [DEF_AFTER] = { "after", EDGE_AFTER }, [DEF_CANCELS] = { "cancels", EDGE_CANCELS },
+static const struct {
+    const char *name;
+    enum edge_kind kind;
+} lists_of[DEF_LISTS] = {
+    [DEF_DEPENDS] = { "depends", EDGE_DEPENDS },
+    [DEF_AFTER] = { "after", EDGE_AFTER },
+    [DEF_CANCELS] = { "cancels", EDGE_CANCELS },
 };
 
 struct str def_path(struct def_parse *p, const char *field)
@@ -30,7 +35,10 @@ struct str def_path(struct def_parse *p, const char *field)
 struct def_members def_members_of(const json_t *object)
 {
     /* jansson's iterators want a value that isn't const, though these change nothing */
-    union { const json_t *in; json_t *plain; } cast = { .in = object };
+    union {
+        const json_t *in;
+        json_t *plain;
+    } cast = { .in = object };
     return (struct def_members){ cast.plain, json_object_iter(cast.plain) };
 }
 
@@ -67,7 +75,7 @@ static void name_unknown(struct resolve *r, struct str path, struct str name)
         return; /* over the number of faults that are told: a suggestion would only cost time */
     size_t n = 0, n_max = r->names.n < 1000 ? r->names.n : 1000;
     struct str *known = ARENA_ARRAY(r->arena, struct str, n_max);
-    SMAP_EACH(&r->names, entry)
+    SMAP_EACH (&r->names, entry)
         if (n < n_max)
             known[n++] = entry->key;
     struct str near = str_closest(name, known, n);
@@ -177,7 +185,7 @@ static void names_collect(struct resolve *r)
             smap_put(&r->names, def->name, def);
         else
             err_item(r->err, ERR_invalid, str_fmt(r->arena, "%.*s/name", STR_ARG(def->path)), "the name '%.*s' is used twice in this call",
-                     STR_ARG(def->name));
+                STR_ARG(def->name));
     }
 }
 

@@ -188,7 +188,7 @@ static void executor_ended(struct loop_fd *watch, uint32_t events)
     if (beside->child && waitpid(beside->pid, &status, WNOHANG) == 0)
         return;
     log_event("executor.ended", "pid=%ld status=%d signal=%d", (long)beside->pid, WIFEXITED(status) ? WEXITSTATUS(status) : -1,
-              WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+        WIFSIGNALED(status) ? WTERMSIG(status) : 0);
     watch_end(beside);
     if (beside->stopping) {
         if (beside->ended != NULL)

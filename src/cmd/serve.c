@@ -17,26 +17,29 @@ enum { CONFIG_BYTES_MAX = 1 << 20, PATH_BYTES = 4096 };
 extern char **environ;
 
 static const struct option_spec serve_options[] = {
-    {"data", 0, "DIR", "where everything is kept (default $XDG_STATE_HOME/weir)", OPTION_NON_EMPTY, NULL},
-    {"listen", 0, "ADDR:PORT", "the address to listen on; port 0 picks one (default 127.0.0.1:8420)", OPTION_NON_EMPTY, NULL},
-    {"socket", 0, "PATH", "the unix socket (default DIR/weir.sock)", OPTION_NON_EMPTY, NULL},
-    {"store", 0, "URL", "sqlite:///DIR (default: the data directory)", OPTION_NON_EMPTY, NULL},
-    {"coordination", 0, "URL", "how several servers agree (default: through the store)", OPTION_NON_EMPTY, NULL},
-    {"name", 0, "N", "this server's name, unique (default: made from the host's)", OPTION_NON_EMPTY, NULL},
-    {"slots", 0, "N", "how many tasks run here at the same time (default: number of cores; 0: no executor)", OPTION_NON_EMPTY, NULL},
-    {"lease", 0, "D", "after how long without a sign of life an executor is lost (default 15s)", OPTION_NON_EMPTY, NULL},
-    {"grace", 0, "D", "time between TERM and KILL (default 10s)", OPTION_NON_EMPTY, NULL},
-    {"zone", 0, "Z", "the zone of the executor here", OPTION_NON_EMPTY, NULL},
-    {"label", 0, "K=V", "a label of the executor here", OPTION_REPEATABLE | OPTION_NON_EMPTY, NULL},
-    {"log-limit", 0, "SIZE", "a task's log is cut, and marked so, after this much (default 1GiB)", OPTION_NON_EMPTY, NULL},
-    {"config", 0, "F", "the configuration file (default $WEIR_CONFIG, then " CONFIG_DEFAULT ")", OPTION_NON_EMPTY, NULL},
-    {"show-config", 0, NULL, "print every setting with its value and origin, and end", 0, NULL},
-    {"log-level", 0, "LEVEL", "debug, info, warn or error (default info)", 0, "debug|info|warn|error"},
-    {0},
+    { "data", 0, "DIR", "where everything is kept (default $XDG_STATE_HOME/weir)", OPTION_NON_EMPTY, NULL },
+    { "listen", 0, "ADDR:PORT", "the address to listen on; port 0 picks one (default 127.0.0.1:8420)", OPTION_NON_EMPTY, NULL },
+    { "socket", 0, "PATH", "the unix socket (default DIR/weir.sock)", OPTION_NON_EMPTY, NULL },
+    { "store", 0, "URL", "sqlite:///DIR (default: the data directory)", OPTION_NON_EMPTY, NULL },
+    { "coordination", 0, "URL", "how several servers agree (default: through the store)", OPTION_NON_EMPTY, NULL },
+    { "name", 0, "N", "this server's name, unique (default: made from the host's)", OPTION_NON_EMPTY, NULL },
+    { "slots", 0, "N", "how many tasks run here at the same time (default: number of cores; 0: no executor)", OPTION_NON_EMPTY, NULL },
+    { "lease", 0, "D", "after how long without a sign of life an executor is lost (default 15s)", OPTION_NON_EMPTY, NULL },
+    { "grace", 0, "D", "time between TERM and KILL (default 10s)", OPTION_NON_EMPTY, NULL },
+    { "zone", 0, "Z", "the zone of the executor here", OPTION_NON_EMPTY, NULL },
+    { "label", 0, "K=V", "a label of the executor here", OPTION_REPEATABLE | OPTION_NON_EMPTY, NULL },
+    { "log-limit", 0, "SIZE", "a task's log is cut, and marked so, after this much (default 1GiB)", OPTION_NON_EMPTY, NULL },
+    { "config", 0, "F", "the configuration file (default $WEIR_CONFIG, then " CONFIG_DEFAULT ")", OPTION_NON_EMPTY, NULL },
+    { "show-config", 0, NULL, "print every setting with its value and origin, and end", 0, NULL },
+    { "log-level", 0, "LEVEL", "debug, info, warn or error (default info)", 0, "debug|info|warn|error" },
+    { 0 },
 };
 static const char *const serve_examples[] = {
-    "a server with all defaults", "weir serve",
-    "one of its own for a try", "weir serve --data /tmp/weir --listen 127.0.0.1:0", NULL,
+    "a server with all defaults",
+    "weir serve",
+    "one of its own for a try",
+    "weir serve --data /tmp/weir --listen 127.0.0.1:0",
+    NULL,
 };
 const struct command_spec serve_spec = {
     .name = "serve",
@@ -58,7 +61,7 @@ struct serve {
 /* Options that are settings; the others are ours. */
 static bool option_is_setting(const char *name)
 {
-    static const char *const ours[] = {"config", "show-config", "log-level", "help"};
+    static const char *const ours[] = { "config", "show-config", "log-level", "help" };
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         if (strcmp(name, ours[i]) == 0)
             return false;
@@ -70,7 +73,7 @@ static void settings_collect(const struct options *options, struct arena *arena,
     struct conf_option *list = ARENA_ARRAY(arena, struct conf_option, options->n_values);
     for (size_t i = 0; i < options->n_values; i++)
         if (option_is_setting(options->values[i].spec->name))
-            list[input->n_options++] = (struct conf_option){str_of(options->values[i].spec->name), str_of(options->values[i].value)};
+            list[input->n_options++] = (struct conf_option){ str_of(options->values[i].spec->name), str_of(options->values[i].value) };
     input->options = list;
 }
 
@@ -79,7 +82,7 @@ static enum err_code config_read(const struct options *options, struct arena *ar
 {
     const char *named = option_get(options, "config"), *variable = getenv("WEIR_CONFIG");
     struct diag_file *file = ARENA_NEW(arena, struct diag_file);
-    struct err err = {0};
+    struct err err = { 0 };
     if (!named && variable && *variable)
         named = variable;
     const char *path = named ? named : CONFIG_DEFAULT;
@@ -113,8 +116,8 @@ static enum err_code serve_conf(void *owner, struct arena *arena, struct conf *o
     struct serve *serve = owner;
     char cwd[PATH_BYTES];
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    struct conf_input input = {.environment = (const char *const *)environ, .default_slots = cores > 0 ? cores : 1};
-    struct diags diags = {.arena = arena};
+    struct conf_input input = { .environment = (const char *const *)environ, .default_slots = cores > 0 ? cores : 1 };
+    struct diags diags = { .arena = arena };
     if (!getcwd(cwd, sizeof cwd)) {
         fprintf(stderr, "weir serve: the current directory has no name: %s\n", strerrordesc_np(errno));
         return ERR_io;
@@ -141,7 +144,7 @@ static void level_set(const char *word)
     static const struct {
         const char *word;
         enum log_level level;
-    } levels[] = {{"debug", LOG_DEBUG_}, {"info", LOG_INFO_}, {"warn", LOG_WARN_}, {"error", LOG_ERROR_}};
+    } levels[] = { { "debug", LOG_DEBUG_ }, { "info", LOG_INFO_ }, { "warn", LOG_WARN_ }, { "error", LOG_ERROR_ } };
     for (size_t i = 0; word && i < sizeof levels / sizeof *levels; i++)
         if (strcmp(word, levels[i].word) == 0)
             log_set_level(levels[i].level);
@@ -149,11 +152,11 @@ static void level_set(const char *word)
 
 int cmd_serve(int argc, char **argv)
 {
-    struct serve serve = {0};
+    struct serve serve = { 0 };
     int status = options_parse(&serve.options, &serve_spec, argc, argv, &serve.arena);
     if (status == OPTIONS_RUN) {
         level_set(option_get(&serve.options, "log-level"));
-        struct server_input input = {.conf = serve_conf, .owner = &serve, .show_config = option_given(&serve.options, "show-config")};
+        struct server_input input = { .conf = serve_conf, .owner = &serve, .show_config = option_given(&serve.options, "show-config") };
         status = server_run(&input);
     }
     arena_release(&serve.arena);

@@ -292,8 +292,8 @@ static void on_hup(int signo, void *owner)
 
 static bool server_open(struct server *server, struct err *err)
 {
-    static bool (*const steps[])(struct server *server, struct err *err) = { open_data,   open_store, open_logs,    open_reader,
-                                                                              open_engine, open_api,   start_engine, open_http };
+    static bool (*const steps[])(struct server * server, struct err * err) = { open_data, open_store, open_logs, open_reader, open_engine,
+        open_api, start_engine, open_http };
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
         if (!steps[i](server, err))
             return false;
@@ -321,7 +321,7 @@ static bool address_tell(struct server *server, struct err *err)
         log_warn("server.address", "error=%s note=\"the address is only on standard output\"", log_quote(str_of(err->text)).z);
     }
     log_event("server.start", "name=%s version=%s data=%s lease_ms=%lld", log_quote(server->conf.name).z, WEIR_VERSION, server->data,
-              (long long)server->conf.lease_ms);
+        (long long)server->conf.lease_ms);
     log_event("server.trust", "sandbox=none note=\"tasks run as the executor's user (uid %u), with all its rights\"", (unsigned)geteuid());
     say_unused(&server->conf);
     printf("listening on %s\n", address);
