@@ -1,5 +1,6 @@
 #include "core/settle.h"
 
+#include "base/plant.h"
 #include "core/verdict.h"
 
 static const struct because by_engine = { .actor = { "engine", 6 } };
@@ -36,7 +37,7 @@ static void holds_drop(struct slice *slice, struct node *node, unsigned mask)
     struct hold *holds = slice_holds_of_task(slice, node->row.id, &n);
     for (size_t i = 0; i < n; i++) {
         if (!(mask & (1u << holds[i].kind))) continue;
-        slice_hold_remove(slice, &holds[i]);
+        if (!PLANT(hold_rows_left) || holds[i].kind != HOLD_time) slice_hold_remove(slice, &holds[i]);
         if (holds[i].kind == HOLD_slot) slice_slot(slice, holds[i].key)->waiting--;
         if (holds[i].kind == HOLD_held) slice_slot(slice, holds[i].key)->used--;
         if (holds[i].kind == HOLD_slot || holds[i].kind == HOLD_held) slot_changed(slice, holds[i].key);
@@ -117,7 +118,7 @@ static bool slots_get(struct slice *slice, struct node *node)
     bool room = true;
     for (size_t i = 0; i < spec->n_slots; i++) {
         const struct slot *slot = slice_slot(slice, spec->slots[i]);
-        room &= slot->used < slot->limit && slot->waiting == 0;
+        room &= slot->used < slot->limit && (slot->waiting == 0 || PLANT(slot_overtake));
     }
     if (room) {
         slots_take(slice, node, spec);
@@ -153,7 +154,7 @@ static void slot_admit(struct slice *slice, int64_t id)
     for (;;) {
         const struct slot *slot = slice_slot(slice, id);
         size_t n;
-        if (slot->waiting == 0 || slot->used >= slot->limit || slice->failed) return;
+        if (slot->waiting == 0 || slot->used >= slot->limit || slice->failed || PLANT(slot_unwaited)) return;
         struct hold *first = slice_holds_of(slice, HOLD_slot, id, 1, &n);
         if (n == 0) return;
         struct node *node = slice_find(slice, first[0].task);
@@ -197,7 +198,7 @@ static bool cancels_fire(struct slice *slice, struct node *node)
         node->row.waits++;
         node->dirty = true;
     }
-    return node->row.waits == 0;
+    return node->row.waits == 0 || PLANT(cancels_early);
 }
 
 /* --- one task ------------------------------------------------------------------------------------------------------------------ */
@@ -217,7 +218,7 @@ static void consider(struct slice *slice, struct node *node)
 
 void task_end(struct slice *slice, struct node *node, enum task_state to, enum outcome outcome, const struct because *because)
 {
-    holds_drop(slice, node, BIT_TIME | BIT_PAUSE | BIT_SLOT | BIT_HELD);
+    holds_drop(slice, node, BIT_TIME | BIT_PAUSE | BIT_SLOT | (PLANT(slots_kept) ? 0u : BIT_HELD));
     slice_move(slice, node, to, because);
     node->row.outcome = outcome;
     node->row.ending = STATE_NONE;
@@ -310,7 +311,7 @@ static void restage_dependents(struct slice *slice, struct node *node, const str
             slice_move(slice, waiter, STATE_S, because);
         }
         if (waiter->row.state == STATE_S) {
-            waiter->row.waits = waits_count(slice, waiter);
+            if (!PLANT(retry_no_recount)) waiter->row.waits = waits_count(slice, waiter);
             waiter->dirty = true;
             task_consider(slice, waiter); /* its place among the waiters for a slot is given up */
         }
@@ -373,7 +374,7 @@ static void propagate(struct slice *slice, struct node *node)
         struct node *waiter = slice_find(slice, outs[i].waiter);
         if (!waiter || state_ended(waiter->row.state)) continue;
         if (!edge_counts(&outs[i])) continue;
-        if (outs[i].kind != EDGE_DEPENDS || node->row.state == STATE_D) edge_satisfied(slice, waiter);
+        if (outs[i].kind != EDGE_DEPENDS || node->row.state == STATE_D || PLANT(depends_any_end)) edge_satisfied(slice, waiter);
         else task_pass_on(slice, waiter, node);
     }
 }

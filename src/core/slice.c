@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/plant.h"
 #include "core/task_state.h"
 
 /* One virtual second of fair queueing: what a start adds to its lane's time at weight 1. */
@@ -121,7 +122,7 @@ struct node *slice_create(struct slice *slice, const struct task *row, const str
 static void virtual_start(struct slice *slice, struct task *row)
 {
     struct lane *lane = slice_lane(slice, row->lane);
-    int64_t from = lane->last_vt > slice->v_now ? lane->last_vt : slice->v_now;
+    int64_t from = lane->last_vt > slice->v_now && !PLANT(unfair_lanes) ? lane->last_vt : slice->v_now;
     row->vt = lane->last_vt = from + VT_STEP;
 }
 

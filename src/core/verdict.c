@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include "base/err.h"
+#include "base/plant.h"
 
 enum { EXIT_SKIPPED = 99, EXIT_PERMANENT = 100, EXIT_TEMPORARY = 111 };
 
@@ -50,7 +51,7 @@ struct verdict verdict_of(const struct attempt_end *end, const struct spec *spec
     ASSERT(outcome > OUTCOME_none && outcome < OUTCOME_COUNT);
     struct verdict verdict = { .to = ends[outcome].to, .outcome = outcome };
     if (outcome == OUTCOME_cancelled && end->signal == SIGHUP) verdict.to = STATE_A;
-    bool again = (ends[outcome].retry & spec->retry_on) != 0 && attempts < spec->attempts_max;
+    bool again = (ends[outcome].retry & spec->retry_on) != 0 && (attempts < spec->attempts_max || PLANT(attempts_unlimited));
     if (again && ends[outcome].wait) {
         verdict.to = STATE_S;
         verdict.wait_ms = backoff_ms(spec->backoff_ms, attempts);

@@ -93,7 +93,7 @@ bool cache_fits(struct engine *engine, struct known_executor *executor, int64_t 
         const struct task_class *class_ = map_find(&engine->classes, (uint64_t)class_id);
         executor->fits[i] = class_ && class_fits(class_, &executor->row) ? 2 : 1;
     }
-    return executor->fits[i] == 2;
+    return executor->fits[i] == 2 || PLANT(labels_ignored);
 }
 
 /* --- slots --------------------------------------------------------------------------------------------------------------------- */

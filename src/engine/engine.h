@@ -156,6 +156,7 @@ struct engine_config {
     struct store *store;
     struct logs *logs; /* NULL in simulation */
     int64_t lease_ms;  /* 15000 */
+    size_t batch;      /* tasks that one turn lifts, resumes or parks at most; 0: 1000; the simulator takes fewer */
     struct semaphore_conf *semaphores; size_t n_semaphores;
     const char *data_dir; /* for the disk-space watch; NULL in simulation */
     struct str server_name;

@@ -30,7 +30,7 @@ static enum err_code finish_judge(struct turn *turn, const struct finish_item *i
     if (item->fence.incarnation != turn->head.incarnation) return ERR_stale_fence;
     node = slice_find(turn->slice, item->fence.task);
     if (!node) return ERR_not_found;
-    struct pending_attempt *found = attempt_find(turn, item->fence.task, item->fence.grant);
+    struct pending_attempt *found = attempt_find(turn, item->fence.task, PLANT(newest_grant) ? node->row.grant : item->fence.grant);
     if (!found) return ERR_stale_fence; /* never granted, or taken back before it arrived */
     const struct attempt *attempt = &found->attempt;
     *out_attempt = *attempt;
@@ -38,7 +38,8 @@ static enum err_code finish_judge(struct turn *turn, const struct finish_item *i
         if (memcmp(attempt->finish_hash, item->hash, sizeof item->hash) == 0) return ERR_none;
         return ERR_already_finished;
     }
-    if (node->row.grant != item->fence.grant) return ERR_stale_fence;
+    if (node->row.grant != item->fence.grant && !PLANT(fence_unchecked) && !PLANT(newest_grant)) return ERR_stale_fence;
+    if (node->row.state != STATE_X && PLANT(late_refused)) return ERR_stale_fence;
     if (node->row.state != STATE_X && attempt->outcome != OUTCOME_lost) return ERR_already_ended; /* stopped while its lease had lapsed */
     bool ended_otherwise = state_ended(node->row.state) && !(node->row.state == STATE_F && node->row.outcome == OUTCOME_lost);
     if (ended_otherwise) return ERR_already_ended;

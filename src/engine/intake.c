@@ -52,7 +52,7 @@ static bool idempotency_met(struct turn *turn, struct command *command)
 
 static void idempotency_keep(struct turn *turn, struct command *command)
 {
-    if (command->idempotency.key.len == 0) return;
+    if (command->idempotency.key.len == 0 || PLANT(idempotency_dropped)) return;
     size_t n = command->out.enqueue.n_tasks;
     int64_t *ids = ARENA_ARRAY(turn->arena, int64_t, n + 1);
     for (size_t i = 0; i < n; i++) ids[i] = command->out.enqueue.tasks[i].task.id;

@@ -60,7 +60,7 @@ void attempt_over(struct turn *turn, struct node *node, const struct attempt *at
     const struct spec *spec = slice_spec(turn->slice, node);
     struct attempt_end said = { .exit = end->exit, .signal = end->signal, .outcome = end->outcome };
     struct verdict verdict = verdict_of(&said, spec, node->row.attempts - node->row.base);
-    enum task_state ending = node->row.ending;
+    enum task_state ending = PLANT(ending_ignored) ? STATE_NONE : node->row.ending;
     if (ending) verdict = (struct verdict){ .to = ending, .outcome = OUTCOME_cancelled };
     closed.finished = turn->wall;
     closed.exit = end->exit;
@@ -90,7 +90,8 @@ void leases_expire(struct turn *turn)
 {
     struct engine *engine = turn->engine;
     struct heap_node *first;
-    while ((first = heap_first(&engine->deadlines)) && first->key <= turn->boot) {
+    int64_t now = PLANT(wall_leases) && engine->offset < INT64_MAX / 4 ? turn->wall - engine->offset : turn->boot;
+    while ((first = heap_first(&engine->deadlines)) && first->key <= now) {
         struct live *live = CONTAINER_OF(first, struct live, deadline);
         heap_take(&engine->deadlines, first); /* looked at once; the living are settled after the commit */
         struct node *node = slice_find(turn->slice, live->attempt.task);
@@ -148,6 +149,6 @@ void leases_commit(struct turn *turn)
     for (size_t i = 0; i < turn->slice->n_endings; i++) {
         struct node *node = turn->slice->endings[i];
         struct live *live = map_find(&engine->lives, (uint64_t)node->row.id);
-        if (live) live->ending = node->row.ending;
+        if (live && !PLANT(cancel_untold)) live->ending = node->row.ending;
     }
 }

@@ -106,13 +106,13 @@ void lanes_resume(struct turn *turn)
         int64_t id = engine->resuming[i];
         if (slice_lane(turn->slice, id)->paused_since) continue; /* paused again */
         size_t n;
-        struct hold *holds = slice_holds_of(turn->slice, HOLD_pause, id, BATCH, &n);
-        for (size_t k = 0; k < n && k < BATCH; k++) {
+        struct hold *holds = slice_holds_of(turn->slice, HOLD_pause, id, engine->batch, &n);
+        for (size_t k = 0; k < n && k < engine->batch; k++) {
             struct node *node = slice_find(turn->slice, holds[k].task);
             if (node) task_consider(turn->slice, node);
         }
         slice_settle(turn->slice);
-        if (n >= BATCH) engine->resuming[kept++] = id; /* more of them in the next turn */
+        if (n >= engine->batch && !PLANT(resume_once)) engine->resuming[kept++] = id; /* more of them in the next turn */
     }
     engine->n_resuming = kept;
 }

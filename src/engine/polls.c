@@ -75,7 +75,7 @@ static void renew_all(struct turn *turn, struct known_executor *known, struct co
     for (size_t i = 0; i < poll->in.poll.n_renew; i++) {
         struct fence fence = poll->in.poll.renew[i].fence;
         struct live *live = map_find(&engine->lives, (uint64_t)fence.task);
-        bool own = live && live->attempt.grant == fence.grant && fence.incarnation == turn->head.incarnation;
+        bool own = live && (live->attempt.grant == fence.grant || PLANT(renew_by_task)) && fence.incarnation == turn->head.incarnation;
         if (own) {
             heap_put(&engine->deadlines, &live->deadline, turn->boot + engine->config.lease_ms);
             live->renewed = true;
@@ -83,7 +83,7 @@ static void renew_all(struct turn *turn, struct known_executor *known, struct co
         } else if (fence.incarnation != turn->head.incarnation || !lease_revive(turn, known, fence)) {
             bool finished_here = false; /* ended by this very poll: nothing to kill */
             for (size_t k = 0; k < poll->in.poll.n_finishes; k++) finished_here |= poll->in.poll.finishes[k].fence.task == fence.task;
-            if (!finished_here) cancel_add(turn, poll, fence, STATE_NONE, true);
+            if (!finished_here && !PLANT(stale_untold)) cancel_add(turn, poll, fence, STATE_NONE, true);
         }
     }
 }
@@ -194,8 +194,8 @@ static void poll_seq(struct turn *turn, struct known_executor *known, struct com
     for (size_t i = 0; i < known->n_granted; i++) {
         struct fence fence = known->granted[i];
         if (poll_names(poll, fence.task, fence.grant)) continue;
-        if (poll->in.poll.seq == known->seq) grant_again(turn, poll, fence);
-        else grant_undo(turn, known, fence.task, fence.grant);
+        if (poll->in.poll.seq == known->seq && !PLANT(no_replay)) grant_again(turn, poll, fence);
+        else if (!PLANT(grant_not_returned)) grant_undo(turn, known, fence.task, fence.grant);
     }
 }
 
@@ -218,7 +218,7 @@ void cmd_poll(struct turn *turn, struct command *poll)
     }
     poll->status = 200;
     poll->out.poll.n_grants = poll->out.poll.n_cancels = 0; /* a turn may be replayed */
-    if (poll->in.poll.seq >= 0 && known->seq_known && poll->in.poll.seq < known->seq) { /* overtaken by a newer one */
+    if (poll->in.poll.seq >= 0 && known->seq_known && poll->in.poll.seq < known->seq && !PLANT(poll_overtaken)) { /* overtaken by a newer one */
         poll_answer(turn, poll);
         return;
     }
@@ -253,7 +253,7 @@ struct supply {
 
 static int rank_order(int64_t prio_a, int64_t vt_a, int64_t id_a, int64_t prio_b, int64_t vt_b, int64_t id_b)
 {
-    if (prio_a != prio_b) return prio_a > prio_b ? -1 : 1;
+    if (prio_a != prio_b && !PLANT(prio_ignored)) return prio_a > prio_b ? -1 : 1;
     if (vt_a != vt_b) return vt_a < vt_b ? -1 : 1;
     return id_a < id_b ? -1 : id_a > id_b;
 }
@@ -351,8 +351,8 @@ static void claim_for(struct turn *turn, struct command *poll, size_t want)
     while ((int64_t)poll->out.poll.n_grants < poll->in.poll.free && poll->out.poll.n_grants < GRANTS_MAX) {
         struct node *node = pick_next(turn, known, want);
         if (!node || turn->slice->failed) return;
-        if (lane_closed(turn->slice, node->row.lane)) {
-            if (turn->n_parked_tasks++ >= BATCH) return; /* the next turn goes on parking */
+        if (lane_closed(turn->slice, node->row.lane) && !PLANT(pause_ignored)) {
+            if (turn->n_parked_tasks++ >= turn->engine->batch) return; /* the next turn goes on parking */
             task_park(turn->slice, node);
             slice_settle(turn->slice);
             continue;

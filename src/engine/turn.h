@@ -11,6 +11,7 @@
 
 #include "base/heap.h"
 #include "base/map.h"
+#include "base/plant.h"
 #include "core/settle.h"
 #include "core/why.h"
 #include "engine/engine.h"
@@ -18,7 +19,7 @@
 enum {
     GRANTS_MAX = 1000,          /* a poll's */
     TRY_AGAIN_MS = 200,
-    BATCH = 1000,               /* due holds, resumed and parked tasks of one turn */
+    BATCH = 1000,               /* due holds, resumed and parked tasks of one turn, unless the configuration says otherwise */
     SPECS_CACHED_MAX = 8192,
     SPEC_BYTES_CACHED_MAX = 16 << 20,
 };
@@ -56,6 +57,7 @@ struct engine {
     struct engine_config config;
     struct store *store;
     struct store_head head;
+    size_t batch;
     struct arena arena, spec_arena, turn_arena; /* small tables for ever; specs until the cache is full; one turn */
 
     struct map lanes, classes, slots, executors, specs, lives; /* by id (lanes: id + 1) */

@@ -1,0 +1,58 @@
+/* plant: bugs that are put in on purpose, to see that the simulator finds them (test/sim/README.md lists them).
+ *
+ * PLANT(name) is constant false in every build but that of the simulator's planted twin (-DWEIR_PLANTED), so that nothing of it is left in the
+ * server: the condition folds away. One bug at a time: the simulator says which. */
+#ifndef WEIR_BASE_PLANT_H
+#define WEIR_BASE_PLANT_H
+
+#include <stdbool.h>
+
+/* name, what is wrong then */
+#define PLANTS(X) \
+    X(fence_unchecked, "a finish by an older grant is accepted") \
+    X(newest_grant, "a finish is booked on the newest grant, whichever it names") \
+    X(renew_by_task, "a lease is renewed by the task's id alone") \
+    X(slots_kept, "an ended task keeps its slots") \
+    X(retry_no_recount, "a retry doesn't recount what its dependents wait for") \
+    X(cancels_early, "the newer of a cancels edge starts before the older is dead") \
+    X(ending_ignored, "a finish forgets that the task was to end") \
+    X(wall_leases, "leases run by the wall clock") \
+    X(no_new_watch, "leases aren't watched anew after the server stood still") \
+    X(grant_not_returned, "a grant that did not arrive isn't taken back by the next poll") \
+    X(idempotency_dropped, "idempotency keys aren't kept") \
+    X(answer_early, "a commit of unknown outcome is answered as done") \
+    X(unique_kept, "a unique key isn't given up at the end") \
+    X(resume_once, "a resumed lane's second batch is forgotten") \
+    X(hold_rows_left, "rows of lifted time holds are left") \
+    X(clock_back, "back-offs aren't looked at when the wall clock was set back") \
+    X(poll_overtaken, "a poll that was overtaken counts like the newest") \
+    X(no_replay, "the same poll again takes its grants back") \
+    X(late_refused, "a late result is refused though nobody else has the task") \
+    X(attempts_unlimited, "attempts aren't counted against the limit") \
+    X(labels_ignored, "an executor gets what it doesn't fit") \
+    X(prio_ignored, "priorities are ignored") \
+    X(pause_ignored, "a paused lane's pending tasks are granted") \
+    X(slot_overtake, "a newcomer takes a slot past those who wait") \
+    X(depends_any_end, "any end of a dependency will do") \
+    X(cancel_untold, "an executor isn't told of a cancel when it renews") \
+    X(stale_untold, "an executor isn't told that its grant is stale") \
+    X(unfair_lanes, "a lane's backlog isn't spread over virtual time") \
+    X(wake_forgotten, "the next time hold isn't looked up after a turn") \
+    X(slot_unwaited, "a freed slot's waiters aren't looked at")
+
+enum plant {
+    PLANT_none,
+#define X(name, text) PLANT_##name,
+    PLANTS(X)
+#undef X
+    PLANT_COUNT
+};
+
+#ifdef WEIR_PLANTED
+extern enum plant plant_selected; /* the simulator's */
+#define PLANT(name) (plant_selected == PLANT_##name)
+#else
+#define PLANT(name) false
+#endif
+
+#endif
