@@ -14,8 +14,8 @@
 int64_t bench_now_ns(void);
 _Noreturn void bench_die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void bench_result(const char *peer, const char *metric, double value, const char *unit);
-double bench_seconds(void);                 /* CELL_S, 3 unless told */
-int64_t bench_number(const char *text);     /* a whole decimal number above zero; else ends the program */
+double bench_seconds(void);             /* CELL_S, 3 unless told */
+int64_t bench_number(const char *text); /* a whole decimal number above zero; else ends the program */
 
 struct latencies {
     int64_t *ns;

@@ -29,9 +29,9 @@ struct worker {
     struct wire_conn poll, report;
     char poll_path[64];
     char poll_body[64];
-    struct buf items;          /* of the next report: {"fence":...},... */
-    struct map ended, sent;    /* tasks of the next report, of the one under way */
-    bool one_by_one;           /* the next poll waits for the report */
+    struct buf items;       /* of the next report: {"fence":...},... */
+    struct map ended, sent; /* tasks of the next report, of the one under way */
+    bool one_by_one;        /* the next poll waits for the report */
 };
 
 struct load {
@@ -40,7 +40,7 @@ struct load {
     struct wire wire;
     struct wire_conn *conns;
     struct worker *workers;
-    struct buf request;        /* what every caller sends */
+    struct buf request; /* what every caller sends */
     struct latencies all;
     struct map waiting, early; /* task -> caller's connection; tasks done before their caller knew the number */
     int64_t end_ns, done, answer_id;
@@ -238,7 +238,7 @@ static void worker_reported(struct wire_conn *conn, int status, struct str body)
     if (memmem(body.ptr, body.len, "\"code\"", 6)) {
         bench_die("a finish was refused: %.*s", (int)(body.len < 300 ? body.len : 300), body.ptr);
     }
-    MAP_EACH(&worker->sent, entry) {
+    MAP_EACH (&worker->sent, entry) {
         task_done(load, entry->key);
     }
     map_clear(&worker->sent);
@@ -460,9 +460,15 @@ static const struct {
     void (*run)(struct load *load);
     int64_t n; /* unless told */
 } modes[] = {
-    { "enqueue", mode_enqueue, 0 }, { "bulk", mode_bulk, 0 },    { "read", mode_read, 0 },
-    { "cycle", mode_cycle, 0 },     { "drain", mode_drain, 50000 }, { "wake", mode_wake, 300 },
-    { "claim", mode_claim, 2000 },  { "fill", mode_fill, 10000 }, { "command", mode_command, 5000 },
+    { "enqueue", mode_enqueue, 0 },
+    { "bulk", mode_bulk, 0 },
+    { "read", mode_read, 0 },
+    { "cycle", mode_cycle, 0 },
+    { "drain", mode_drain, 50000 },
+    { "wake", mode_wake, 300 },
+    { "claim", mode_claim, 2000 },
+    { "fill", mode_fill, 10000 },
+    { "command", mode_command, 5000 },
 };
 
 static void option_read(struct load *load, const char *text)
@@ -471,7 +477,7 @@ static void option_read(struct load *load, const char *text)
         const char *name;
         int64_t *value;
         int64_t max;
-    } numbers[] = { { "c=", &load->c, CONNS_MAX },        { "n=", &load->n, 100000000 }, { "workers=", &load->n_workers, WORKERS_MAX },
+    } numbers[] = { { "c=", &load->c, CONNS_MAX }, { "n=", &load->n, 100000000 }, { "workers=", &load->n_workers, WORKERS_MAX },
         { "free=", &load->free, 10000 }, { "batch=", &load->batch, 10000 } };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         size_t n = strlen(numbers[i].name);

@@ -19,7 +19,7 @@ struct wire {
 struct wire_conn {
     struct wire *wire;
     int fd;
-    bool busy;            /* a request is on its way */
+    bool busy; /* a request is on its way */
     int64_t sent_ns;
     struct buf in, out, body;
     size_t n_sent;

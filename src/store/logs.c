@@ -28,7 +28,7 @@
 
 enum { COMPARE_BYTES = 16 * 1024, READ_BYTES = 64 * 1024 };
 
-#define FILE_OF(node_ptr, member) ((struct log_file *)(void *)((char *)(node_ptr) - offsetof(struct log_file, member)))
+#define FILE_OF(node_ptr, member) ((struct log_file *)(void *)((char *)(node_ptr)-offsetof(struct log_file, member)))
 
 void log_name_plain(char out[LOG_NAME_BYTES], struct log_key key)
 {
@@ -252,8 +252,8 @@ static bool file_read(struct logs *logs, struct log_file *file, int64_t offset, 
             return os_refused(err, file->key, "reading");
         }
         if (got == 0) {
-            return err_set(err, ERR_corrupt, "the log of task %" PRId64 ", grant %" PRId64 " became shorter", file->key.task,
-                file->key.grant);
+            return err_set(
+                err, ERR_corrupt, "the log of task %" PRId64 ", grant %" PRId64 " became shorter", file->key.task, file->key.grant);
         }
         buf_commit(out, (size_t)got);
         offset += got;
@@ -331,8 +331,8 @@ static bool file_append(struct logs *logs, struct log_file *file, int64_t offset
     return true;
 }
 
-bool logs_append(struct logs *logs, int64_t task, int64_t grant, int64_t offset, struct str bytes, struct log_position *out,
-    struct err *err)
+bool logs_append(
+    struct logs *logs, int64_t task, int64_t grant, int64_t offset, struct str bytes, struct log_position *out, struct err *err)
 {
     if (offset < 0) {
         return err_set(err, ERR_invalid, "offset %" PRId64 " is below zero", offset);
@@ -590,7 +590,7 @@ void logs_close(struct logs *logs)
     for (struct list_node *node; (node = list_take_first(&logs->to_do)) != NULL;) {
         mem_free(node);
     }
-    SMAP_EACH(&logs->files, entry) {
+    SMAP_EACH (&logs->files, entry) {
         struct log_file *file = entry->value;
         if (file->fd >= 0) {
             close(file->fd);
@@ -598,7 +598,7 @@ void logs_close(struct logs *logs)
         mem_free(file);
     }
     smap_release(&logs->files);
-    SMAP_EACH(&logs->plain, entry) {
+    SMAP_EACH (&logs->plain, entry) {
         mem_free(entry->value);
     }
     smap_release(&logs->plain);

@@ -1,8 +1,9 @@
 /* logs: the output of attempts, offset-addressed, byte-exact, off the engine's hot path. Files beside SQLite under DATA/logs.
  *
- * While an attempt runs its bytes are a plain file; a thread of the log store syncs what was appended (so `durable` follows `stored`), and after
- * logs_seal compresses it to a seekable zstd file (frames of 256 KiB with a seek table: reading a tail unpacks one or two frames) and removes the
- * plain one. A sealed log reads the same. logs_append and logs_read may be called from one thread, logs_seal from another; all are thread-safe. */
+ * While an attempt runs its bytes are a plain file; a thread of the log store syncs what was appended (so `durable` follows `stored`), and
+ * after logs_seal compresses it to a seekable zstd file (frames of 256 KiB with a seek table: reading a tail unpacks one or two frames) and
+ * removes the plain one. A sealed log reads the same. logs_append and logs_read may be called from one thread, logs_seal from another; all
+ * are thread-safe. */
 #ifndef WEIR_STORE_LOGS_H
 #define WEIR_STORE_LOGS_H
 
@@ -13,19 +14,22 @@ struct logs;
 struct logs *logs_open(const char *data_dir, struct err *err); /* repairs what a crash left: half-written zstd files are made anew */
 void logs_close(struct logs *logs);
 
-struct log_position { int64_t stored, durable; };
-/* Appends bytes at offset: repeated stored bytes are accepted (compared), a gap is ERR_log_gap with err->expected, other bytes at a stored offset
- * ERR_log_mismatch, new bytes after the seal ERR_already_ended. ERR_disk_full: nothing appended. ERR_outcome_unknown: an earlier sync failed; what wasn't
- * durable is taken away again and has to be sent again (ERR_log_gap will say from where). */
-bool logs_append(struct logs *logs, int64_t task, int64_t grant, int64_t offset, struct str bytes, struct log_position *out, struct err *err);
+struct log_position {
+    int64_t stored, durable;
+};
+/* Appends bytes at offset: repeated stored bytes are accepted (compared), a gap is ERR_log_gap with err->expected, other bytes at a stored
+ * offset ERR_log_mismatch, new bytes after the seal ERR_already_ended. ERR_disk_full: nothing appended. ERR_outcome_unknown: an earlier
+ * sync failed; what wasn't durable is taken away again and has to be sent again (ERR_log_gap will say from where). */
+bool logs_append(
+    struct logs *logs, int64_t task, int64_t grant, int64_t offset, struct str bytes, struct log_position *out, struct err *err);
 bool logs_size(struct logs *logs, int64_t task, int64_t grant, int64_t *out_bytes, struct err *err); /* 0: none */
 /* Reads at most max bytes from offset into out (appended); fewer only at the end. */
 bool logs_read(struct logs *logs, int64_t task, int64_t grant, int64_t offset, size_t max, struct buf *out, struct err *err);
 void logs_seal(struct logs *logs, int64_t task, int64_t grant); /* no more bytes will come: compress when there is time */
-/* logs_each_open: every plain log that nobody has sealed. After a start the owner seals those whose attempt has ended: the crash came between the
- * finish and the seal. */
+/* logs_each_open: every plain log that nobody has sealed. After a start the owner seals those whose attempt has ended: the crash came
+ * between the finish and the seal. */
 void logs_each_open(struct logs *logs, void (*each)(void *owner, int64_t task, int64_t grant), void *owner);
-void logs_wait(struct logs *logs);                               /* until everything appended is durable and everything sealed is compressed (tests, shutdown) */
+void logs_wait(struct logs *logs); /* until everything appended is durable and everything sealed is compressed (tests, shutdown) */
 /* logs_on_sync: called from the log thread after appended bytes became durable (to tell those who wait). */
 void logs_on_sync(struct logs *logs, void (*synced)(void *owner), void *owner);
 uint64_t logs_frames_unpacked(struct logs *logs); /* since the start: what reading sealed logs cost */

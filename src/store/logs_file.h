@@ -25,15 +25,15 @@ struct log_file {
     struct log_key key;
     struct list_node recent, dirty;
     int fd;
-    unsigned pins;          /* the sync thread holds it */
-    bool packed;            /* `seek` describes it; it never changes again */
+    unsigned pins; /* the sync thread holds it */
+    bool packed;   /* `seek` describes it; it never changes again */
     bool sealed;
-    bool named;             /* its name in the folder is durable */
-    bool failed;            /* a sync failed: the next append is told */
-    bool dead;              /* and what wasn't durable couldn't be cut off: every append is told */
+    bool named;  /* its name in the folder is durable */
+    bool failed; /* a sync failed: the next append is told */
+    bool dead;   /* and what wasn't durable couldn't be cut off: every append is told */
     bool gone;
     int64_t size, durable;
-    int64_t found;          /* size when it was opened: may have been durable in an earlier life, so it is never cut off */
+    int64_t found; /* size when it was opened: may have been durable in an earlier life, so it is never cut off */
     struct seek_file seek;
 };
 
@@ -59,10 +59,10 @@ struct logs {
     pthread_cond_t to_sync, to_pack, changed; /* changed: something became durable, packed or closable */
     pthread_t sync_thread, pack_thread;
     atomic_bool stop;
-    struct smap files;                 /* key bytes -> struct log_file */
-    struct smap plain;                 /* key bytes -> struct log_plain: sealing a task that wrote nothing must not cost a system call */
-    bool plain_known;                  /* the folder has been looked through: what isn't in `plain` isn't there */
-    struct list recent, dirty, to_do;  /* files by last use; files to sync; pack_jobs */
+    struct smap files;                /* key bytes -> struct log_file */
+    struct smap plain;                /* key bytes -> struct log_plain: sealing a task that wrote nothing must not cost a system call */
+    bool plain_known;                 /* the folder has been looked through: what isn't in `plain` isn't there */
+    struct list recent, dirty, to_do; /* files by last use; files to sync; pack_jobs */
     bool syncing, packing, pack_failed;
     struct sync_item batch[LOG_OPEN_MAX];
     struct seek_reader reader;
@@ -70,13 +70,13 @@ struct logs {
     void *synced_owner;
 };
 
-void log_name_plain(char out[LOG_NAME_BYTES], struct log_key key); /* in the folder `live` */
-void log_name_packed(char out[LOG_NAME_BYTES], struct log_key key); /* in the folder `logs` */
+void log_name_plain(char out[LOG_NAME_BYTES], struct log_key key);     /* in the folder `live` */
+void log_name_packed(char out[LOG_NAME_BYTES], struct log_key key);    /* in the folder `logs` */
 struct log_file *log_file_find(struct logs *logs, struct log_key key); /* NULL: not open; lock held */
-void log_plain_note(struct logs *logs, struct log_key key);         /* lock held */
-void log_plain_drop(struct logs *logs, struct log_key key);         /* lock held */
-void log_file_forget(struct logs *logs, struct log_file *file);     /* the next comer opens it anew; lock held */
-void log_synced_tell(struct logs *logs);                            /* lock held, and let go while the listener is called */
-void *log_pack_run(void *logs);                                     /* the pack thread */
+void log_plain_note(struct logs *logs, struct log_key key);            /* lock held */
+void log_plain_drop(struct logs *logs, struct log_key key);            /* lock held */
+void log_file_forget(struct logs *logs, struct log_file *file);        /* the next comer opens it anew; lock held */
+void log_synced_tell(struct logs *logs);                               /* lock held, and let go while the listener is called */
+void *log_pack_run(void *logs);                                        /* the pack thread */
 
 #endif

@@ -33,7 +33,7 @@ static bool name_parse(const char *name, struct log_key *out, struct str *out_su
 {
     struct str rest = str_of(name), task, grant;
     return str_cut(&rest, '.', &task) && str_cut(&rest, '.', &grant) && str_to_i64(task, &out->task) && str_to_i64(grant, &out->grant) &&
-        out->task >= 0 && out->grant >= 0 && (*out_suffix = rest, str_eqz(rest, "log") || str_eqz(rest, "tmp"));
+           out->task >= 0 && out->grant >= 0 && (*out_suffix = rest, str_eqz(rest, "log") || str_eqz(rest, "tmp"));
 }
 
 static void pack_add(struct logs *logs, struct log_key key)
@@ -242,4 +242,3 @@ void logs_each_open(struct logs *logs, void (*each)(void *owner, int64_t task, i
     struct open_each call = { each, owner };
     live_each(logs, false, open_each_call, &call);
 }
-

@@ -16,10 +16,10 @@
 #include <zstd.h>
 
 enum {
-    ENTRY_BYTES = 12,  /* packed size, unpacked size, checksum */
-    HEADER_BYTES = 8,  /* skippable magic, size of what follows */
-    FOOTER_BYTES = 9,  /* number of frames, descriptor, seekable magic */
-    TABLE_STEP = 512,  /* entries read at once */
+    ENTRY_BYTES = 12, /* packed size, unpacked size, checksum */
+    HEADER_BYTES = 8, /* skippable magic, size of what follows */
+    FOOTER_BYTES = 9, /* number of frames, descriptor, seekable magic */
+    TABLE_STEP = 512, /* entries read at once */
     LEVEL = 3
 };
 #define MAGIC_SKIPPABLE 0x184D2A5Eu
@@ -234,8 +234,8 @@ bool seek_open(int fd, struct seek_file *out, struct err *err)
     }
     uint32_t n = u32_read(footer);
     int64_t table_bytes = HEADER_BYTES + (int64_t)n * ENTRY_BYTES + FOOTER_BYTES;
-    bool sound = u32_read(footer + 5) == MAGIC_SEEKABLE && footer[4] == DESCRIPTOR_CHECKSUMS && n <= SEEK_FRAMES_MAX &&
-        table_bytes <= st.st_size;
+    bool sound =
+        u32_read(footer + 5) == MAGIC_SEEKABLE && footer[4] == DESCRIPTOR_CHECKSUMS && n <= SEEK_FRAMES_MAX && table_bytes <= st.st_size;
     if (!sound) {
         return err_set(err, ERR_corrupt, "the end of a packed log is damaged");
     }
@@ -279,8 +279,8 @@ static bool frame_unpack(struct seek_reader *reader, const struct seek_file *fil
 }
 
 /* The slot that holds the frame, unpacked now if none does: then the longest unused one gives way. */
-static struct seek_slot *slot_get(struct seek_reader *reader, const struct seek_file *file, int64_t task, int64_t grant, uint32_t frame,
-    struct err *err)
+static struct seek_slot *slot_get(
+    struct seek_reader *reader, const struct seek_file *file, int64_t task, int64_t grant, uint32_t frame, struct err *err)
 {
     struct seek_slot *oldest = &reader->slots[0];
     for (size_t i = 0; i < SEEK_SLOTS; i++) {
