@@ -13,7 +13,7 @@ struct reader *sqlite_reader_open(const char *dir, struct err *err)
     struct sqlite_reader *self = mem_alloc(sizeof *self);
     char path[FILES_PATH_MAX];
     int64_t version;
-    *self = (struct sqlite_reader){ .port.ops = &sqlite_reader_ops };
+    *self = (struct sqlite_reader){ .port.ops = &sqlite_reader_ops, .step_us = STEP_US };
     bool ok = path_join(path, dir, "weir.db", err) && (file_exists(path) || err_set(err, ERR_not_found, "there is no store at %s", path));
     ok = ok && db_connect(&self->db, path, SQLITE_OPEN_READONLY, err) && schema_check(&self->db, path, &version, err);
     if (ok && version != SQL_SCHEMA_VERSION)
@@ -210,7 +210,7 @@ static bool read_events(struct reader *reader, struct arena *arena, int64_t sinc
     struct db *db = &sqlite_reader_of(reader)->db;
     sqlite3_stmt *stmt = db->stmts[SQL_turns_since];
     struct event_list list = { .max = n, .since = since, .lane = lane, .last = since };
-    int64_t deadline = clock_boot_us() + STEP_US;
+    int64_t deadline = clock_boot_us() + sqlite_reader_of(reader)->step_us;
     enum db_step step = DB_DONE;
     bool ok = true;
     bind_i64(stmt, 1, since < INT64_MAX ? since + 1 : since);

@@ -2,7 +2,7 @@
  *
  * The hot path pays for no index that only lists need. So a list is taken from the narrowest source there is: a revision's tasks from
  * task_key; Q, S, F, T and A from task_state; X from `live`; P from `ready` while there are few; and what is left (no state, D, many P)
- * from the task table's end downwards. Each source is walked under one snapshot for STEP_US at most; a walk that was stopped hands back
+ * from the task table's end downwards. Each source is walked under one snapshot for step_us at most; a walk that was stopped hands back
  * what it has, and *out_next lets the next call go on there: a page may be short, or empty, while there is more. */
 #include <stdlib.h>
 
@@ -209,7 +209,7 @@ bool sqlite_read_tasks(struct reader *reader, struct arena *arena, const struct 
         .filter = filter,
         .limit = filter->limit ? filter->limit : 1,
         .states = filter->states ? filter->states : (1u << STATE_COUNT) - 2,
-        .deadline = clock_boot_us() + STEP_US,
+        .deadline = clock_boot_us() + sqlite_reader_of(reader)->step_us,
     };
     return snapshot_begin(l.db, err) && snapshot_end(l.db, tasks_in_snapshot(&l, arena, out, out_n, out_next, err));
 }
