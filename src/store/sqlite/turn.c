@@ -250,7 +250,7 @@ static bool holds_write(struct sqlite_store *self, const struct changes *c, stru
            hold_write(self, SQL_hold_insert, c->holds_add, c->n_holds_add, err);
 }
 
-/* The first five parameters of live_insert, live_update, attempt_insert and attempt_put; live_delete and attempt_delete take the first two. */
+/* The first five parameters of live_insert, live_update, attempt_insert and attempt_put; the deletes take the first two. */
 static void attempt_bind(sqlite3_stmt *stmt, const struct attempt *a, bool whole)
 {
     bind_i64(stmt, 1, a->task);
