@@ -43,7 +43,8 @@ struct poll_call {
     struct list_node node; /* of agent.calls */
     struct agent *agent;
     int64_t seq, sent_ms;
-    bool quick;        /* carries finishes: answered at once, never parked */
+    bool quick;        /* carries ends: answered at once, never parked */
+    bool ends_only;    /* not a poll but POST /v1/finishes, beside a poll that listens */
     struct seat **told; /* seats whose end it carries, in order */
     size_t n_told;
 };
@@ -75,6 +76,7 @@ struct agent {
     struct buf body;         /* of the newest poll, for sending it again */
     struct list calls;       /* all polls, also overtaken ones that still wait for their answer */
     struct poll_call *call;  /* the newest poll, while it is on its way */
+    struct poll_call *ends;  /* ends that go beside the poll, while they are on their way */
     struct poll_call *again; /* the newest poll, while it waits for being sent again */
     int64_t told_free;
     int64_t long_at_ms;      /* the next long poll isn't opened before */

@@ -1,9 +1,9 @@
 /* poll: the talk with the server: registration, the long poll, what its answer says.
  *
  * One poll is the newest; only its answer brings grants. A poll that carries ends asks to be answered at once (wait_ms 0) and is waited
- * for; one that only listens may be overtaken at any time, because ends and free slots must not wait for it: the server answers the older
- * one empty, and grants that crossed our new poll on the wire are void, since that poll didn't renew them. A poll whose answer was lost is
- * sent again, byte for byte, under its number: the server repeats itself.
+ * for. While a poll listens that may bring grants, ends go beside it (POST /v1/finishes): a new poll would void the grants that cross it on
+ * the wire. One that listens with no slot free can't bring any, so it is overtaken by a poll with ends and free slots, and the server
+ * answers it empty. A poll whose answer was lost is sent again, byte for byte, under its number: the server repeats itself.
  *
  * While jobs are very short the agent asks for a few more than it has slots for, starts them the moment a slot is free and is silent until
  * all are started: then one poll carries many ends and brings many grants, and nobody waits for a round trip. Grants that are still not
@@ -20,6 +20,7 @@
 #include "text/json_read.h"
 
 enum { ANSWER_DEPTH_MAX = 256, REQUEST_TIMEOUT_MS = 10000, LISTEN_PAUSE_MS = 10, SPARE_SEATS = 4, ENDS_MAX = 256, SICK_MS = 1000 };
+enum { POLL_BYTES_MAX = 16 << 20, ENDS_BYTES_MAX = 512 << 10 }; /* of ends, before the last one; the server's limits are 32 MiB and 1 MiB */
 enum { AHEAD_MS = 20, AHEAD_JOB_US = 8000, AHEAD_MAX = 16, AHEAD_JOBS_KNOWN = 8 };
 
 static void poll_send(struct agent *agent, struct poll_call *call);
@@ -60,6 +61,8 @@ static void call_free(struct agent *agent, struct poll_call *call)
         agent->call = NULL;
     if (agent->again == call)
         agent->again = NULL;
+    if (agent->ends == call)
+        agent->ends = NULL;
     list_remove(&agent->calls, &call->node);
     mem_free(call->told);
     mem_free(call);
@@ -236,7 +239,7 @@ static void take_results(struct agent *agent, struct poll_call *call, const json
 {
     const json_t *results = json_object_get(answer, "results");
     bool all = json_array_size(results) == call->n_told;
-    if (!all)
+    if (answer && !all)
         log_warn("server.answer", "error=\"%zu results for %zu ends\"", json_array_size(results), call->n_told);
     for (size_t i = 0; i < call->n_told; i++) {
         const json_t *result = all ? json_array_get(results, i) : NULL;
@@ -304,6 +307,19 @@ static void polled(struct client_response *response, struct err *err, void *owne
     agent_check_end(agent);
 }
 
+/* Ends that went beside the poll. What failed goes with another request a little later. */
+static void ends_told(struct client_response *response, struct err *err, void *owner)
+{
+    struct poll_call *call = owner;
+    struct agent *agent = call->agent;
+    json_t *answer = response->status / 100 == 2 ? answer_parse(response) : NULL;
+    (void)err;
+    take_results(agent, call, answer); /* without an answer each of them counts as 503 */
+    json_decref(answer);
+    call_free(agent, call);
+    agent_check_end(agent);
+}
+
 /* -- sending ----------------------------------------------------------------------------------------------------------------- */
 
 /* As many as a few milliseconds' worth of jobs. */
@@ -329,6 +345,36 @@ static int64_t poll_free(const struct agent *agent)
     return open > 0 ? open : 0;
 }
 
+static void body_renew(struct agent *agent, struct json *json)
+{
+    json_key(json, "renew");
+    json_array_begin(json);
+    for (size_t i = 0; i < agent->n_seats; i++) {
+        struct seat *seat = agent->seats[i];
+        if (seat->state != SEAT_RUNNING && seat->state != SEAT_ENDED)
+            continue;
+        json_object_begin(json);
+        json_put_i64(json, "task", seat->task);
+        json_put_z(json, "fence", seat->fence);
+        json_object_end(json);
+    }
+    json_array_end(json);
+}
+
+/* body_ends: every end that can be told now, as far as there is room for. */
+static void body_ends(struct agent *agent, struct poll_call *call, const char *key, size_t bytes_max, struct json *json)
+{
+    json_key(json, key);
+    json_array_begin(json);
+    for (size_t i = 0; i < agent->n_seats && call->n_told < ENDS_MAX && json->out->len < bytes_max; i++) {
+        if (!report_ready(agent->seats[i]))
+            continue;
+        call->told[call->n_told++] = agent->seats[i];
+        report_item(agent->seats[i], json);
+    }
+    json_array_end(json);
+}
+
 static void poll_body(struct agent *agent, struct poll_call *call)
 {
     buf_reset(&agent->body);
@@ -340,25 +386,9 @@ static void poll_body(struct agent *agent, struct poll_call *call)
         json_put_i64(&json, "seen", agent->seen);
     /* A quarter of the lease: a third is allowed, but a job that must die with its lease has to die by then. */
     json_put_i64(&json, "wait_ms", call->quick ? 0 : agent->lease_ms / 4);
-    json_key(&json, "renew");
-    json_array_begin(&json);
-    for (size_t i = 0; i < agent->n_seats; i++) {
-        struct seat *seat = agent->seats[i];
-        if (seat->state != SEAT_RUNNING && seat->state != SEAT_ENDED)
-            continue;
-        json_object_begin(&json);
-        json_put_i64(&json, "task", seat->task);
-        json_put_z(&json, "fence", seat->fence);
-        json_object_end(&json);
-    }
-    json_array_end(&json);
-    if (call->quick) {
-        json_key(&json, "finishes");
-        json_array_begin(&json);
-        for (size_t i = 0; i < call->n_told; i++)
-            report_item(call->told[i], &json);
-        json_array_end(&json);
-    }
+    body_renew(agent, &json);
+    if (call->quick)
+        body_ends(agent, call, "finishes", POLL_BYTES_MAX, &json);
     json_object_end(&json);
 }
 
@@ -376,19 +406,37 @@ static void poll_send(struct agent *agent, struct poll_call *call)
     arena_reset(&agent->scratch);
 }
 
-static void poll_new(struct agent *agent)
+static struct poll_call *call_new(struct agent *agent)
 {
     struct poll_call *call = mem_alloc(sizeof *call);
-    *call = (struct poll_call){ .agent = agent, .seq = ++agent->seq };
+    *call = (struct poll_call){ .agent = agent };
     list_append(&agent->calls, &call->node);
     call->told = mem_alloc((agent->n_seats + 1) * sizeof *call->told);
-    for (size_t i = 0; i < agent->n_seats && call->n_told < ENDS_MAX; i++)
-        if (report_ready(agent->seats[i]))
-            call->told[call->n_told++] = agent->seats[i];
-    call->quick = call->n_told > 0;
+    return call;
+}
+
+static void poll_new(struct agent *agent, bool ends)
+{
+    struct poll_call *call = call_new(agent);
+    call->seq = ++agent->seq;
+    call->quick = ends;
     agent->told_free = poll_free(agent);
     poll_body(agent, call);
     poll_send(agent, call);
+}
+
+static void ends_send(struct agent *agent)
+{
+    struct poll_call *call = call_new(agent);
+    struct buf body;
+    buf_init(&body, ENDS_BYTES_MAX * 2);
+    struct json json = json_to(&body);
+    json_object_begin(&json);
+    body_ends(agent, call, "items", ENDS_BYTES_MAX, &json);
+    json_object_end(&json);
+    agent->ends = call;
+    client_start(agent_client(agent), "POST", "/v1/finishes", buf_str(&body), "application/json", REQUEST_TIMEOUT_MS, ends_told, call);
+    buf_release(&body);
 }
 
 static bool poll_has_ends(const struct agent *agent)
@@ -419,14 +467,20 @@ bool agent_poll_if_due(struct agent *agent, int64_t *out_next)
         agent_forget_ahead(agent);
         agent->jobs_timed = 0; /* they aren't that short: look again */
     }
-    bool news = poll_has_ends(agent);
-    if (agent->call) {
-        if (agent->call->quick || (!news && poll_free(agent) <= agent->told_free))
-            return false;
-    } else if (!news && loop_now(agent->loop) < agent->long_at_ms) {
+    bool ends = poll_has_ends(agent);
+    if (agent->call && agent->call->quick)
+        return false;
+    if (agent->call && agent->told_free > 0) {
+        if (ends && !agent->ends)
+            ends_send(agent);
+        return false;
+    }
+    if (agent->call && !ends && poll_free(agent) == 0)
+        return false;
+    if (!agent->call && !ends && loop_now(agent->loop) < agent->long_at_ms) {
         *out_next = agent->long_at_ms;
         return false;
     }
-    poll_new(agent); /* the older call, if any, ends by itself; agent->call tells which one counts */
+    poll_new(agent, ends); /* the older call, if any, ends by itself; agent->call tells which one counts */
     return true;
 }

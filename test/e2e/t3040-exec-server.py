@@ -62,6 +62,9 @@ def forgotten():
             f.executors.clear()
             f.granted.clear()
         f.wait_ended(task)
+        f.wait(lambda: len(f.executors) == 1, 10, 'registered again')
+        again = f.add(command=['true'])
+        f.wait_ended(again)
         tap.ok(task.finish.get('exit') == 8 and len(f.executors) == 1, 'an executor the server does not know registers again and reports', task.finish)
 
 

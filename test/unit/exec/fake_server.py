@@ -165,6 +165,11 @@ class FakeServer:
             return self.register(json.loads(body))
         if len(parts) == 4 and parts[1] == 'executors' and parts[3] == 'poll':
             return self.poll(parts[2], json.loads(body))
+        if parts == ['v1', 'finishes']:
+            with self.lock:
+                results = self.judge_all(json.loads(body)['items'])
+                self.lock.notify_all()
+                return 200, {'results': results}
         if len(parts) == 4 and parts[1] == 'tasks' and parts[3] == 'log':
             return self.append(int(parts[2]), query, body)
         return 404, {'code': 'not_found', 'detail': path}
@@ -222,6 +227,13 @@ class FakeServer:
         task.state = 'D'
         return 200, None
 
+    def judge_all(self, items):
+        results = []
+        for item in items:
+            status, code = self.judge(item)
+            results.append({'task': item['task'], 'status': status, **({'code': code} if code else {})})
+        return results
+
     def poll(self, executor, body):
         with self.lock:
             self.polls.append(body)
@@ -232,10 +244,7 @@ class FakeServer:
             if seq < self.newest.get(executor, 0):
                 return 200, answer  # overtaken on the way by a newer poll
             if 'finishes' in body:
-                answer['results'] = []
-                for item in body['finishes']:
-                    status, code = self.judge(item)
-                    answer['results'].append({'task': item['task'], 'status': status, **({'code': code} if code else {})})
+                answer['results'] = self.judge_all(body['finishes'])
             held = {entry['fence'] for entry in body['renew']}
             last = self.granted.get(executor, (None, []))
             if last[0] == seq:
