@@ -35,6 +35,10 @@ struct api *api_new(const struct api_config *config, struct err *err)
     buf_init(&api->scratch, 4 * KEY_BYTES_MAX);
     openapi_build(&api->openapi, config->version);
     aside_init(api);
+    if (!job_token_open(api, err)) {
+        api_free(api);
+        return NULL;
+    }
     return api;
 }
 

@@ -92,6 +92,8 @@ static bool token_check(struct call *call, struct str authorization)
     if (scheme.len < 7 || strncasecmp(scheme.ptr, "Bearer ", 7) != 0)
         return token_refused(call);
     struct str text = str_trim(str_sub(authorization, 7, authorization.len));
+    if (job_token_check(call, text))
+        return true;
     uint8_t hash[32];
     auth_token_hash(text, hash);
     const struct token_entry *entry = map_find(&call->api->tokens, hash_head(hash));
@@ -192,6 +194,10 @@ bool auth_check(struct call *call)
     struct str authorization = http_header(call->request, "Authorization");
     if (!(authorization.len > 0 ? token_check(call, authorization) : peer_check(call)) || !origin_check(call))
         return false;
+    if (call->job && !job_token_permits(call)) {
+        call_refuse(call, ERR_forbidden, "a job's token is good for its own task %lld and for posting tasks", (long long)call->job);
+        return false;
+    }
     if (call->route != NULL && !(call->scopes & needed)) {
         call_refuse(call, ERR_forbidden, "this needs a token with the scope '%s'", scope_text(needed));
         return false;

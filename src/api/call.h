@@ -48,6 +48,7 @@ struct call {
     struct arena arena;
     struct actor actor;
     unsigned scopes;
+    int64_t job; /* the task whose job asks, by its own token; 0: somebody else */
     struct err err;
     struct buf out;
     json_t *body; /* parsed; released with the call */
@@ -88,6 +89,7 @@ struct api {
     struct loop_timer heartbeat, log_check, events_check;
     struct buf openapi, scratch;
     uint64_t incarnation;
+    unsigned char job_key[32];
     uint64_t requests, refused;
     bool closing;
 
@@ -141,6 +143,12 @@ bool call_task_view(struct call *call, struct task_view *out);
 void problem_render(struct buf *out, const struct err *err);
 
 /* ---- auth ---- */
+/* job_token.c */
+struct job_token_text { char z[160]; };
+bool job_token_open(struct api *api, struct err *err);
+struct job_token_text job_token_format(const struct api *api, struct fence fence);
+bool job_token_check(struct call *call, struct str text);   /* false: it isn't one, or its job has ended */
+bool job_token_permits(const struct call *call);            /* may a job ask this? */
 bool auth_check(struct call *call); /* fills actor and scopes; false: answered */
 void auth_token_hash(struct str token, uint8_t out[32]);
 extern const struct scope_name {

@@ -179,6 +179,7 @@ static void grant_render(struct api *api, struct json *json, const struct grant 
         json_put_i64(json, "rev", grant->task.rev);
     json_put_i64(json, "attempt", grant->task.attempts);
     json_put_bool(json, "holds", grant->holds_slots);
+    json_put_z(json, "token", job_token_format(api, grant->fence).z);
     needs_render(json, grant);
     struct str body = str_trim(grant->body);
     if (body.len > 2) {

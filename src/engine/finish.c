@@ -66,7 +66,8 @@ void finish_items(struct turn *turn, const struct actor *actor, struct finish_it
         item->task = item->fence.task;
         item->code = finish_judge(turn, item, &node, &attempt);
         if (!node || turn->slice->failed) continue;
-        struct because because = { .actor = actor->name };
+        const struct known_executor *known = map_find(&turn->engine->executors, (uint64_t)attempt.executor);
+        struct because because = { .actor = known ? known->row.name : actor->name };
         if (node->row.state != STATE_X && !late_return(turn, node, &because)) {
             item->code = ERR_already_ended;
             continue;

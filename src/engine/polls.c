@@ -31,6 +31,10 @@ void cmd_register(struct turn *turn, struct command *command)
     row.processed = known ? known->row.processed : 0;
     row.failed = known ? known->row.failed : 0;
     row.state = known && known->row.state == EXECUTOR_PAUSED ? EXECUTOR_PAUSED : EXECUTOR_ACTIVE;
+    if (known && known->parked) { /* of an earlier life: its numbers don't compare with what comes now */
+        poll_answer(turn, known->parked);
+        known->parked = NULL;
+    }
     known = cache_executor_put(engine, &row);
     pthread_mutex_lock(&engine->heard_lock);
     known->heard = turn->boot;
@@ -218,7 +222,9 @@ void cmd_poll(struct turn *turn, struct command *poll)
     }
     poll->status = 200;
     poll->out.poll.n_grants = poll->out.poll.n_cancels = 0; /* a turn may be replayed */
-    if (poll->in.poll.seq >= 0 && known->seq_known && poll->in.poll.seq < known->seq && !PLANT(poll_overtaken)) { /* overtaken by a newer one */
+    bool overtaken = known->seq_known && poll->in.poll.seq < known->seq;
+    overtaken |= known->parked && known->parked != poll && poll->in.poll.seq < known->parked->in.poll.seq; /* also within one turn */
+    if (poll->in.poll.seq >= 0 && overtaken && !PLANT(poll_overtaken)) {
         poll_answer(turn, poll);
         return;
     }

@@ -500,6 +500,21 @@ static void test_a_parked_poll_gets_work_in_the_turn_that_brings_it(void **state
     assert_int_equal(wait->out.poll.n_cancels, 1); /* said again until it has ended */
 }
 
+static void test_polls_that_overtake_each_other_within_a_turn(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t id = ENQUEUE(&rig, "a"), e = rig_executor(&rig, "e", NULL);
+    rig_one(&rig, rig_poll_command(&rig, e, 0, 1, NULL, 0));
+    struct command *newer = rig_poll_command(&rig, e, 1, 3, NULL, 0), *older = rig_poll_command(&rig, e, 1, 2, NULL, 0);
+    rig_turn(&rig, (struct command *[]){ newer, older }, 2);
+    assert_int_equal(older->out.poll.n_grants, 0);
+    struct fence a = granted(newer, 0);
+    assert_int_equal(a.task, id);
+    rig_one(&rig, rig_poll_command(&rig, e, 1, 4, NULL, 0)); /* it was remembered: not named, it never arrived */
+    assert_int_equal(rig_task(&rig, id).grant, 2);
+}
+
 static void test_ten_thousand_in_a_chain(void **state)
 {
     (void)state;
@@ -566,6 +581,7 @@ int main(void)
         cmocka_unit_test(test_order_is_priority_then_fair_share),
         cmocka_unit_test(test_labels_choose_the_executor),
         cmocka_unit_test(test_a_parked_poll_gets_work_in_the_turn_that_brings_it),
+        cmocka_unit_test(test_polls_that_overtake_each_other_within_a_turn),
         cmocka_unit_test(test_ten_thousand_in_a_chain),
         cmocka_unit_test(test_executor_names_and_states),
     };

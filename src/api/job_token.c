@@ -1,0 +1,79 @@
+/* job_token: the token a running job gets, good for its own task only.
+ *
+ * Nothing is stored: the token is the fence of the grant and a keyed hash of it, so it ends with the grant. It may read its own task and post
+ * new tasks; it opens nothing else. The key is derived from DATA/verify.key, which all servers of a site share. */
+#include <sodium.h>
+#include <string.h>
+
+#include "api/call.h"
+#include "io/fsx.h"
+
+enum { MAC_BYTES = 16 };
+#define PREFIX "weirjob_"
+
+bool job_token_open(struct api *api, struct err *err)
+{
+    static const unsigned char purpose[] = "weir job tokens";
+    struct arena arena = { 0 };
+    struct str key;
+    const char *path = str_dupz(&arena, str_fmt(&arena, "%s/verify.key", api->config.store->data_dir));
+    bool good = fsx_read(path, 4096, &arena, &key, err);
+    if (good)
+        crypto_generichash(api->job_key, sizeof api->job_key, purpose, sizeof purpose, (const unsigned char *)key.ptr,
+            key.len < crypto_generichash_KEYBYTES_MAX ? key.len : crypto_generichash_KEYBYTES_MAX);
+    arena_release(&arena);
+    return good;
+}
+
+struct job_token_text job_token_format(const struct api *api, struct fence fence)
+{
+    struct job_token_text text;
+    struct fence_text z = fence_format(fence);
+    unsigned char mac[MAC_BYTES];
+    crypto_generichash(mac, sizeof mac, (const unsigned char *)z.z, strlen(z.z), api->job_key, sizeof api->job_key);
+    size_t n = sizeof PREFIX - 1, fence_len = strlen(z.z);
+    memcpy(text.z, PREFIX, n);
+    memcpy(text.z + n, z.z, fence_len);
+    text.z[n + fence_len] = '_';
+    sodium_bin2hex(text.z + n + fence_len + 1, sizeof text.z - n - fence_len - 1, mac, sizeof mac);
+    return text;
+}
+
+bool job_token_check(struct call *call, struct str text)
+{
+    struct str prefix = STR(PREFIX);
+    ptrdiff_t cut = str_rindex(text, '_');
+    struct fence fence;
+    if (!str_starts(text, prefix) || cut < (ptrdiff_t)prefix.len || !fence_parse(str_sub(text, prefix.len, (size_t)cut), &fence))
+        return false;
+    struct job_token_text right = job_token_format(call->api, fence);
+    if (strlen(right.z) != text.len || sodium_memcmp(right.z, text.ptr, text.len) != 0)
+        return false;
+    int64_t newest;
+    enum task_state state;
+    bool found;
+    struct err ignored = { .code = ERR_none };
+    struct reader *reader = call->api->config.reader;
+    struct store_head head;
+    if (!reader_grant(reader, fence.task, &newest, &state, &found, &ignored) || !reader_head(reader, &head, &ignored))
+        return false;
+    if (!found || newest != fence.grant || state != STATE_X || head.incarnation != fence.incarnation)
+        return false; /* the job it was given to isn't running any more */
+    call->job = fence.task;
+    call->actor.name = str_fmt(&call->arena, "task:%lld", (long long)fence.task);
+    call->actor.tenant = STR("default");
+    call->scopes = SCOPE_READ | SCOPE_ENQUEUE;
+    return true;
+}
+
+bool job_token_permits(const struct call *call)
+{
+    struct key key;
+    struct err ignored = { .code = ERR_none };
+    if (call->route == NULL)
+        return true; /* there is nothing there */
+    if (strcmp(call->route->path, "/v1/tasks") == 0)
+        return strcmp(call->route->method, "POST") == 0;
+    bool of_task = strncmp(call->route->path, "/v1/tasks/{", 11) == 0 && strcmp(call->route->method, "GET") == 0;
+    return of_task && key_parse(call->arg, &key, &ignored) && key.id == call->job;
+}
