@@ -1,7 +1,7 @@
 /* plant: bugs that are put in on purpose, to see that the simulator finds them (test/sim/README.md lists them).
  *
- * PLANT(name) is constant false in every build but that of the simulator's planted twin (-DWEIR_PLANTED), so that nothing of it is left in the
- * server: the condition folds away. One bug at a time: the simulator says which. */
+ * PLANT(name) is constant false in every build but that of the simulator's planted twin (-DWEIR_PLANTED), so that nothing of it is left in
+ * the server: the condition folds away. One bug at a time: the simulator says which. */
 #ifndef WEIR_BASE_PLANT_H
 #define WEIR_BASE_PLANT_H
 

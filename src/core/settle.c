@@ -290,7 +290,8 @@ void task_park(struct slice *slice, struct node *node)
 }
 
 /* Only `depends` passes an end on, so only there can a retry take it back. */
-static void restage_dependents(struct slice *slice, struct node *node, const struct because *because, struct node ***stack, size_t *n_stack, size_t *cap)
+static void restage_dependents(
+    struct slice *slice, struct node *node, const struct because *because, struct node ***stack, size_t *n_stack, size_t *cap)
 {
     size_t n;
     struct edge *outs = slice_outs(slice, node, &n);
@@ -301,8 +302,8 @@ static void restage_dependents(struct slice *slice, struct node *node, const str
             if (outs[i].flags & EDGE_FIRED) slice_edge_flag(slice, waiter, node, EDGE_SPENT);
             continue;
         }
-        if (outs[i].kind == EDGE_DEPENDS && (waiter->row.state == STATE_F || waiter->row.state == STATE_A) && waiter->row.cause == node->row.id &&
-            waiter->row.outcome == OUTCOME_none) {
+        if (outs[i].kind == EDGE_DEPENDS && (waiter->row.state == STATE_F || waiter->row.state == STATE_A) &&
+            waiter->row.cause == node->row.id && waiter->row.outcome == OUTCOME_none) {
             slice_move(slice, waiter, STATE_S, because);
             *ARENA_PUSH(slice->arena, *stack, *n_stack, *cap) = waiter;
         }

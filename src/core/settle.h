@@ -13,8 +13,8 @@ void task_consider(struct slice *slice, struct node *node);
 /* task_end: the task has ended (state D, F, T or A): holds and slots are given back, successors are settled by slice_settle. */
 void task_end(struct slice *slice, struct node *node, enum task_state to, enum outcome outcome, const struct because *because);
 
-/* task_stop: puts an end to a task that isn't wanted any more (to T or A): at once, or, when it executes, by telling its executor (it is then
- * `ending`). Nothing for one that has ended or is ending. */
+/* task_stop: puts an end to a task that isn't wanted any more (to T or A): at once, or, when it executes, by telling its executor (it is
+ * then `ending`). Nothing for one that has ended or is ending. */
 void task_stop(struct slice *slice, struct node *node, enum task_state to, const struct because *because);
 
 /* task_pass_on: a dependency that ended otherwise than well takes a waiting task with it: F and T make it F, A makes it A. */
@@ -23,8 +23,8 @@ void task_pass_on(struct slice *slice, struct node *waiter, const struct node *d
 /* task_wait: an executing (or pending) task goes back to S until `until`. */
 void task_wait(struct slice *slice, struct node *node, int64_t until, const struct because *because);
 
-/* task_restage: an ended task goes back to S (a retry); so do its dependents that ended because of it, transitively; all counters are taken anew
- * from the edges. */
+/* task_restage: an ended task goes back to S (a retry); so do its dependents that ended because of it, transitively; all counters are taken
+ * anew from the edges. */
 void task_restage(struct slice *slice, struct node *node, const struct because *because);
 
 /* task_return: an executing task that didn't come to an end goes back to P, or to S when what it waits for was retried meanwhile. */

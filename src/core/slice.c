@@ -11,7 +11,9 @@ enum { VT_STEP = 1 << 10 };
 void slice_init(struct slice *slice, struct arena *arena, const struct rows *rows, int64_t now, int64_t turn, struct err *err)
 {
     struct map nodes = slice->nodes, lanes = slice->lanes, slots = slice->slots;
-    *slice = (struct slice){ .arena = arena, .rows = rows, .now = now, .turn = turn, .err = err, .nodes = nodes, .lanes = lanes, .slots = slots };
+    *slice = (struct slice){
+        .arena = arena, .rows = rows, .now = now, .turn = turn, .err = err, .nodes = nodes, .lanes = lanes, .slots = slots
+    };
     map_clear(&slice->nodes);
     map_clear(&slice->lanes);
     map_clear(&slice->slots);
@@ -160,7 +162,8 @@ static void edges_patch(struct slice *slice, struct edge *edges, size_t n)
     for (size_t c = 0; c < slice->n_edges_changed; c++) {
         const struct edge *changed = &slice->edges_changed[c];
         for (size_t i = 0; i < n; i++)
-            if (edges[i].waiter == changed->waiter && edges[i].pred == changed->pred && edges[i].kind == changed->kind) edges[i].flags = changed->flags;
+            if (edges[i].waiter == changed->waiter && edges[i].pred == changed->pred && edges[i].kind == changed->kind)
+                edges[i].flags = changed->flags;
     }
 }
 
@@ -172,7 +175,8 @@ static void edges_load(struct slice *slice, struct node *node, bool by_pred)
     *loaded = true;
     struct edge *edges = NULL;
     size_t n = 0;
-    if (count > 0 && !slice->failed && !slice->rows->edges(slice->rows->owner, slice->arena, node->row.id, by_pred, &edges, &n, slice->err)) {
+    if (count > 0 && !slice->failed &&
+        !slice->rows->edges(slice->rows->owner, slice->arena, node->row.id, by_pred, &edges, &n, slice->err)) {
         slice->failed = true;
         n = 0;
     }
@@ -282,7 +286,8 @@ static int hold_order(const struct hold *a, const struct hold *b)
 }
 
 /* Stored rows less this turn's removals, plus this turn's additions that fit; by (rank, task) when ordered. */
-static struct hold *holds_merge(struct slice *slice, struct hold *stored, size_t n_stored, enum hold_kind kind, int64_t key, int64_t task, size_t *out_n)
+static struct hold *holds_merge(
+    struct slice *slice, struct hold *stored, size_t n_stored, enum hold_kind kind, int64_t key, int64_t task, size_t *out_n)
 {
     struct hold *out = NULL;
     size_t n = 0, cap = 0;

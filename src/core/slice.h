@@ -1,7 +1,7 @@
 /* slice: the rows that one turn touches, and what the turn does to them; pure.
  *
- * Rows come in through `rows` (the store in the server, a model in the simulator) and are kept here once loaded, so that a turn sees its own
- * changes. Nothing is written: the changes are handed over at the end of the turn (slice_changes). A load that fails sets `failed`;
+ * Rows come in through `rows` (the store in the server, a model in the simulator) and are kept here once loaded, so that a turn sees its
+ * own changes. Nothing is written: the changes are handed over at the end of the turn (slice_changes). A load that fails sets `failed`;
  * from then on what is decided is thrown away by the caller, so nobody need check in between.
  *
  * Every change of a task's state goes through slice_move, which checks the table, counts, and appends the event. */
@@ -19,7 +19,8 @@ struct rows {
     bool (*task)(void *owner, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err);
     bool (*edges)(void *owner, struct arena *arena, int64_t id, bool by_pred, struct edge **out, size_t *out_n, struct err *err);
     const struct spec *(*spec)(void *owner, int64_t id, struct err *err);
-    bool (*holds_of)(void *owner, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n, struct err *err);
+    bool (*holds_of)(
+        void *owner, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n, struct err *err);
     bool (*holds_of_task)(void *owner, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err);
     const struct lane *(*lane)(void *owner, int64_t id); /* must exist */
     const struct slot *(*slot)(void *owner, int64_t id); /* must exist */
@@ -83,7 +84,8 @@ struct slot *slice_slot(struct slice *slice, int64_t id);
 const struct spec *slice_spec(struct slice *slice, const struct node *node);
 void slice_touch(struct slice *slice, struct node *node);  /* its row has changed */
 void slice_event(struct slice *slice, const struct event *event);
-void slice_node_event(struct slice *slice, struct node *node, enum event_kind kind, enum task_state from, enum task_state to, const struct because *because);
+void slice_node_event(
+    struct slice *slice, struct node *node, enum event_kind kind, enum task_state from, enum task_state to, const struct because *because);
 void slice_move(struct slice *slice, struct node *node, enum task_state to, const struct because *because);
 
 /* Edges, with this turn's own. slice_edge_add counts it on both ends; the waiter's `waits` grows when it isn't satisfied yet. */

@@ -49,8 +49,8 @@ static void explain_edges(struct explain *x)
             c->remedy = str_fmt(x->arena, "weir retry %.*s", STR_ARG(pred->key));
             x->never = true;
         } else {
-            c->detail = str_fmt(x->arena, "%.*s has to %s; it is %s", STR_ARG(pred->key), pred->kind == EDGE_DEPENDS ? "succeed" : "leave the queue",
-                                state_word(pred->state));
+            c->detail = str_fmt(x->arena, "%.*s has to %s; it is %s", STR_ARG(pred->key),
+                pred->kind == EDGE_DEPENDS ? "succeed" : "leave the queue", state_word(pred->state));
             c->remedy = str_fmt(x->arena, "weir why %.*s", STR_ARG(pred->key));
         }
     }
@@ -85,8 +85,8 @@ static void explain_slots(struct explain *x)
         bool concurrency = str_starts(name, prefix);
         if (concurrency) name = str_sub(name, prefix.len, name.len);
         struct why_condition *c = condition(x, concurrency ? "concurrency" : "semaphore", w->since);
-        c->detail = str_fmt(x->arena, "%s %.*s is taken (%lld of %lld); %lld wait before it", concurrency ? "concurrency key" : "semaphore", STR_ARG(name),
-                            (long long)w->slot.used, (long long)w->slot.limit, (long long)w->ahead);
+        c->detail = str_fmt(x->arena, "%s %.*s is taken (%lld of %lld); %lld wait before it", concurrency ? "concurrency key" : "semaphore",
+            STR_ARG(name), (long long)w->slot.used, (long long)w->slot.limit, (long long)w->ahead);
         if (w->n_holders) c->holder = w->holders[0];
         for (size_t k = 1; k < w->n_holders; k++) c->holder = str_fmt(x->arena, "%.*s, %.*s", STR_ARG(c->holder), STR_ARG(w->holders[k]));
         c->remedy = w->n_holders ? STR("it is freed when a holder ends") : STR("it is freed in the order of arrival");
@@ -131,8 +131,8 @@ static void explain_executors(struct explain *x)
         c->remedy = STR("weir executor resume NAME");
     } else if (f->task.state == STATE_P) {
         struct why_condition *c = condition(x, "executor", since);
-        c->detail = f->ready_ahead > 0 ? str_fmt(x->arena, "it waits for a free slot of %zu executor%s; %lld pending before it", open, open == 1 ? "" : "s",
-                                                 (long long)f->ready_ahead)
+        c->detail = f->ready_ahead > 0 ? str_fmt(x->arena, "it waits for a free slot of %zu executor%s; %lld pending before it", open,
+                                             open == 1 ? "" : "s", (long long)f->ready_ahead)
                                        : str_fmt(x->arena, "it waits for a free slot of %zu executor%s", open, open == 1 ? "" : "s");
         c->remedy = STR("more slots or executors; weir promote puts it first");
     }

@@ -8,7 +8,8 @@
 enum why_verdict { WHY_RUNNING = 1, WHY_ENDED, WHY_WAITING, WHY_NEVER };
 
 struct why_condition {
-    const char *kind;  /* dependency precursor gap lock semaphore freeze window rollback not_before blocked_by concurrency collapse approval pause executor quota */
+    const char *kind; /* dependency precursor gap lock semaphore freeze window rollback not_before blocked_by concurrency collapse approval
+                         pause executor quota */
     struct str detail, holder, remedy; /* holder, remedy: empty: none */
     int64_t since, until;              /* 0: not known */
 };

@@ -111,7 +111,8 @@ static struct slot *slot_put(struct engine *engine, const struct slot *row)
 
 struct slot *cache_slot_put(struct turn *turn, struct str tenant, struct str name, int64_t limit)
 {
-    struct slot *slot = slot_put(turn->engine, &(struct slot){ .id = turn->head.next_slot++, .tenant = tenant, .name = name, .limit = limit });
+    struct slot *slot =
+        slot_put(turn->engine, &(struct slot){ .id = turn->head.next_slot++, .tenant = tenant, .name = name, .limit = limit });
     slice_slot(turn->slice, slot->id);
     return slot;
 }
@@ -156,8 +157,13 @@ int64_t cache_spec_get(struct turn *turn, const struct task_def *def, const int6
         if (n_slots) memcpy(ids, slots, n_slots * sizeof *slots);
         spec = ARENA_NEW(&engine->spec_arena, struct spec);
         struct str kept = str_dup(&engine->spec_arena, buf_str(&text));
-        *spec = (struct spec){ .id = turn->head.next_spec++, .body = str_sub(kept, kept.len - def->body.len, kept.len), .attempts_max = def->attempts_max,
-                               .backoff_ms = def->backoff_ms, .retry_on = def->retry_on, .slots = ids, .n_slots = n_slots };
+        *spec = (struct spec){ .id = turn->head.next_spec++,
+            .body = str_sub(kept, kept.len - def->body.len, kept.len),
+            .attempts_max = def->attempts_max,
+            .backoff_ms = def->backoff_ms,
+            .retry_on = def->retry_on,
+            .slots = ids,
+            .n_slots = n_slots };
         map_put(&engine->specs, (uint64_t)spec->id, spec);
         smap_put(&engine->spec_texts, kept, spec);
         *ARENA_PUSH(turn->arena, turn->specs_new, turn->n_specs_new, turn->cap_specs_new) = spec;
@@ -223,7 +229,8 @@ static bool rows_edges(void *owner, struct arena *arena, int64_t id, bool by_pre
     return store->ops->load_edges(store, arena, id, by_pred, out, out_n, err);
 }
 
-static bool rows_holds_of(void *owner, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n, struct err *err)
+static bool rows_holds_of(
+    void *owner, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n, struct err *err)
 {
     struct store *store = ((struct engine *)owner)->store;
     return store->ops->holds_of(store, arena, kind, key, n, out, out_n, err);
@@ -264,7 +271,8 @@ bool caches_load(struct engine *engine, struct err *err)
     struct executor **executors;
     size_t n_lanes, n_classes, n_slots, n_executors;
     bool ok = store->ops->load_head(store, &engine->head, err) && store->ops->load_lanes(store, &scratch, &lanes, &n_lanes, err) &&
-              store->ops->load_classes(store, &scratch, &classes, &n_classes, err) && store->ops->load_slots(store, &scratch, &slots, &n_slots, err) &&
+              store->ops->load_classes(store, &scratch, &classes, &n_classes, err) &&
+              store->ops->load_slots(store, &scratch, &slots, &n_slots, err) &&
               store->ops->load_executors(store, &scratch, &executors, &n_executors, err);
     if (ok) {
         lane_put(engine, &(struct lane){ .id = 0, .kind = LANE_QUEUE, .tenant = STR(""), .name = STR("all") }); /* unless it is stored */

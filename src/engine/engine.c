@@ -54,7 +54,13 @@ static void turn_open(struct turn *turn, struct engine *engine, int64_t wall, in
 {
     arena_reset(&engine->turn_arena);
     caches_specs_trim(engine);
-    *turn = (struct turn){ .engine = engine, .slice = &engine->slice, .arena = &engine->turn_arena, .wall = wall, .boot = boot, .head = engine->head, .err = err };
+    *turn = (struct turn){ .engine = engine,
+        .slice = &engine->slice,
+        .arena = &engine->turn_arena,
+        .wall = wall,
+        .boot = boot,
+        .head = engine->head,
+        .err = err };
     slice_init(turn->slice, turn->arena, &engine->rows, wall, engine->head.turn + 1, err);
     turn->slice->v_now = engine->head.v_now;
     turn->slice->arrivals = engine->head.seq;
@@ -74,11 +80,13 @@ static void holds_lift(struct turn *turn)
     struct engine *engine = turn->engine;
     struct hold *due;
     size_t n;
-    bool set_back = engine->offset - (turn->wall - turn->boot) > 1000 && !PLANT(clock_back); /* then back-offs are looked at anew, whatever their time */
+    bool set_back = engine->offset - (turn->wall - turn->boot) > 1000 &&
+                    !PLANT(clock_back); /* then back-offs are looked at anew, whatever their time */
     engine->offset = turn->wall - turn->boot;
     if (engine->next_time > turn->wall && !set_back) return;
     int64_t until = set_back ? INT64_MAX : turn->wall;
-    if (!engine->store->ops->holds_due(engine->store, turn->arena, HOLD_time, until, set_back ? 100 * engine->batch : engine->batch, &due, &n, turn->err)) {
+    if (!engine->store->ops->holds_due(
+            engine->store, turn->arena, HOLD_time, until, set_back ? 100 * engine->batch : engine->batch, &due, &n, turn->err)) {
         turn->slice->failed = true;
         return;
     }
@@ -110,22 +118,26 @@ static void changes_nodes(struct turn *turn, struct changes *c)
 {
     struct slice *slice = turn->slice;
     size_t n = slice->nodes.n;
-    const struct task **created = ARENA_ARRAY(turn->arena, const struct task *, n + 1), **changed = ARENA_ARRAY(turn->arena, const struct task *, n + 1);
-    const struct task **add = ARENA_ARRAY(turn->arena, const struct task *, n + 1), **gone = ARENA_ARRAY(turn->arena, const struct task *, n + 1);
+    const struct task **created = ARENA_ARRAY(turn->arena, const struct task *, n + 1),
+                      **changed = ARENA_ARRAY(turn->arena, const struct task *, n + 1);
+    const struct task **add = ARENA_ARRAY(turn->arena, const struct task *, n + 1),
+                      **gone = ARENA_ARRAY(turn->arena, const struct task *, n + 1);
     MAP_EACH(&slice->nodes, e) {
         struct node *node = e->value;
         if (!node->dirty) continue;
         if (node->was == STATE_NONE) created[c->n_tasks_new++] = &node->row;
         else changed[c->n_tasks_changed++] = &node->row;
         bool was = node->was == STATE_P, is = node->row.state == STATE_P;
-        bool moved = was && is && (node->was_vt != node->row.vt || node->was_prio != node->row.prio || node->was_class != node->row.class_id);
+        bool moved =
+            was && is && (node->was_vt != node->row.vt || node->was_prio != node->row.prio || node->was_class != node->row.class_id);
         if (was && (!is || moved)) {
             struct task *old = ARENA_NEW(turn->arena, struct task);
             *old = (struct task){ .id = node->row.id, .class_id = node->was_class, .prio = node->was_prio, .vt = node->was_vt };
             gone[c->n_ready_remove++] = old;
         }
         if (is && (!was || moved)) add[c->n_ready_add++] = &node->row;
-        if (state_ended(node->row.state) && !PLANT(unique_kept)) node->row.unique = (struct str){ 0 }; /* never granted: its key is free again */
+        if (state_ended(node->row.state) && !PLANT(unique_kept))
+            node->row.unique = (struct str){ 0 }; /* never granted: its key is free again */
         struct str tenant = slice_lane(slice, node->row.lane)->tenant;
         if (node->was_unique.len && !node->row.unique.len)
             *ARENA_PUSH(turn->arena, turn->unique_remove, turn->n_unique_remove, turn->cap_unique_remove) =
@@ -251,7 +263,8 @@ static void turn_count(struct turn *turn)
     atomic_fetch_add(&engine->n_granted, turn->n_granted);
     atomic_fetch_add(&engine->n_finished, turn->n_finished);
     atomic_fetch_add(&engine->n_lost, turn->n_lost);
-    for (size_t i = 0; i < turn->n_sealed && engine->config.logs; i++) logs_seal(engine->config.logs, turn->sealed[i].task, turn->sealed[i].grant);
+    for (size_t i = 0; i < turn->n_sealed && engine->config.logs; i++)
+        logs_seal(engine->config.logs, turn->sealed[i].task, turn->sealed[i].grant);
 }
 
 /* --- one turn ------------------------------------------------------------------------------------------------------------------------ */
@@ -329,7 +342,8 @@ static void answer_all(struct command **commands, size_t n, enum err_code code, 
     }
 }
 
-static bool run_once(struct engine *engine, struct command **commands, size_t n, int64_t wall, int64_t boot, struct list *out, struct err *err)
+static bool run_once(
+    struct engine *engine, struct command **commands, size_t n, int64_t wall, int64_t boot, struct list *out, struct err *err)
 {
     struct turn turn;
     turn_open(&turn, engine, wall, boot, err);
@@ -339,9 +353,10 @@ static bool run_once(struct engine *engine, struct command **commands, size_t n,
     return ok;
 }
 
-/* A turn that could not be written is tried again: without intake when the disk is full, else one command at a time so that only the one at fault
- * is refused. */
-static bool run_again(struct engine *engine, struct command **commands, size_t n, int64_t wall, int64_t boot, struct list *out, struct err *err)
+/* A turn that could not be written is tried again: without intake when the disk is full, else one command at a time so that only the one at
+ * fault is refused. */
+static bool run_again(
+    struct engine *engine, struct command **commands, size_t n, int64_t wall, int64_t boot, struct list *out, struct err *err)
 {
     bool full = err->code == ERR_disk_full;
     if (full) space_ran_out(&engine->space);
@@ -379,11 +394,13 @@ static int64_t next_turn(struct engine *engine, int64_t wall, int64_t boot)
     return next;
 }
 
-bool engine_turn(struct engine *engine, struct command **commands, size_t n, int64_t wall, int64_t boot, struct list *out_answered, int64_t *out_next, struct err *err)
+bool engine_turn(struct engine *engine, struct command **commands, size_t n, int64_t wall, int64_t boot, struct list *out_answered,
+    int64_t *out_next, struct err *err)
 {
     int64_t before = clock_boot_us();
     /* This process was stopped or starved: nobody could have been heard, so nobody is late. */
-    if (boot - engine->wanted > engine->config.lease_ms / 3 && engine->wanted != INT64_MAX && !PLANT(no_new_watch)) leases_watch_anew(engine, boot);
+    if (boot - engine->wanted > engine->config.lease_ms / 3 && engine->wanted != INT64_MAX && !PLANT(no_new_watch))
+        leases_watch_anew(engine, boot);
     space_look(&engine->space, boot);
     bool ok = run_once(engine, commands, n, wall, boot, out_answered, err), again = !ok;
     if (!ok && err->code != ERR_outcome_unknown && err->code != ERR_corrupt) {
@@ -461,8 +478,8 @@ struct engine *engine_new(const struct engine_config *config, int64_t wall, int6
     space_open(&engine->space, config->data_dir);
     struct token **rows;
     size_t n = 0;
-    bool ok = caches_load(engine, err) && lives_load(engine, boot, err) && engine->store->ops->load_tokens(engine->store, &engine->arena, &rows, &n, err) &&
-              start_turn(engine, wall, boot, err);
+    bool ok = caches_load(engine, err) && lives_load(engine, boot, err) &&
+              engine->store->ops->load_tokens(engine->store, &engine->arena, &rows, &n, err) && start_turn(engine, wall, boot, err);
     if (!ok) {
         engine_free(engine);
         return NULL;
@@ -531,7 +548,9 @@ size_t engine_executors(struct engine *engine, struct arena *arena, struct execu
     MAP_EACH(&engine->executors, e) {
         const struct known_executor *known = e->value;
         int64_t ago = known->heard ? now - known->heard : -1;
-        (*out)[n++] = (struct executor_live){ .id = known->row.id, .live = ago >= 0 && ago <= silent, .heard_ago_ms = ago, .running = known->running, .free = known->free };
+        (*out)[n++] = (struct executor_live){
+            .id = known->row.id, .live = ago >= 0 && ago <= silent, .heard_ago_ms = ago, .running = known->running, .free = known->free
+        };
     }
     pthread_mutex_unlock(&engine->heard_lock);
     return n;

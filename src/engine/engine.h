@@ -1,5 +1,5 @@
-/* engine: the turn. Commands from everywhere come in through engine_submit, are applied in arrival order in one transaction, and are answered
- * after its one commit; what became ready is granted to waiting polls in the same turn.
+/* engine: the turn. Commands from everywhere come in through engine_submit, are applied in arrival order in one transaction, and are
+ * answered after its one commit; what became ready is granted to waiting polls in the same turn.
  *
  * engine_turn is the whole engine as a function of (store, commands, times): no thread, no clock, no socket; the simulator calls it.
  * engine_start puts a thread around it: commands are taken from a queue, `done` is called on the loop's thread.
@@ -166,16 +166,16 @@ struct engine;
 struct engine *engine_new(const struct engine_config *config, int64_t wall_ms, int64_t boot_ms, struct err *err);
 void engine_free(struct engine *engine);
 
-/* engine_turn: applies n commands (may be 0: timers only). Answered commands are appended to *out_answered; parked polls stay inside and come
- * out of a later turn. *out_next: boot ms at which the engine wants its next turn, INT64_MAX: only when commands come. false: the store failed, the
- * process must end (every command was answered outcome_unknown). */
-bool engine_turn(struct engine *engine, struct command **commands, size_t n, int64_t wall_ms, int64_t boot_ms, struct list *out_answered, int64_t *out_next,
-                 struct err *err);
+/* engine_turn: applies n commands (may be 0: timers only). Answered commands are appended to *out_answered; parked polls stay inside and
+ * come out of a later turn. *out_next: boot ms at which the engine wants its next turn, INT64_MAX: only when commands come. false: the
+ * store failed, the process must end (every command was answered outcome_unknown). */
+bool engine_turn(struct engine *engine, struct command **commands, size_t n, int64_t wall_ms, int64_t boot_ms, struct list *out_answered,
+    int64_t *out_next, struct err *err);
 int64_t engine_seq(const struct engine *engine); /* newest event's seq */
 
 /* The thread around it. on_commit is called on the loop's thread after turns that appended events. */
-bool engine_start(struct engine *engine, struct loop *loop, void (*on_commit)(int64_t seq, void *owner), void (*on_failure)(const struct err *err, void *owner), void *owner,
-                  struct err *err);
+bool engine_start(struct engine *engine, struct loop *loop, void (*on_commit)(int64_t seq, void *owner),
+    void (*on_failure)(const struct err *err, void *owner), void *owner, struct err *err);
 void engine_submit(struct engine *engine, struct command *command); /* from the loop's thread */
 void engine_stop(struct engine *engine);                             /* ends the thread; parked polls are answered empty */
 

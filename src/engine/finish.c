@@ -1,5 +1,5 @@
-/* finish: how attempts end. Same fence and same finish: 200 for ever; same fence, other finish: already_finished; older fence: stale_fence. A late
- * result counts while nobody else was granted the task. */
+/* finish: how attempts end. Same fence and same finish: 200 for ever; same fence, other finish: already_finished; older fence: stale_fence.
+ * A late result counts while nobody else was granted the task. */
 #include <string.h>
 
 #include "engine/turn.h"
@@ -10,7 +10,8 @@ static bool hash_given(const uint8_t *hash)
     return memcmp(hash, zero, sizeof zero) != 0;
 }
 
-/* A task whose lease lapsed, and that nobody else was given since, takes the way back through P to X, so that its end is an ordinary one. */
+/* A task whose lease lapsed, and that nobody else was given since, takes the way back through P to X, so that its end is an ordinary one.
+ */
 static bool late_return(struct turn *turn, struct node *node, const struct because *because)
 {
     struct because why = { .actor = because->actor, .reason = STR("a late result") };
@@ -50,7 +51,8 @@ static enum err_code finish_judge(struct turn *turn, const struct finish_item *i
 static void finish_keep(struct turn *turn, const struct finish_item *item)
 {
     if (item->outputs.len)
-        *ARENA_PUSH(turn->arena, turn->outputs, turn->n_outputs, turn->cap_outputs) = (struct task_outputs){ item->fence.task, item->outputs };
+        *ARENA_PUSH(turn->arena, turn->outputs, turn->n_outputs, turn->cap_outputs) =
+            (struct task_outputs){ item->fence.task, item->outputs };
     if (item->log.len)
         *ARENA_PUSH(turn->arena, turn->tails, turn->n_tails, turn->cap_tails) =
             (struct log_tail){ item->fence.task, item->fence.grant, item->log_offset, item->log };

@@ -40,8 +40,8 @@ static bool idempotency_met(struct turn *turn, struct command *command)
     struct idempotency known;
     bool found = false;
     struct store *store = turn->engine->store;
-    if (!store->ops->idempotency_find(store, turn->arena, command->actor.tenant, command->actor.name, command->idempotency.route, command->idempotency.key,
-                                      &known, &found, turn->err)) {
+    if (!store->ops->idempotency_find(store, turn->arena, command->actor.tenant, command->actor.name, command->idempotency.route,
+            command->idempotency.key, &known, &found, turn->err)) {
         turn->slice->failed = true;
         return true;
     }
@@ -105,7 +105,8 @@ static bool cycle_check(struct turn *turn, struct command *command)
     buf_add_str(&text, defs[cycle[0]].name);
     command->err.arena = command->arena;
     struct str path = str_fmt(command->arena, "%.*s/depends", STR_ARG(defs[cycle[0]].path));
-    err_item(&command->err, ERR_cycle, path, "tasks wait for each other in a circle: %.*s%s", STR_ARG(buf_str(&text)), text.full ? " ..." : "");
+    err_item(
+        &command->err, ERR_cycle, path, "tasks wait for each other in a circle: %.*s%s", STR_ARG(buf_str(&text)), text.full ? " ..." : "");
     buf_release(&text);
     return false;
 }
@@ -128,7 +129,8 @@ static size_t slots_of(struct turn *turn, struct str tenant, const struct task_d
     int64_t *ids = ARENA_ARRAY(turn->arena, int64_t, def->n_semaphores + 2);
     size_t n = 0;
     for (size_t i = 0; i < def->n_semaphores; i++) ids[n++] = cache_slot_get(turn, tenant, def->semaphores[i])->id;
-    if (def->concurrency.len) ids[n++] = cache_slot_get(turn, tenant, str_fmt(turn->arena, "concurrency/%.*s", STR_ARG(def->concurrency)))->id;
+    if (def->concurrency.len)
+        ids[n++] = cache_slot_get(turn, tenant, str_fmt(turn->arena, "concurrency/%.*s", STR_ARG(def->concurrency)))->id;
     for (size_t i = 1; i < n; i++)
         for (size_t k = i; k > 0 && ids[k] < ids[k - 1]; k--) {
             int64_t swap = ids[k];

@@ -54,7 +54,8 @@ static void attempt_close(struct turn *turn, const struct attempt *attempt)
         *ARENA_PUSH(turn->arena, turn->sealed, turn->n_sealed, turn->cap_sealed) = (struct sealed){ attempt->task, attempt->grant };
 }
 
-void attempt_over(struct turn *turn, struct node *node, const struct attempt *attempt, const struct attempt *end, const struct because *because)
+void attempt_over(
+    struct turn *turn, struct node *node, const struct attempt *attempt, const struct attempt *end, const struct because *because)
 {
     struct attempt closed = *attempt;
     const struct spec *spec = slice_spec(turn->slice, node);
@@ -103,7 +104,8 @@ void leases_expire(struct turn *turn)
         }
         struct attempt lost = { .exit = -1, .signal = -1, .outcome = OUTCOME_lost, .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = -1 };
         turn->n_lost++;
-        attempt_over(turn, node, &live->attempt, &lost, &(struct because){ .actor = STR("engine"), .reason = STR("its executor fell silent") });
+        attempt_over(
+            turn, node, &live->attempt, &lost, &(struct because){ .actor = STR("engine"), .reason = STR("its executor fell silent") });
         slice_settle(turn->slice);
     }
 }

@@ -23,7 +23,8 @@ void cmd_cancel(struct turn *turn, struct command *command)
         return;
     }
     struct because because = because_of(command, command->in.task.reason);
-    if (node->row.state == STATE_X && node->row.ending == STATE_A) node->row.ending = STATE_NONE; /* a person's word goes before supersession */
+    if (node->row.state == STATE_X && node->row.ending == STATE_A)
+        node->row.ending = STATE_NONE; /* a person's word goes before supersession */
     task_stop(turn->slice, node, STATE_T, &because);
     command->status = 200;
 }
@@ -46,7 +47,8 @@ void cmd_retry(struct turn *turn, struct command *command)
     struct node *node = task_get(turn, command);
     if (!node) return;
     if (!state_ended(node->row.state)) {
-        turn_refuse(turn, command, ERR_not_ended, "task %lld is %s; only an ended task can be retried", (long long)node->row.id, state_word(node->row.state));
+        turn_refuse(turn, command, ERR_not_ended, "task %lld is %s; only an ended task can be retried", (long long)node->row.id,
+            state_word(node->row.state));
         return;
     }
     if (node->row.state == STATE_D) {
@@ -55,8 +57,8 @@ void cmd_retry(struct turn *turn, struct command *command)
     }
     struct node *pred = failed_dependency(turn, node);
     if (pred) {
-        turn_refuse(turn, command, ERR_conflict, "task %lld depends on task %lld, which is %s: retry that one, and this one follows", (long long)node->row.id,
-                    (long long)pred->row.id, state_word(pred->row.state));
+        turn_refuse(turn, command, ERR_conflict, "task %lld depends on task %lld, which is %s: retry that one, and this one follows",
+            (long long)node->row.id, (long long)pred->row.id, state_word(pred->row.state));
         return;
     }
     struct because because = because_of(command, command->in.task.reason.len ? command->in.task.reason : STR("retried"));
@@ -183,7 +185,8 @@ void cmd_token_revoke(struct turn *turn, struct command *command)
     for (size_t i = 0; i < engine->n_tokens; i++) {
         if (!str_eq(engine->tokens[i].name, command->in.token_revoke.name)) continue;
         *ARENA_PUSH(turn->arena, turn->tokens_gone, turn->n_tokens_gone, turn->cap_tokens_gone) = engine->tokens[i].id;
-        slice_event(turn->slice, &(struct event){ .kind = EVENT_token_revoked, .subject = command->in.token_revoke.name, .actor = command->actor.name });
+        slice_event(turn->slice,
+            &(struct event){ .kind = EVENT_token_revoked, .subject = command->in.token_revoke.name, .actor = command->actor.name });
         command->status = 200;
         return;
     }

@@ -1,7 +1,7 @@
 /* polls: executors register, poll, renew and hear cancels. One poll of an executor is open at a time: a newer one answers the older.
  *
- * seq: the same number again brings the same grants again (the answer was lost); with the next number, a grant that the executor doesn't name in
- * `renew` never arrived and goes back to P, no attempt spent. */
+ * seq: the same number again brings the same grants again (the answer was lost); with the next number, a grant that the executor doesn't
+ * name in `renew` never arrived and goes back to P, no attempt spent. */
 #include <string.h>
 
 #include "engine/turn.h"
@@ -53,7 +53,11 @@ static void cancel_add(struct turn *turn, struct command *poll, struct fence fen
 {
     struct cancel_order *all = ARENA_ARRAY(poll->arena, struct cancel_order, poll->out.poll.n_cancels + 1);
     if (poll->out.poll.n_cancels) memcpy(all, poll->out.poll.cancels, poll->out.poll.n_cancels * sizeof *all);
-    all[poll->out.poll.n_cancels++] = (struct cancel_order){ .fence = fence, .signal = stale ? "KILL" : ending == STATE_A ? "HUP" : "TERM", .stale = stale };
+    all[poll->out.poll.n_cancels++] = (struct cancel_order){ .fence = fence,
+        .signal = stale               ? "KILL"
+                  : ending == STATE_A ? "HUP"
+                                      : "TERM",
+        .stale = stale };
     poll->out.poll.cancels = all;
     (void)turn;
 }
@@ -62,7 +66,8 @@ static void cancel_add(struct turn *turn, struct command *poll, struct fence fen
 static bool lease_revive(struct turn *turn, struct known_executor *known, struct fence fence)
 {
     struct node *node = slice_find(turn->slice, fence.task);
-    if (!node || node->row.grant != fence.grant || node->row.state != STATE_P) return node && node->row.grant == fence.grant && node->row.state == STATE_X;
+    if (!node || node->row.grant != fence.grant || node->row.state != STATE_P)
+        return node && node->row.grant == fence.grant && node->row.state == STATE_X;
     struct pending_attempt *found = attempt_find(turn, fence.task, fence.grant);
     if (!found || found->attempt.executor != known->row.id || found->attempt.outcome != OUTCOME_lost) return false;
     struct attempt attempt = found->attempt;
@@ -117,7 +122,8 @@ static void grant_needs(struct turn *turn, struct command *poll, struct node *no
         for (size_t k = 0; k < turn->n_outputs; k++)
             if (turn->outputs[k].task == pred->row.id) outputs = turn->outputs[k].json;
         if (!outputs.len && !store->ops->load_outputs(store, turn->arena, pred->row.id, &outputs, turn->err)) turn->slice->failed = true;
-        if (outputs.len) grant->needs[grant->n_needs++] = (struct need){ str_dup(poll->arena, pred->row.name), str_dup(poll->arena, outputs) };
+        if (outputs.len)
+            grant->needs[grant->n_needs++] = (struct need){ str_dup(poll->arena, pred->row.name), str_dup(poll->arena, outputs) };
     }
 }
 
@@ -149,8 +155,16 @@ static void grant_make(struct turn *turn, struct known_executor *known, struct c
     if (row->vt > turn->slice->v_now) turn->slice->v_now = row->vt;
     row->unique = (struct str){ 0 }; /* it has started: another may be made */
     slice_move(turn->slice, node, STATE_X, &(struct because){ .actor = known->row.name });
-    struct attempt attempt = { .task = row->id, .number = row->attempts, .grant = row->grant, .executor = known->row.id, .started = turn->wall,
-                               .exit = -1, .signal = -1, .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = -1 };
+    struct attempt attempt = { .task = row->id,
+        .number = row->attempts,
+        .grant = row->grant,
+        .executor = known->row.id,
+        .started = turn->wall,
+        .exit = -1,
+        .signal = -1,
+        .cpu_ms = -1,
+        .max_rss_bytes = -1,
+        .log_bytes = -1 };
     struct pending_attempt *pending = attempt_change(turn, &attempt);
     pending->is_new = true;
     pending->with_seq = poll->in.poll.seq >= 0;
@@ -203,7 +217,8 @@ static void poll_seq(struct turn *turn, struct known_executor *known, struct com
     }
 }
 
-/* An executor has seen more than this store knows: it is an older copy. Its fences must not be mistaken for those that were given out since. */
+/* An executor has seen more than this store knows: it is an older copy. Its fences must not be mistaken for those that were given out
+ * since. */
 static void store_went_back(struct turn *turn, const struct known_executor *known, const struct command *poll)
 {
     if (poll->in.poll.seen_seq <= turn->engine->head.seq) return;
@@ -236,7 +251,9 @@ void cmd_poll(struct turn *turn, struct command *poll)
     if (known->row.state == EXECUTOR_LOST) {
         known->row.state = EXECUTOR_ACTIVE;
         turn_executor_changed(turn, known);
-        slice_event(turn->slice, &(struct event){ .kind = EVENT_executor_state, .subject = known->row.name, .actor = known->row.name, .reason = STR("heard again") });
+        slice_event(turn->slice,
+            &(struct event){
+                .kind = EVENT_executor_state, .subject = known->row.name, .actor = known->row.name, .reason = STR("heard again") });
     }
     store_went_back(turn, known, poll);
     if (known->parked && known->parked != poll) poll_answer(turn, known->parked);
@@ -370,7 +387,8 @@ static void claim_for(struct turn *turn, struct command *poll, size_t want)
 void claims_run(struct turn *turn)
 {
     size_t want = 0;
-    for (size_t i = 0; i < turn->n_polls; i++) want += (size_t)turn->polls[i]->in.poll.free < GRANTS_MAX ? (size_t)turn->polls[i]->in.poll.free : GRANTS_MAX;
+    for (size_t i = 0; i < turn->n_polls; i++)
+        want += (size_t)turn->polls[i]->in.poll.free < GRANTS_MAX ? (size_t)turn->polls[i]->in.poll.free : GRANTS_MAX;
     for (size_t i = 0; i < turn->n_polls; i++) claim_for(turn, turn->polls[i], want);
     /* A parked poll found nothing when it came: only what became pending in this turn can be news to it. */
     size_t fresh = 0;
@@ -408,7 +426,8 @@ void polls_settle(struct turn *turn)
         struct live *live = map_find(&engine->lives, (uint64_t)node->row.id);
         struct known_executor *known = live ? map_find(&engine->executors, (uint64_t)live->attempt.executor) : NULL;
         if (node->row.state == STATE_X && known && known->parked)
-            cancel_add(turn, known->parked, (struct fence){ turn->head.incarnation, node->row.id, node->row.grant }, node->row.ending, false);
+            cancel_add(
+                turn, known->parked, (struct fence){ turn->head.incarnation, node->row.id, node->row.grant }, node->row.ending, false);
     }
     for (struct list_node *at = engine->parked.first; at; at = at->next) {
         struct command *poll = CONTAINER_OF(at, struct command, node);
@@ -484,6 +503,8 @@ void executors_watch(struct turn *turn)
         }
         known->row.state = EXECUTOR_LOST;
         turn_executor_changed(turn, known);
-        slice_event(turn->slice, &(struct event){ .kind = EVENT_executor_lost, .subject = known->row.name, .actor = STR("engine"), .reason = STR("it fell silent") });
+        slice_event(turn->slice,
+            &(struct event){
+                .kind = EVENT_executor_lost, .subject = known->row.name, .actor = STR("engine"), .reason = STR("it fell silent") });
     }
 }

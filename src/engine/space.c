@@ -1,5 +1,5 @@
-/* space: room on the disk. Below the reserve, or when the store says that the disk is full, no new work is taken; a ballast file is given up so
- * that running work can still be recorded. When there is room again the ballast is put back and intake opens by itself. */
+/* space: room on the disk. Below the reserve, or when the store says that the disk is full, no new work is taken; a ballast file is given
+ * up so that running work can still be recorded. When there is room again the ballast is put back and intake opens by itself. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/statvfs.h>

@@ -1,5 +1,5 @@
-/* thread: the engine's own thread. Commands come in through a queue under a lock, one eventful wait between turns; answers go back through another
- * queue and a wake-up of the loop. The engine thread never touches the loop but by loop_wake. */
+/* thread: the engine's own thread. Commands come in through a queue under a lock, one eventful wait between turns; answers go back through
+ * another queue and a wake-up of the loop. The engine thread never touches the loop but by loop_wake. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -105,11 +105,16 @@ static void woken(void *owner)
     }
 }
 
-bool engine_start(struct engine *engine, struct loop *loop, void (*on_commit)(int64_t seq, void *owner), void (*on_failure)(const struct err *err, void *owner),
-                  void *owner, struct err *err)
+bool engine_start(struct engine *engine, struct loop *loop, void (*on_commit)(int64_t seq, void *owner),
+    void (*on_failure)(const struct err *err, void *owner), void *owner, struct err *err)
 {
     struct engine_thread *t = mem_alloc(sizeof *t);
-    *t = (struct engine_thread){ .loop = loop, .on_commit = on_commit, .on_failure = on_failure, .owner = owner, .seq = engine->head.seq, .told_seq = engine->head.seq };
+    *t = (struct engine_thread){ .loop = loop,
+        .on_commit = on_commit,
+        .on_failure = on_failure,
+        .owner = owner,
+        .seq = engine->head.seq,
+        .told_seq = engine->head.seq };
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

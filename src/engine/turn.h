@@ -1,8 +1,8 @@
 /* turn: the engine's insides, shared by its files and by nobody else.
  *
- * engine holds what outlives a turn: the head, copies of the small tables (lanes, classes, slots, executors), a bounded cache of specs, and what it
- * knows from hearing (leases, parked polls). turn holds one turn's work; nothing in engine but caches changes before the commit, and when a
- * commit fails the caches are read anew. */
+ * engine holds what outlives a turn: the head, copies of the small tables (lanes, classes, slots, executors), a bounded cache of specs, and
+ * what it knows from hearing (leases, parked polls). turn holds one turn's work; nothing in engine but caches changes before the commit,
+ * and when a commit fails the caches are read anew. */
 #ifndef WEIR_ENGINE_TURN_H
 #define WEIR_ENGINE_TURN_H
 
@@ -120,7 +120,8 @@ struct turn {
 
 /* engine.c */
 void turn_answer(struct turn *turn, struct command *command); /* to be answered after the commit */
-bool turn_refuse(struct turn *turn, struct command *command, enum err_code code, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+bool turn_refuse(struct turn *turn, struct command *command, enum err_code code, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 void turn_executor_changed(struct turn *turn, struct known_executor *executor);
 
 /* caches.c */
@@ -158,9 +159,11 @@ void lanes_resume(struct turn *turn);  /* returns a batch of parked tasks of res
 void finish_items(struct turn *turn, const struct actor *actor, struct finish_item *items, size_t n);
 
 /* leases: attempts that are out. */
-struct pending_attempt *attempt_find(struct turn *turn, int64_t task, int64_t grant); /* of this turn, of the living, or stored; NULL: none */
+struct pending_attempt *attempt_find(
+    struct turn *turn, int64_t task, int64_t grant); /* of this turn, of the living, or stored; NULL: none */
 struct pending_attempt *attempt_change(struct turn *turn, const struct attempt *attempt);
-void attempt_over(struct turn *turn, struct node *node, const struct attempt *attempt, const struct attempt *end_fields, const struct because *because);
+void attempt_over(
+    struct turn *turn, struct node *node, const struct attempt *attempt, const struct attempt *end_fields, const struct because *because);
 void leases_expire(struct turn *turn);
 void leases_commit(struct turn *turn); /* what the turn did to the living, after the commit */
 void leases_watch_anew(struct engine *engine, int64_t boot);

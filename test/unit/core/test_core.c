@@ -22,7 +22,8 @@ static void test_the_table_of_moves(void **state)
     static const char letters[] = "QSPXDFTA";
     for (size_t i = 0; i < 8; i++)
         for (size_t k = 0; k < 8; k++)
-            assert_int_equal(move_legal(state_of_letter(table[i].from), state_of_letter(letters[k])), strchr(table[i].to, letters[k]) != NULL);
+            assert_int_equal(
+                move_legal(state_of_letter(table[i].from), state_of_letter(letters[k])), strchr(table[i].to, letters[k]) != NULL);
     for (size_t k = 0; k < 8; k++) assert_int_equal(move_legal(STATE_NONE, state_of_letter(letters[k])), letters[k] == 'Q');
     assert_int_equal(state_of_letter('Z'), STATE_NONE);
     assert_string_equal(state_word(STATE_A), "abandoned");
@@ -241,12 +242,26 @@ static void test_why_names_every_reason(void **state)
     fitting.n_labels = 1;
     const struct executor *executors[] = { &plain };
     bool live[] = { true };
-    struct lane all = { .name = STR("all") }, lane = { .id = 1, .name = STR("q"), .paused_since = 500, .paused_by = STR("uid:0"), .paused_reason = STR("upgrade") };
-    struct why_pred preds[] = { { 7, STR("q:7"), STATE_X, EDGE_DEPENDS, false }, { 8, STR("q:8"), STATE_D, EDGE_DEPENDS, false }, { 9, STR("q:9"), STATE_P, EDGE_AFTER, false } };
+    struct lane all = { .name = STR("all") },
+                lane = { .id = 1, .name = STR("q"), .paused_since = 500, .paused_by = STR("uid:0"), .paused_reason = STR("upgrade") };
+    struct why_pred preds[] = { { 7, STR("q:7"), STATE_X, EDGE_DEPENDS, false }, { 8, STR("q:8"), STATE_D, EDGE_DEPENDS, false },
+        { 9, STR("q:9"), STATE_P, EDGE_AFTER, false } };
     struct str holder = STR("q:3");
-    struct why_slot slots[] = { { .slot = { .name = STR("pdf"), .limit = 1, .used = 1 }, .since = 700, .holders = &holder, .n_holders = 1 } };
-    struct why_facts facts = { .task = { .id = 10, .state = STATE_S, .created = 100, .not_before = 9000 }, .preds = preds, .n_preds = 3, .lane = &lane, .all = &all,
-                               .slots = slots, .n_slots = 1, .class_ = &class_, .executors = executors, .live = live, .n_executors = 1, .now = 1000 };
+    struct why_slot slots[] = {
+        { .slot = { .name = STR("pdf"), .limit = 1, .used = 1 }, .since = 700, .holders = &holder, .n_holders = 1 }
+    };
+    struct why_facts facts = { .task = { .id = 10, .state = STATE_S, .created = 100, .not_before = 9000 },
+        .preds = preds,
+        .n_preds = 3,
+        .lane = &lane,
+        .all = &all,
+        .slots = slots,
+        .n_slots = 1,
+        .class_ = &class_,
+        .executors = executors,
+        .live = live,
+        .n_executors = 1,
+        .now = 1000 };
     why_explain(&facts, &arena, &why);
     assert_int_equal(why.verdict, WHY_NEVER); /* nobody has the label */
     assert_int_equal(why.n_conditions, 6);
@@ -266,7 +281,9 @@ static void test_why_names_every_reason(void **state)
     why_explain(&facts, &arena, &why);
     assert_non_null(reason(&why, "executor"));
 
-    struct why_facts pending = { .task = { .state = STATE_P }, .class_ = &class_, .executors = executors, .live = (bool[]){ true }, .n_executors = 1, .now = 1000 };
+    struct why_facts pending = {
+        .task = { .state = STATE_P }, .class_ = &class_, .executors = executors, .live = (bool[]){ true }, .n_executors = 1, .now = 1000
+    };
     why_explain(&pending, &arena, &why);
     assert_int_equal(why.n_conditions, 1);
     assert_string_equal(why.conditions[0].kind, "executor");

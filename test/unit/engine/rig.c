@@ -230,7 +230,8 @@ struct task rig_task(struct rig *rig, int64_t id)
     struct task task;
     struct err err = { 0 };
     bool found = false;
-    if (!rig->store->ops->load_task(rig->store, &rig->arena, id, &task, &found, &err) || !found) fail_msg("task %lld: %s", (long long)id, err.text);
+    if (!rig->store->ops->load_task(rig->store, &rig->arena, id, &task, &found, &err) || !found)
+        fail_msg("task %lld: %s", (long long)id, err.text);
     return task;
 }
 

@@ -33,7 +33,8 @@ struct command *rig_one(struct rig *rig, struct command *command); /* a turn wit
 /* Text forms: "name kind=command depends=0,1 after=#12 cancels=0 prio=5 sem=a,b conc=k unique=u attempts=2 on=failed label=os:x at=MS" */
 struct command *rig_enqueue_command(struct rig *rig, const char *const *tasks, size_t n);
 int64_t rig_enqueue(struct rig *rig, const char *const *tasks, size_t n); /* must be taken; id of the first */
-#define ENQUEUE(rig, ...) rig_enqueue(rig, (const char *const[]){ __VA_ARGS__ }, sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(const char *))
+#define ENQUEUE(rig, ...) \
+    rig_enqueue(rig, (const char *const[]){ __VA_ARGS__ }, sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(const char *))
 
 int64_t rig_executor(struct rig *rig, const char *name, const char *label);
 struct command *rig_poll_command(struct rig *rig, int64_t executor, int64_t free, int64_t seq, const struct fence *renew, size_t n_renew);

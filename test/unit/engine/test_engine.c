@@ -109,9 +109,16 @@ static void test_exit_statuses(void **state)
 {
     (void)state;
     RIG(rig);
-    static const struct { int64_t exit, signal; char state; enum outcome outcome; } cases[] = {
-        { 0, -1, 'D', OUTCOME_done },      { 99, -1, 'D', OUTCOME_skipped }, { 100, -1, 'F', OUTCOME_permanent }, { 1, -1, 'F', OUTCOME_failed },
-        { 111, -1, 'S', OUTCOME_none },    { -1, 15, 'T', OUTCOME_cancelled }, { -1, 1, 'A', OUTCOME_cancelled },  { -1, 9, 'P', OUTCOME_none },
+    static const struct { int64_t exit, signal; char state; enum outcome outcome;
+    } cases[] = {
+        { 0, -1, 'D', OUTCOME_done },
+        { 99, -1, 'D', OUTCOME_skipped },
+        { 100, -1, 'F', OUTCOME_permanent },
+        { 1, -1, 'F', OUTCOME_failed },
+        { 111, -1, 'S', OUTCOME_none },
+        { -1, 15, 'T', OUTCOME_cancelled },
+        { -1, 1, 'A', OUTCOME_cancelled },
+        { -1, 9, 'P', OUTCOME_none },
     };
     int64_t e = rig_executor(&rig, "e", NULL);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -413,7 +420,8 @@ static void test_idempotency(void **state)
 {
     (void)state;
     RIG(rig);
-    struct command *first = rig_enqueue_command(&rig, (const char *const[]){ "a", "b" }, 2), *twin = rig_enqueue_command(&rig, (const char *const[]){ "a", "b" }, 2);
+    struct command *first = rig_enqueue_command(&rig, (const char *const[]){ "a", "b" }, 2),
+                   *twin = rig_enqueue_command(&rig, (const char *const[]){ "a", "b" }, 2);
     first->idempotency.key = twin->idempotency.key = STR("key-1");
     first->idempotency.route = twin->idempotency.route = STR("POST /v1/tasks");
     first->idempotency.body_hash[0] = twin->idempotency.body_hash[0] = 42;
@@ -453,7 +461,8 @@ static void test_order_is_priority_then_fair_share(void **state)
 {
     (void)state;
     RIG(rig);
-    int64_t id = ENQUEUE(&rig, "a1 queue=a", "a2 queue=a", "a3 queue=a", "b1 queue=b", "u queue=b prio=9"), e = rig_executor(&rig, "e", NULL);
+    int64_t id = ENQUEUE(&rig, "a1 queue=a", "a2 queue=a", "a3 queue=a", "b1 queue=b", "u queue=b prio=9"),
+            e = rig_executor(&rig, "e", NULL);
     static const int64_t want[] = { 4, 0, 3, 1, 2 };
     struct command *poll = rig_poll(&rig, e, 9);
     assert_int_equal(poll->out.poll.n_grants, 5);
