@@ -111,6 +111,15 @@ static struct str name_default(struct arena *arena)
     return name_is_valid(name) ? name : str_fmt(arena, "weir-%ld", (long)getpid());
 }
 
+/* faults_code: what is wrong on the command line alone is a wrong call; anything in a file or variable is wrong data. */
+static enum err_code faults_code(const struct diags *diags)
+{
+    for (size_t i = 0; i < diags->n; i++)
+        if (diags->items[i].severity == DIAG_ERROR && !(diags->items[i].place.file && str_starts(diags->items[i].place.file->name, STR("--"))))
+            return ERR_invalid;
+    return ERR_usage;
+}
+
 static enum err_code serve_conf(void *owner, struct arena *arena, struct conf *out)
 {
     struct serve *serve = owner;
@@ -136,7 +145,7 @@ static enum err_code serve_conf(void *owner, struct arena *arena, struct conf *o
         fwrite(text.ptr, 1, text.len, stderr);
         buf_release(&text);
     }
-    return good ? ERR_none : ERR_invalid;
+    return good ? ERR_none : faults_code(&diags);
 }
 
 static void level_set(const char *word)

@@ -88,6 +88,10 @@ for text, words in (('slotz: 3\n', ['1:1', 'slots']), ('lease: soon\n', ['1:8'])
     bad = run('serve', '--config', config, '--show-config')
     ok(bad.code == 65 and all(w in bad.err for w in words), f'{text.strip()!r}: 65 with line and column', bad.code, bad.err)
 same(run('serve', '--config', TMP / 'none.yaml', '--show-config').code, 66, 'no such file: 66')
+for args in (['--slots', 'x'], ['--slots', '-1'], ['--lease', 'soon'], ['--lease', '0s'], ['--listen', '127.0.0.1'], ['--listen', '127.0.0.1:99999'], ['--frob'], ['extra']):
+    bad = run('serve', '--data', TMP / 'conf', *args, '--show-config')
+    ok(bad.code == 2 and bad.err, f'serve {" ".join(args)}: 2', bad.code, bad.err)
+same(run('serve', '--data', TMP / 'conf', '--show-config', WEIR_SLOTS='x').code, 65, 'a bad value in a variable: 65')
 config.write_text('slots: 0\nsemaphores: {licence: 3}\n')
 c = House('conf', '--config', str(config), slots=0)
 limits = {x['name']: x['limit'] for x in c.get('/v1/semaphores').json['semaphores']}
