@@ -5,7 +5,8 @@
  * from enqueue to completion drain    n tasks are there; workers take and finish them wake     one task enqueued into an idle system, n
  * times; latency from the request to the grant at the worker's open poll claim    one worker takes and finishes one task at a time, n
  * times; latency of the poll fill     n tasks in bulk, no figure command  n tasks that run /bin/true, until all are done (the server needs
- * an executor)
+ * an executor) dag      n tasks as revisions of ten (one, then eight, then one; the second and the last also wait for the revision before),
+ * spread over `archives` queues; enqueued in calls of batch, then taken and finished by workers; commands=1: each runs /bin/true instead
  *
  * A worker is an executor of kind `data` with two connections: one polls, the other reports what has ended since its last report. Lasts
  * CELL_S seconds unless n says otherwise. An answer that isn't the expected one ends the program. */
@@ -36,7 +37,7 @@ struct worker {
 
 struct load {
     const char *peer, *path;
-    int64_t c, n, n_workers, free, batch; /* options */
+    int64_t c, n, n_workers, free, batch, archives, commands; /* options */
     struct wire wire;
     struct wire_conn *conns;
     struct worker *workers;
@@ -434,11 +435,9 @@ static void stats_answered(struct wire_conn *conn, int status, struct str body)
     load->wire.stop = true;
 }
 
-static void mode_command(struct load *load)
+static void commands_wait(struct load *load, int64_t start)
 {
     struct wire_conn conn = { .answered = stats_answered, .owner = load };
-    int64_t start = bench_now_ns();
-    tasks_fill(load, load->n, COMMAND_REST);
     wire_connect(&load->wire, &conn);
     while (load->done < load->n) {
         wire_send(&conn, "GET", "/v1/stats", (struct str){ 0 });
@@ -449,8 +448,86 @@ static void mode_command(struct load *load)
             bench_die("%lld of %lld ended", (long long)load->done, (long long)load->n);
         }
     }
-    rate_result(load, "command /bin/true", load->n, start);
     wire_hang_up(&conn);
+}
+
+static void mode_command(struct load *load)
+{
+    int64_t start = bench_now_ns();
+    tasks_fill(load, load->n, COMMAND_REST);
+    commands_wait(load, start);
+    rate_result(load, "command /bin/true", load->n, start);
+}
+
+/* ---- a graph ---- */
+
+enum { REV_TASKS = 10 }; /* 0, then 1 to 8, then 9; 1 and 9 also wait for the revision before: as PREV edges do */
+
+/* Revision `rev` of queue `archive` within a call; the one before stands in this call (prev_id 0) or began at prev_id. */
+static void revision_add(struct buf *body, int64_t archive, int64_t rev, int64_t prev_id, const char *rest)
+{
+    for (int k = 0; k < REV_TASKS; k++) {
+        buf_addf(body, "%s{\"queue\":\"a%d\",\"name\":\"a%d-r%d-t%d\",", body->ptr[body->len - 1] == '[' ? "" : ",", (int)archive,
+            (int)archive, (int)rev, k);
+        if (k > 0) {
+            buf_add_z(body, "\"depends\":[");
+            for (int j = k == REV_TASKS - 1 ? 1 : 0; j < (k == REV_TASKS - 1 ? REV_TASKS - 1 : 1); j++) {
+                buf_addf(body, "%s\"a%d-r%d-t%d\"", j > 1 ? "," : "", (int)archive, (int)rev, j);
+            }
+            buf_add_z(body, "],");
+        }
+        if (rev > 0 && (k == 1 || k == REV_TASKS - 1)) {
+            if (prev_id) {
+                buf_addf(body, "\"after\":[%lld],", (long long)prev_id + k);
+            } else {
+                buf_addf(body, "\"after\":[\"a%d-r%d-t%d\"],", (int)archive, (int)rev - 1, k);
+            }
+        }
+        buf_add_z(body, rest);
+    }
+}
+
+/* Revision r belongs to queue r % archives; a call's ids ascend, so the place of the revision before follows from the first id of its call. */
+static void dag_fill(struct load *load, const char *rest)
+{
+    struct buf body;
+    int64_t revs = load->n / REV_TASKS, per_call = load->batch / REV_TASKS, n_calls = (revs + per_call - 1) / per_call;
+    int64_t *first = mem_alloc((size_t)(n_calls + 1) * sizeof *first);
+    buf_init(&body, 64 << 20);
+    for (int64_t call = 0; call < n_calls; call++) {
+        buf_reset(&body);
+        buf_add_z(&body, "{\"tasks\":[");
+        for (int64_t r = call * per_call; r < revs && r < (call + 1) * per_call; r++) {
+            int64_t before = r - load->archives, there = before / per_call;
+            int64_t prev_id = before >= 0 && there < call ? first[there] + before % per_call * REV_TASKS : 0;
+            revision_add(&body, r % load->archives, r / load->archives, prev_id, rest);
+        }
+        buf_add_z(&body, "]}");
+        ask(load, "POST", "/v1/tasks", buf_str(&body), 201);
+        first[call] = load->answer_id;
+    }
+    buf_release(&body);
+    mem_free(first);
+}
+
+static void mode_dag(struct load *load)
+{
+    int64_t start = bench_now_ns();
+    dag_fill(load, load->commands ? COMMAND_REST : DATA_REST);
+    if (load->commands) {
+        commands_wait(load, start);
+        rate_result(load, "dag /bin/true", load->n, start);
+        return;
+    }
+    int64_t filled = bench_now_ns();
+    workers_start(load);
+    wire_run(&load->wire, filled + (int64_t)GIVE_UP_S * SECOND_NS);
+    if (load->done < load->n) {
+        bench_die("%lld of %lld ended", (long long)load->done, (long long)load->n);
+    }
+    rate_result(load, "dag", load->n, start);
+    bench_result(load->peer, "dag enqueue", (double)(filled - start) / 1000 / (double)load->n, "us/task");
+    bench_result(load->peer, "dag drain", (double)(bench_now_ns() - filled) / 1000 / (double)load->n, "us/task");
 }
 
 /* ---- main ---- */
@@ -469,6 +546,7 @@ static const struct {
     { "claim", mode_claim, 2000 },
     { "fill", mode_fill, 10000 },
     { "command", mode_command, 5000 },
+    { "dag", mode_dag, 10000 },
 };
 
 static void option_read(struct load *load, const char *text)
@@ -478,7 +556,7 @@ static void option_read(struct load *load, const char *text)
         int64_t *value;
         int64_t max;
     } numbers[] = { { "c=", &load->c, CONNS_MAX }, { "n=", &load->n, 100000000 }, { "workers=", &load->n_workers, WORKERS_MAX },
-        { "free=", &load->free, 10000 }, { "batch=", &load->batch, 10000 } };
+        { "free=", &load->free, 10000 }, { "batch=", &load->batch, 10000 }, { "archives=", &load->archives, 10000 }, { "commands=", &load->commands, 1 } };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         size_t n = strlen(numbers[i].name);
         if (!strncmp(text, numbers[i].name, n)) {
@@ -529,7 +607,8 @@ int main(int argc, char **argv)
         if (strcmp(modes[i].name, argv[1]) != 0) {
             continue;
         }
-        struct load load = { .peer = "weir", .path = "/healthz", .c = 1, .n = modes[i].n, .n_workers = 1, .free = 1000, .batch = 1000 };
+        struct load load = { .peer = "weir", .path = "/healthz", .c = 1, .n = modes[i].n, .n_workers = 1, .free = 1000, .batch = 1000,
+            .archives = 100 };
         for (int at = 3; at < argc; at++) {
             option_read(&load, argv[at]);
         }
