@@ -325,6 +325,15 @@ def tokens():
     ok(boss['token'] not in listed and 'boss' in listed, 'the list has no secrets')
     stored = b''.join(p.read_bytes() for p in s.dir.glob('*') if p.is_file())
     ok(boss['token'].encode() not in stored, 'nor has the store')
+    job = s.post('/v1/tasks', dict(name='holds', script=f'echo $WEIR_TOKEN > {TMP}/job-token; while [ ! -e {TMP}/go-token ]; do sleep 0.05; done'), local=True).json['id']
+    has('job-token')
+    mine = (TMP / 'job-token').read_text().strip()
+    same(s.get(f'/v1/tasks/{job}', token=mine).status, 200, 'a job\'s own token opens its task')
+    same([s.get(f'/v1/tasks/{t}', token=mine).status, s.post(f'/v1/tasks/{t}/cancel', dict(reason='x'), token=mine).status, s.get('/v1/tokens', token=mine).status,
+          s.post('/v1/lanes/all/pause', dict(reason='x'), token=mine).status], [403] * 4, 'and nothing of others')
+    (TMP / 'go-token').touch()
+    until(lambda: s.get(f'/v1/tasks/{job}', local=True).json['state'] == 'D', seconds=30)
+    ok(until(lambda: s.get(f'/v1/tasks/{job}', token=mine).status == 401, seconds=10), 'it ends with the job', s.get(f'/v1/tasks/{job}', token=mine))
     short = s.cli('token', 'create', '--name', 'short', '--scope', 'read', '--expires', '1s').out.strip()
     ok(until(lambda: s.get('/v1/tasks', token=short).status == 401, seconds=20), 'it expires')
     actor = [e['actor'] for e in json.loads('[' + ','.join(s.get(f'/v1/events?task={t}', local=True).body.decode().splitlines()) + ']') if e['kind'] == 'created'][0]
