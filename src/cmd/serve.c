@@ -114,9 +114,12 @@ static struct str name_default(struct arena *arena)
 /* faults_code: what is wrong on the command line alone is a wrong call; anything in a file or variable is wrong data. */
 static enum err_code faults_code(const struct diags *diags)
 {
-    for (size_t i = 0; i < diags->n; i++)
-        if (diags->items[i].severity == DIAG_ERROR && !(diags->items[i].place.file && str_starts(diags->items[i].place.file->name, STR("--"))))
+    for (size_t i = 0; i < diags->n; i++) {
+        const struct diag_file *file = diags->items[i].place.file;
+        bool on_command_line = file && str_starts(file->name, STR("--"));
+        if (diags->items[i].severity == DIAG_ERROR && !on_command_line)
             return ERR_invalid;
+    }
     return ERR_usage;
 }
 
