@@ -15,7 +15,8 @@ const struct command_spec backup_spec = {
     .operands_max = 1,
     .summary = "a consistent copy of the store, beside running work",
     .description =
-        "The server writes FILE, on its own machine; a relative name is taken from the current directory. `weir restore` brings it back.",
+        "The server writes FILE, on its own machine; a relative name is taken from the current directory. Everything is in it: tasks, "
+        "history, logs, and the key of the history, so keep it as you keep the data directory. `weir restore` brings it back.",
     .flags = COMMAND_CLIENT,
 };
 

@@ -72,6 +72,7 @@ struct logs {
 
 void log_name_plain(char out[LOG_NAME_BYTES], struct log_key key);     /* in the folder `live` */
 void log_name_packed(char out[LOG_NAME_BYTES], struct log_key key);    /* in the folder `logs` */
+bool log_name_parse(const char *name, struct log_key *out, struct str *out_suffix); /* TASK.GRANT.SUFFIX: log, tmp or log.zst */
 struct log_file *log_file_find(struct logs *logs, struct log_key key); /* NULL: not open; lock held */
 void log_plain_note(struct logs *logs, struct log_key key);            /* lock held */
 void log_plain_drop(struct logs *logs, struct log_key key);            /* lock held */

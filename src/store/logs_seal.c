@@ -28,12 +28,15 @@ static void name_shard(char out[LOG_NAME_BYTES], struct log_key key)
     snprintf(out, LOG_NAME_BYTES, "%" PRId64, key.task / LOG_SHARD_TASKS);
 }
 
-/* Takes a name of the folder `live` apart; *out_suffix is "log" or "tmp". */
-static bool name_parse(const char *name, struct log_key *out, struct str *out_suffix)
+bool log_name_parse(const char *name, struct log_key *out, struct str *out_suffix)
 {
     struct str rest = str_of(name), task, grant;
-    return str_cut(&rest, '.', &task) && str_cut(&rest, '.', &grant) && str_to_i64(task, &out->task) && str_to_i64(grant, &out->grant) &&
-           out->task >= 0 && out->grant >= 0 && (*out_suffix = rest, str_eqz(rest, "log") || str_eqz(rest, "tmp"));
+    *out_suffix = (struct str){ 0 };
+    if (!str_cut(&rest, '.', &task) || !str_cut(&rest, '.', &grant) || !str_to_i64(task, &out->task) || !str_to_i64(grant, &out->grant)) {
+        return false;
+    }
+    *out_suffix = rest;
+    return out->task >= 0 && out->grant >= 0;
 }
 
 static void pack_add(struct logs *logs, struct log_key key)
@@ -59,14 +62,14 @@ static bool live_each(struct logs *logs, bool clean, void (*each)(void *owner, s
         struct log_key key;
         struct str suffix;
         struct stat st;
-        if (!name_parse(entry->d_name, &key, &suffix)) {
+        if (!log_name_parse(entry->d_name, &key, &suffix)) {
             continue;
         }
         if (str_eqz(suffix, "tmp")) {
             if (clean) {
                 unlinkat(logs->live_fd, entry->d_name, 0);
             }
-        } else if (fstatat(logs->live_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode)) {
+        } else if (str_eqz(suffix, "log") && fstatat(logs->live_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode)) {
             each(owner, key, (st.st_mode & S_IWUSR) == 0);
         }
     }

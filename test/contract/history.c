@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "store/logs.h"
 #include "world.h"
 
 static void report_expect(struct world *w, bool ok, const char *words, int64_t witness_seq, const uint8_t *witness)
@@ -192,6 +193,163 @@ static void backups_beside_a_writer_come_back(void **state)
     world_release(&w);
 }
 
+enum { LONG_LOG = 3 * 1024 * 1024 + 17 };
+
+/* What a log of this number says at each place: two logs differ everywhere. */
+static char log_byte(int64_t task, int64_t at)
+{
+    return (char)((at * 7 + at / 251 + task * 31) & 0xff);
+}
+
+static void log_fill(struct logs *logs, int64_t task, int64_t grant, int64_t from, int64_t to)
+{
+    struct buf bytes;
+    struct err err = { 0 };
+    struct log_position position;
+    buf_init(&bytes, LONG_LOG + 64);
+    for (int64_t at = from; at < to; at++)
+        buf_add_char(&bytes, log_byte(task, at));
+    if (!logs_append(logs, task, grant, from, buf_str(&bytes), &position, &err))
+        fail_msg("%s", err.text);
+    buf_release(&bytes);
+}
+
+static int64_t log_expect(struct logs *logs, int64_t task, int64_t grant, int64_t at_least, int64_t at_most)
+{
+    struct buf bytes;
+    struct err err = { 0 };
+    buf_init(&bytes, 8 << 20);
+    if (!logs_read(logs, task, grant, 0, 8 << 20, &bytes, &err))
+        fail_msg("%s", err.text);
+    int64_t n = (int64_t)bytes.len;
+    if (n < at_least || n > at_most)
+        fail_msg("the log of task %d has %d bytes", (int)task, (int)n);
+    for (int64_t at = 0; at < n; at++)
+        if (bytes.ptr[at] != log_byte(task, at))
+            fail_msg("the log of task %d differs at %d", (int)task, (int)at);
+    buf_release(&bytes);
+    return n;
+}
+
+struct appender {
+    struct logs *logs;
+    pthread_mutex_t mutex;
+    bool stop;
+    int64_t bytes;
+};
+
+static bool appender_stopped(struct appender *a, int64_t bytes)
+{
+    pthread_mutex_lock(&a->mutex);
+    a->bytes = bytes;
+    bool stop = a->stop;
+    pthread_mutex_unlock(&a->mutex);
+    return stop;
+}
+
+/* Task 5 speaks all the time, and of task 6 one attempt after the other begins and is sealed. */
+static void *append_run(void *owner)
+{
+    struct appender *a = owner;
+    int64_t n = 0;
+    for (int64_t grant = 1; !appender_stopped(a, n) && n < 4 << 20; grant++, n += 1000) {
+        log_fill(a->logs, 5, 1, n, n + 1000);
+        log_fill(a->logs, 6, grant, 0, 100);
+        logs_seal(a->logs, 6, grant);
+    }
+    return NULL;
+}
+
+/* Of tasks 1 to 5 the first attempt is known (5 runs), of task 6 two; of task 7 none. */
+static void attempts_make(struct world *w)
+{
+    static struct attempt ended[6], running = { .task = 5, .grant = 1, .number = 1, .executor = 4, .started = 10, .exit = -1, .signal = -1,
+                                                .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = -1 };
+    for (int i = 0; i < 4; i++)
+        ended[i] = attempt_sample(i + 1, 1, 20 + i);
+    ended[4] = attempt_sample(6, 1, 30);
+    ended[5] = attempt_sample(6, 2, 31);
+    turn_begin(w);
+    w->c.attempts_new = &running, w->c.n_attempts_new = 1;
+    turn_end(w);
+    turn_begin(w);
+    w->c.attempts_new = ended, w->c.n_attempts_new = 6;
+    turn_end(w);
+}
+
+static void logs_come_along(void **state)
+{
+    struct world w;
+    struct appender a = { .mutex = PTHREAD_MUTEX_INITIALIZER };
+    struct life life;
+    struct rng rng;
+    struct stat st;
+    char file[192], back[192], path[256];
+    pthread_t thread;
+    (void)state;
+    world_make(&w);
+    rng_seed(&rng, 3);
+    life_begin(&w, &life);
+    life_turn(&w, &life, &rng, 10, 0);
+    turn_end(&w);
+    attempts_make(&w);
+    MUST(&w, a.logs = logs_open(w.dir, &w.err));
+    log_fill(a.logs, 1, 1, 0, 40);
+    log_fill(a.logs, 2, 1, 0, LONG_LOG);
+    log_fill(a.logs, 3, 1, 0, 40);
+    log_fill(a.logs, 4, 1, 0, LONG_LOG);
+    log_fill(a.logs, 7, 1, 0, 40);
+    logs_seal(a.logs, 3, 1);
+    logs_seal(a.logs, 4, 1);
+    logs_wait(a.logs);
+    assert_int_equal(pthread_create(&thread, NULL, append_run, &a), 0);
+    for (bool begun = false; !begun; usleep(1000)) {
+        pthread_mutex_lock(&a.mutex);
+        begun = a.bytes > 10000;
+        pthread_mutex_unlock(&a.mutex);
+    }
+    int64_t least = 0, most = 0;
+    logs_size(a.logs, 5, 1, &least, &w.err);
+    snprintf(file, sizeof file, "%s/file", w.dir);
+    snprintf(back, sizeof back, "%s/back", w.dir);
+    MUST(&w, store_backup(w.dir, file, &w.err));
+    logs_size(a.logs, 5, 1, &most, &w.err);
+    pthread_mutex_lock(&a.mutex);
+    a.stop = true;
+    pthread_mutex_unlock(&a.mutex);
+    pthread_join(thread, NULL);
+    logs_close(a.logs);
+    MUST(&w, store_restore(file, back, &w.err));
+    struct verify_report report;
+    MUST(&w, store_verify(back, 0, NULL, &report, &w.err));
+    assert_true(report.ok);
+    snprintf(path, sizeof path, "%s/weir.db", back);
+    assert_int_equal(stat(path, &st), 0);
+    assert_true(st.st_size < 2 << 20); /* the logs are out of the database */
+    snprintf(path, sizeof path, "%s/logs/live/2.1.log", back);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    snprintf(path, sizeof path, "%s/logs/0", back);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0700);
+    MUST(&w, a.logs = logs_open(back, &w.err));
+    log_expect(a.logs, 1, 1, 40, 40);
+    log_expect(a.logs, 2, 1, LONG_LOG, LONG_LOG);
+    log_expect(a.logs, 3, 1, 40, 40);
+    log_expect(a.logs, 4, 1, LONG_LOG, LONG_LOG);
+    log_expect(a.logs, 5, 1, least, most);
+    log_expect(a.logs, 6, 1, 100, 100);
+    log_expect(a.logs, 6, 2, 100, 100);
+    log_expect(a.logs, 6, 3, 0, 0); /* an attempt that the snapshot doesn't know */
+    log_expect(a.logs, 7, 1, 0, 0);
+    logs_close(a.logs);
+    snprintf(path, sizeof path, "%s/weir.db", back);
+    assert_int_equal(unlink(path), 0);
+    assert_false(store_restore(file, back, &w.err)); /* never over logs of another store */
+    assert_int_equal(w.err.code, ERR_conflict);
+    world_release(&w);
+}
+
 static void a_restored_store_tells_that_it_was(void **state)
 {
     struct world w, r = { 0 };
@@ -251,6 +409,7 @@ const struct CMUnitTest contract_history[] = {
     cmocka_unit_test(an_unlawful_history_is_found),
     cmocka_unit_test(a_row_without_history_is_found),
     cmocka_unit_test(backups_beside_a_writer_come_back),
+    cmocka_unit_test(logs_come_along),
     cmocka_unit_test(a_restored_store_tells_that_it_was),
     cmocka_unit_test(what_cannot_be_restored_leaves_nothing),
 };

@@ -3,11 +3,13 @@
  * A backup is a database file of its own (0600, no WAL) that is synced and then renamed to its name: a file of that name is whole. It
  * carries the verify key in its `meta` table, because a history without its key can't be continued or checked: keep the file as you keep
  * the data directory. Pages are copied in short steps. A commit by another process makes SQLite start over, so after RESTARTS_MAX of
- * that the rest is copied in one go, under one snapshot; the WAL grows meanwhile and is cut later. Logs (DATA/logs) aren't part of it.
+ * that the rest is copied in one go, under one snapshot; the WAL grows meanwhile and is cut later. The logs (DATA/logs) come along in a
+ * table of parts, written after the pages: only those of attempts that the copied snapshot knows, because a later attempt of the original
+ * has the number that a restored store will give to another.
  *
  * A restore checks the file (SQLite's integrity check, then the whole chain), gives the store a new incarnation, so that no old fence is
- * ever taken, and writes that into the history. It refuses a directory that holds a store; when it fails nothing is left under that
- * name. */
+ * ever taken, writes that into the history, and makes files of the logs. It refuses a directory that holds a store or logs; when it fails
+ * nothing is left under those names. */
 #include <errno.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -16,6 +18,7 @@
 #include <unistd.h>
 
 #include "io/clock.h"
+#include "store/logs_copy.h"
 #include "store/pack.h"
 #include "store/sqlite/rows.h"
 #include "store/sqlite/sqlite.h"
@@ -88,15 +91,81 @@ static bool key_get(struct db *db, const char *file, uint8_t out[CHAIN_KEY_BYTES
     struct str hex = step == DB_ROW ? column_view(stmt, 0) : (struct str){ 0 };
     size_t n = 0;
     bool ok = hex.len == CHAIN_KEY_BYTES * 2 && sodium_hex2bin(out, CHAIN_KEY_BYTES, hex.ptr, hex.len, NULL, &n, NULL) == 0 &&
-    n == CHAIN_KEY_BYTES;
+              n == CHAIN_KEY_BYTES;
     db_reset(db, SQL_meta_get);
     return ok || err_set(err, ERR_invalid, "%s carries no verify key: it wasn't made by weir backup", file);
 }
 
-static bool backup_write(struct db *from, struct db *to, const uint8_t key[CHAIN_KEY_BYTES], struct err *err)
+/* ---- logs, as parts in a table of the copy ---- */
+
+static bool log_known(void *owner, int64_t task, int64_t grant, bool *out_known, struct err *err)
 {
-    return pages_copy(from, to, err) && db_exec(to, SQL_pragma_single_file, err) && db_prepare(to, SQL_FOR_WRITER, err) && key_put(to, key,
-                                                                                                                                   err);
+    struct db *to = owner;
+    bind_i64(to->stmts[SQL_backup_attempt_known], 1, task);
+    bind_i64(to->stmts[SQL_backup_attempt_known], 2, grant);
+    enum db_step step = db_next(to, SQL_backup_attempt_known, err);
+    *out_known = step == DB_ROW;
+    if (step == DB_ROW)
+        db_reset(to, SQL_backup_attempt_known);
+    return step != DB_ERROR;
+}
+
+static bool log_part_put(void *owner, const struct log_part *part, struct err *err)
+{
+    struct db *to = owner;
+    sqlite3_stmt *stmt = to->stmts[SQL_backup_log_put];
+    bind_i64(stmt, 1, part->task);
+    bind_i64(stmt, 2, part->grant);
+    bind_i64(stmt, 3, part->packed);
+    bind_i64(stmt, 4, part->start);
+    bind_blob(stmt, 5, part->bytes.ptr, part->bytes.len);
+    return db_run(to, SQL_backup_log_put, err);
+}
+
+static bool logs_write(struct db *to, const char *data_dir, struct err *err)
+{
+    struct log_taker taker = { .owner = to, .known = log_known, .put = log_part_put };
+    return db_exec(to, SQL_backup_log_create, err) && db_prepare(to, SQL_FOR_BACKUP, err) && db_run(to, SQL_begin, err) &&
+           logs_copy_out(data_dir, &taker, err) && db_run(to, SQL_commit, err);
+}
+
+/* The parts become files again, and the table goes. Its pages were most of the file, so the file is made anew without them; should there be
+ * no room for that, SQLite uses them up in time. */
+static bool logs_take(struct db *db, struct log_put *put, struct err *err)
+{
+    enum db_step step;
+    sqlite3_stmt *stmt;
+    bool any = false;
+    if (!db_exec(db, SQL_backup_log_create, err) || !db_prepare(db, SQL_FOR_BACKUP, err))
+        return false;
+    stmt = db->stmts[SQL_backup_log_each];
+    while ((step = db_next(db, SQL_backup_log_each, err)) == DB_ROW) {
+        struct log_part part = { .task = sqlite3_column_int64(stmt, 0),
+            .grant = sqlite3_column_int64(stmt, 1),
+            .packed = sqlite3_column_int64(stmt, 2) != 0,
+            .start = sqlite3_column_int64(stmt, 3) };
+        part.bytes = (struct str){ sqlite3_column_blob(stmt, 4), (size_t)sqlite3_column_bytes(stmt, 4) };
+        any = true;
+        if (!logs_put_part(put, &part, err)) {
+            db_reset(db, SQL_backup_log_each);
+            return false;
+        }
+    }
+    if (step == DB_ERROR || !logs_put_end(put, err) || !db_exec(db, SQL_backup_log_drop, err))
+        return false;
+    struct err ignored = { 0 };
+    if (any) {
+        sqlite3_limit(db->conn, SQLITE_LIMIT_ATTACHED, 1); /* VACUUM attaches its copy */
+        (void)(db_exec(db, SQL_pragma_temp_file, &ignored) && db_exec(db, SQL_vacuum, &ignored));
+        sqlite3_limit(db->conn, SQLITE_LIMIT_ATTACHED, 0);
+    }
+    return true;
+}
+
+static bool backup_write(struct db *from, struct db *to, const char *data_dir, const uint8_t key[CHAIN_KEY_BYTES], struct err *err)
+{
+    return pages_copy(from, to, err) && db_exec(to, SQL_pragma_single_file, err) && db_prepare(to, SQL_FOR_WRITER, err) &&
+           key_put(to, key, err) && logs_write(to, data_dir, err);
 }
 
 bool store_backup(const char *data_dir, const char *to_file, struct err *err)
@@ -112,9 +181,9 @@ bool store_backup(const char *data_dir, const char *to_file, struct err *err)
         return false;
     bool ok = source_open(&from, path, &version, err);
     if (ok && version != SQL_SCHEMA_VERSION)
-        ok = err_set(err, ERR_unavailable, "%s has schema %d: start weir serve once to bring it to %d", path, (int)version,
-                     SQL_SCHEMA_VERSION);
-    ok = ok && chain_key_load(data_dir, key, err) && target_open(&to, part, err) && backup_write(&from, &to, key, err);
+        ok = err_set(
+            err, ERR_unavailable, "%s has schema %d: start weir serve once to bring it to %d", path, (int)version, SQL_SCHEMA_VERSION);
+    ok = ok && chain_key_load(data_dir, key, err) && target_open(&to, part, err) && backup_write(&from, &to, data_dir, key, err);
     bool opened = to.conn != NULL;
     db_close(&to);
     db_close(&from);
@@ -159,23 +228,39 @@ static bool history_check(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], con
     return report.ok || err_set(err, ERR_corrupt, "%s is damaged: %s", file, report.fault);
 }
 
-static bool restore_write(const char *from_file, const char *part, uint8_t out_key[CHAIN_KEY_BYTES], struct err *err)
+static bool restore_write(const char *from_file, const char *part, struct log_put *put, uint8_t out_key[CHAIN_KEY_BYTES], struct err *err)
 {
     struct db from = { 0 }, to = { 0 };
     int64_t version = 0;
-    bool ok = source_open(&from, from_file, &version, err) && integrity_check(&from, SQL_integrity_check, err) && target_open(&to, part,
-                                                                                                                              err) &&
-              pages_copy(&from, &to, err) && db_exec(&to, SQL_pragma_single_file, err) && schema_migrate(&to, version, err) &&
-              db_prepare(&to, SQL_FOR_WRITER | SQL_FOR_READER | SQL_FOR_VERIFIER, err) && key_get(&to, from_file, out_key, err) &&
-              history_check(&to, out_key, from_file, err) && incarnation_renew(&to, out_key, err);
+    bool ok = source_open(&from, from_file, &version, err) && integrity_check(&from, SQL_integrity_check, err) &&
+              target_open(&to, part, err) && pages_copy(&from, &to, err) && db_exec(&to, SQL_pragma_single_file, err) &&
+              schema_migrate(&to, version, err) && db_prepare(&to, SQL_FOR_WRITER | SQL_FOR_READER | SQL_FOR_VERIFIER, err) &&
+              key_get(&to, from_file, out_key, err) && history_check(&to, out_key, from_file, err) && logs_take(&to, put, err) &&
+              incarnation_renew(&to, out_key, err);
     db_close(&to);
     db_close(&from);
     return ok && file_sync(part, err);
 }
 
-bool store_restore(const char *from_file, const char *data_dir, struct err *err)
+/* Both names, weir.db and logs, or neither. */
+static bool restore_into(const char *from_file, const char *data_dir, const char *path, const char *part, struct err *err)
 {
     uint8_t key[CHAIN_KEY_BYTES];
+    struct log_put put;
+    if (!logs_put_begin(&put, data_dir, err))
+        return false;
+    bool ok = restore_write(from_file, part, &put, key, err) && chain_key_store(data_dir, key, err);
+    if (ok && rename(part, path) < 0)
+        ok = err_set(err, ERR_io, "%s: %s", path, strerror(errno));
+    if (!ok)
+        unlink(part);
+    logs_put_close(&put, ok);
+    sodium_memzero(key, sizeof key);
+    return ok && dir_sync(data_dir, err);
+}
+
+bool store_restore(const char *from_file, const char *data_dir, struct err *err)
+{
     char path[FILES_PATH_MAX], part[FILES_PATH_MAX];
     if (sodium_init() < 0 || !path_join(path, data_dir, "weir.db", err) || !path_join(part, data_dir, "weir.db.part", err))
         return false;
@@ -186,17 +271,9 @@ bool store_restore(const char *from_file, const char *data_dir, struct err *err)
     int lock_fd = lock_take(data_dir, err);
     if (lock_fd < 0)
         return false;
-    bool ok = !file_exists(path) || err_set(err, ERR_conflict, "%s holds a store: restore into another directory, or move it away first",
-                                            data_dir);
-    if (ok) {
-        ok = restore_write(from_file, part, key, err) && chain_key_store(data_dir, key, err);
-        if (ok && rename(part, path) < 0)
-            ok = err_set(err, ERR_io, "%s: %s", path, strerror(errno));
-        if (!ok)
-            unlink(part);
-        ok = ok && dir_sync(data_dir, err);
-        sodium_memzero(key, sizeof key);
-    }
+    bool ok = !file_exists(path) ||
+              err_set(err, ERR_conflict, "%s holds a store: restore into another directory, or move it away first", data_dir);
+    ok = ok && restore_into(from_file, data_dir, path, part, err);
     close(lock_fd);
     return ok;
 }

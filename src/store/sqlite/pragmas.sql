@@ -74,3 +74,18 @@ PRAGMA cache_size = -256;
 -- A copy that travels: everything in one file, durable when the statement returns.
 PRAGMA journal_mode = DELETE;
 PRAGMA synchronous = FULL;
+
+-- name: backup_log_create
+-- Only in a backup: logs in parts, in the order they are to be written back. (Restoring makes it too: an older backup has none.)
+CREATE TABLE IF NOT EXISTS backup_log (
+    id INTEGER PRIMARY KEY, task BIGINT NOT NULL, grant_no BIGINT NOT NULL, packed BIGINT NOT NULL, start_byte BIGINT NOT NULL, bytes BLOB NOT NULL);
+
+-- name: backup_log_drop
+DROP TABLE backup_log;
+
+-- name: pragma_temp_file
+-- VACUUM writes a second copy, and that needn't fit into memory.
+PRAGMA temp_store = FILE;
+
+-- name: vacuum
+VACUUM;

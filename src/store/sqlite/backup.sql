@@ -1,0 +1,12 @@
+-- for: backup
+-- Prepared only while a backup is written or read back: the table isn't there otherwise.
+
+-- name: backup_attempt_known
+-- Is this attempt part of the copied snapshot? The logs are copied after it and may be of attempts it doesn't know.
+SELECT 1 FROM attempt WHERE task = $1 AND grant_no = $2 UNION ALL SELECT 1 FROM live WHERE task = $1 AND grant_no = $2;
+
+-- name: backup_log_put
+INSERT INTO backup_log (task, grant_no, packed, start_byte, bytes) VALUES ($1, $2, $3, $4, $5);
+
+-- name: backup_log_each
+SELECT task, grant_no, packed, start_byte, bytes FROM backup_log ORDER BY id;
