@@ -61,6 +61,15 @@ void *mem_alloc(size_t size)
     return ptr;
 }
 
+void *mem_alloc_zero(size_t size)
+{
+    void *ptr = calloc(1, size ? size : 1);
+    if (!ptr) {
+        memory_out(size);
+    }
+    return ptr;
+}
+
 void *mem_realloc(void *ptr, size_t size)
 {
     void *moved = realloc(ptr, size ? size : 1);

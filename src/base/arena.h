@@ -30,6 +30,7 @@ void *arena_push(struct arena *arena, void **items, size_t *n, size_t *cap, size
 
 /* Aborting malloc and realloc for the few things that outlive any arena. */
 void *mem_alloc(size_t size);
+void *mem_alloc_zero(size_t size); /* pages of a large piece are the kernel's until they are touched */
 void *mem_realloc(void *ptr, size_t size);
 void mem_free(void *ptr);
 

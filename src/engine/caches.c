@@ -1,4 +1,5 @@
-/* caches: the small tables in memory (lanes, classes, slots, executors) and a bounded cache of specs.
+/* caches: the small tables in memory (lanes, classes, slots, executors), a bounded cache of specs, and the rows of tasks that turns wrote lately:
+ * what was enqueued is soon claimed, what was claimed is soon finished, and neither is read back from the store.
  *
  * They are copies: the store is right. New rows are put here as the turn makes them; when its commit fails, everything is read anew
  * (caches_drop, caches_load). Strings live as long as the engine; there are as many as there are lanes, classes, slots and executors. */
@@ -215,11 +216,74 @@ struct known_executor *cache_executor_put(struct engine *engine, const struct ex
     return known;
 }
 
+/* --- recent tasks ---------------------------------------------------------------------------------------------------------------- */
+
+static struct str recent_text_keep(char **at, struct str s)
+{
+    struct str kept = { *at, s.len };
+    if (s.len) memcpy(*at, s.ptr, s.len);
+    *at += s.len;
+    return s.len ? kept : (struct str){ 0 };
+}
+
+static void recent_put(struct engine *engine, const struct task *row)
+{
+    struct recent *recent = &engine->recent[(size_t)row->id & (TASKS_RECENT - 1)];
+    if (row->name.len + row->variant.len + row->reason.len + row->unique.len > sizeof recent->text) {
+        if (recent->row.id == row->id) recent->row.id = 0;
+        return;
+    }
+    char *at = recent->text;
+    recent->row = *row;
+    recent->row.name = recent_text_keep(&at, row->name);
+    recent->row.variant = recent_text_keep(&at, row->variant);
+    recent->row.reason = recent_text_keep(&at, row->reason);
+    recent->row.unique = recent_text_keep(&at, row->unique);
+}
+
+void recent_follow(struct turn *turn)
+{
+    if (!turn->engine->recent) return;
+    MAP_EACH(&turn->slice->nodes, e) {
+        const struct node *node = e->value;
+        if (node->dirty) recent_put(turn->engine, &node->row);
+    }
+}
+
+/* Strings are copied: the place may be taken by another task while this turn's rows are remembered. */
+static bool recent_find(struct engine *engine, struct arena *arena, int64_t id, struct task *out)
+{
+    const struct recent *recent = engine->recent ? &engine->recent[(size_t)id & (TASKS_RECENT - 1)] : NULL;
+    if (!recent || recent->row.id != id || id <= 0) return false;
+    *out = recent->row;
+    struct str *texts[] = { &out->name, &out->variant, &out->reason, &out->unique };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (texts[i]->len) *texts[i] = str_dup(arena, *texts[i]);
+    return true;
+}
+
+static void recent_drop(struct engine *engine)
+{
+    mem_free(engine->recent);
+    engine->recent = NULL;
+}
+
+static void recent_open(struct engine *engine)
+{
+    recent_drop(engine);
+    if (engine->store->exclusive) engine->recent = mem_alloc_zero(TASKS_RECENT * sizeof *engine->recent);
+}
+
 /* --- the store's rows ------------------------------------------------------------------------------------------------------------ */
 
 static bool rows_task(void *owner, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
 {
-    struct store *store = ((struct engine *)owner)->store;
+    struct engine *engine = owner;
+    struct store *store = engine->store;
+    if (recent_find(engine, arena, id, out)) {
+        *out_found = true;
+        return true;
+    }
     return store->ops->load_task(store, arena, id, out, out_found, err);
 }
 
@@ -259,6 +323,7 @@ void caches_drop(struct engine *engine)
     smap_clear(&engine->slot_names);
     smap_clear(&engine->spec_texts);
     arena_reset(&engine->spec_arena);
+    recent_drop(engine);
 }
 
 bool caches_load(struct engine *engine, struct err *err)
@@ -275,6 +340,7 @@ bool caches_load(struct engine *engine, struct err *err)
               store->ops->load_slots(store, &scratch, &slots, &n_slots, err) &&
               store->ops->load_executors(store, &scratch, &executors, &n_executors, err);
     if (ok) {
+        recent_open(engine);
         lane_put(engine, &(struct lane){ .id = 0, .kind = LANE_QUEUE, .tenant = STR(""), .name = STR("all") }); /* unless it is stored */
         for (size_t i = 0; i < n_lanes; i++) lane_put(engine, lanes[i]);
         for (size_t i = 0; i < n_classes; i++) class_put(engine, classes[i]);

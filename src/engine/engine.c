@@ -237,6 +237,7 @@ static void caches_follow(struct turn *turn)
     struct engine *engine = turn->engine;
     MAP_EACH(&turn->slice->lanes, e) *(struct lane *)map_find(&engine->lanes, e->key) = *(struct lane *)e->value;
     MAP_EACH(&turn->slice->slots, e) *(struct slot *)map_find(&engine->slots, e->key) = *(struct slot *)e->value;
+    recent_follow(turn);
     leases_commit(turn);
     polls_commit(turn);
 }
@@ -507,6 +508,7 @@ void engine_free(struct engine *engine)
     struct smap *smaps[] = { &engine->lane_names, &engine->class_keys, &engine->slot_names, &engine->executor_names, &engine->spec_texts };
     for (size_t i = 0; i < sizeof smaps / sizeof *smaps; i++) smap_release(smaps[i]);
     slice_release(&engine->slice);
+    mem_free(engine->recent);
     space_close(&engine->space);
     arena_release(&engine->arena);
     arena_release(&engine->spec_arena);

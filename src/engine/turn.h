@@ -21,6 +21,8 @@ enum {
     TRY_AGAIN_MS = 200,
     BATCH = 1000,               /* due holds, resumed and parked tasks of one turn, unless the configuration says otherwise */
     SPECS_CACHED_MAX = 8192,
+    TASKS_RECENT = 8192,        /* a power of two */
+    RECENT_TEXT_BYTES = 120,
     SPEC_BYTES_CACHED_MAX = 16 << 20,
 };
 #define IDEMPOTENCY_MS (INT64_C(31) * 24 * 3600 * 1000)
@@ -53,6 +55,11 @@ struct space { /* room on the disk */
     bool ballast;
 };
 
+struct recent { /* a task's row as the last turn that changed it left it; id 0: none */
+    struct task row;
+    char text[RECENT_TEXT_BYTES]; /* its strings; a row with longer ones isn't kept */
+};
+
 struct engine {
     struct engine_config config;
     struct store *store;
@@ -72,6 +79,7 @@ struct engine {
     int64_t next_watch;    /* boot ms: executors are looked at for silence */
     int64_t turns_since_expiry;
     struct rows rows;
+    struct recent *recent; /* by the lower bits of the id; NULL: another process may write to the store */
     struct slice slice; /* kept for its tables' memory */
     struct space space;
     struct token *tokens;
@@ -128,6 +136,7 @@ void turn_executor_changed(struct turn *turn, struct known_executor *executor);
 bool caches_load(struct engine *engine, struct err *err);
 void caches_drop(struct engine *engine);
 void caches_specs_trim(struct engine *engine);
+void recent_follow(struct turn *turn); /* rows that the turn wrote are remembered, after the commit */
 struct rows caches_rows(struct engine *engine);
 struct lane *cache_lane_find(struct turn *turn, struct str tenant, struct str name); /* NULL: none */
 struct lane *cache_lane_get(struct turn *turn, struct str tenant, struct str name); /* made when there is none */

@@ -121,6 +121,7 @@ struct store_ops {
 
 struct store {
     const struct store_ops *ops;
+    bool exclusive; /* nobody else writes while it is open: what the caller committed is what a load would bring */
 };
 
 /* store_open: opens (or creates, with config.create) and migrates; refuses a newer schema, a foreign database, a second opener

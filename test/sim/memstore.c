@@ -435,7 +435,7 @@ static const struct store_ops ops = {
 struct memstore *memstore_new(uint64_t incarnation)
 {
     struct memstore *m = mem_alloc(sizeof *m);
-    *m = (struct memstore){ .store = { .ops = &ops } };
+    *m = (struct memstore){ .store = { .ops = &ops, .exclusive = true } };
     m->head = (struct store_head){ .incarnation = incarnation, .next_task = 1, .next_spec = 1, .next_lane = 1, .next_class = 1, .next_slot = 1,
                                    .next_executor = 1, .next_token = 1 };
     return m;

@@ -87,6 +87,7 @@ struct store *sqlite_store_open(const struct store_config *config, const char *d
     struct sqlite_store *self = mem_alloc(sizeof *self);
     memset(self, 0, sizeof *self);
     self->port.ops = &sqlite_ops;
+    self->port.exclusive = true; /* DIR/lock */
     self->lock_fd = -1;
     buf_init(&self->scratch, SCRATCH_BYTES_MAX);
     const char *data_dir = config->data_dir ? config->data_dir : dir;
