@@ -9,6 +9,7 @@
 #include "io/client.h"
 
 #include <curl/curl.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -351,7 +352,8 @@ static bool request_outcome(struct client_request *request, CURLcode result, str
         return err_set(err, ERR_unreachable, "%s: the answer is over %zu MiB", server, ANSWER_MAX >> 20);
     curl_easy_getinfo(request->easy, CURLINFO_OS_ERRNO, &os_errno);
     if (result == CURLE_COULDNT_CONNECT && os_errno != 0)
-        return err_set(err, ERR_unreachable, "%s: %s", server, strerrordesc_np((int)os_errno));
+        return err_set(err, os_errno == EACCES || os_errno == EPERM ? ERR_forbidden : ERR_unreachable, "%s: %s", server,
+            strerrordesc_np((int)os_errno));
     return err_set(err, ERR_unreachable, "%s: %s", server, request->fault[0] ? request->fault : curl_easy_strerror(result));
 }
 
