@@ -109,6 +109,58 @@ class Client:
         return None
 
 
+class Agent:
+    """weir executor as a process of its own, to be killed, stopped and started again on the same folder"""
+
+    def __init__(self, server, name, slots=2, url=None, options=(), env=None):
+        import house
+        self.server, self.name = server, name
+        self.dir = house.TMP / f'{server.dir.name}-x-{name}'
+        self.command = [house.WEIR, 'executor', '--server', url or server.socket, '--data', str(self.dir), '--slots', str(slots), '--name', name, *options]
+        self.env = house.clean_env(**(env or {}))
+        self.log = house.TMP / f'{self.dir.name}.log'
+        house.atexit.register(self.sweep)
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen(self.command, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=open(self.log, 'ab'))
+
+    def active(self):
+        return self.name in [e['name'] for e in self.server.get('/v1/executors', local=True).json['executors'] if e['state'] == 'active']
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+    def kill_all(self):
+        """the executor and everything of its machine: as if the power had gone"""
+        import house
+        self.kill()
+        while True:
+            left = house.processes(str(self.dir))
+            if not left:
+                return
+            for pid in left:
+                try:
+                    os.kill(pid, 9)
+                except ProcessLookupError:
+                    pass
+
+    def stop(self, seconds=30):
+        if self.process.poll() is None:
+            self.process.send_signal(2)
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+
+    def sweep(self):
+        if self.process.poll() is None:
+            self.process.send_signal(18)
+        self.kill_all()
+
+
 def tasks_of(server, queue):
     found, cursor = [], ''
     while True:
