@@ -4,9 +4,6 @@
 -- name: lives
 SELECT task, grant_no, number, executor, started FROM live ORDER BY task, grant_no;
 
--- name: spec_get
-SELECT id, body, attempts_max, backoff_ms, retry_on, slots FROM spec WHERE id = $1;
-
 -- name: ready_first
 -- A walk along the primary key from the class's first entry: its cost doesn't grow with the queue.
 SELECT task, nprio, vt FROM ready WHERE class = $1 ORDER BY nprio, vt, task LIMIT $2;

@@ -3,7 +3,7 @@
 
 -- let head_columns: incarnation, turn, seq, hash, next_task, next_spec, next_lane, next_class, next_slot, next_executor, next_token, v_now, seal
 -- let lane_columns: id, kind, tenant, name, last_vt, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a, paused_since, paused_by, paused_reason
--- let task_columns: id, lane, rev, state, name, variant, run, class, spec, created, prio, vt, ending, waits, outs, holds, grant_no, attempts, not_before, ready, started, finished, outcome, reason, cause, last_turn, unique_text, ins, base
+-- let task_columns: id, lane, rev, state, name, variant, run, rest
 -- let hold_columns: kind, hold_key, rank, task, since
 -- let attempt_columns: task, grant_no, number, executor, started, finished, exit_status, signal_no, outcome, cpu_ms, max_rss_bytes, log_bytes, finish_hash
 
@@ -27,6 +27,9 @@ SELECT id, name, tenant, hash, scopes, created, expires FROM token ORDER BY id;
 
 -- name: task_get
 SELECT @task_columns@ FROM task WHERE id = $1;
+
+-- name: spec_get
+SELECT id, body, attempts_max, backoff_ms, retry_on, slots FROM spec WHERE id = $1;
 
 -- name: edges_by_pred
 SELECT waiter, pred, kind, flags FROM edge WHERE pred = $1 ORDER BY waiter, kind;

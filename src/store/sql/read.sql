@@ -33,8 +33,8 @@ SELECT id, lane, rev, state, name FROM task WHERE lane = $2 AND rev = $3 AND id 
 -- name: task_find
 SELECT id FROM task WHERE lane = $1 AND rev = $2 AND name = $3 AND variant = $4 AND run = $5 ORDER BY id DESC LIMIT 1;
 
--- name: spec_of_task
-SELECT s.body FROM task t JOIN spec s ON s.id = t.spec WHERE t.id = $1;
+-- name: task_rest
+SELECT state, rest FROM task WHERE id = $1;
 
 -- name: attempts_of_task
 SELECT @attempt_columns@ FROM attempt WHERE task = $1
@@ -45,7 +45,7 @@ ORDER BY 2;
 -- name: executor_name
 SELECT name FROM executor WHERE id = $1;
 
--- let edge_view_columns: t.id, t.lane, t.rev, l.name, t.name, t.variant, t.run, t.state, e.kind, e.flags, t.finished
+-- let edge_view_columns: t.id, t.lane, t.rev, l.name, t.name, t.variant, t.run, t.state, e.kind, e.flags, t.rest
 
 -- name: edge_views_by_pred
 SELECT @edge_view_columns@ FROM edge e JOIN task t ON t.id = e.waiter JOIN lane l ON l.id = t.lane WHERE e.pred = $1 ORDER BY e.waiter, e.kind;
@@ -60,12 +60,6 @@ WHERE first_seq >= COALESCE((SELECT MAX(first_seq) FROM turn WHERE first_seq <= 
 
 -- name: turn_get
 SELECT turn, first_seq, at, events FROM turn WHERE turn = $1;
-
--- name: task_last_turn
-SELECT last_turn FROM task WHERE id = $1;
-
--- name: task_grant
-SELECT grant_no, state FROM task WHERE id = $1;
 
 -- name: log_tail_get
 SELECT task, grant_no, start_byte, bytes FROM log_tail WHERE task = $1 AND grant_no = $2;

@@ -24,16 +24,11 @@ ON CONFLICT (id) DO UPDATE SET slot_limit = excluded.slot_limit, used = excluded
 
 -- name: task_insert
 -- Ids ascend, so rows land at the end of the table without a search.
-INSERT INTO task (id, lane, rev, state, name, variant, run, class, spec, created, prio, vt, ending, waits, outs, holds, grant_no, attempts,
-    not_before, ready, started, finished, outcome, reason, cause, last_turn, unique_text, ins, base)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29);
+INSERT INTO task (id, lane, rev, state, name, variant, run, rest) VALUES ($1, $2, $3, $4, $5, $6, $7, $8);
 
 -- name: task_update
--- lane, rev, name, variant, run, spec and created never change and aren't set: task_key stays untouched.
-UPDATE task SET state = $2, class = $3, prio = $4, vt = $5, ending = $6, waits = $7, outs = $8, holds = $9, grant_no = $10, attempts = $11,
-    not_before = $12, ready = $13, started = $14, finished = $15, outcome = $16, reason = $17, cause = $18, last_turn = $19,
-    unique_text = $20, ins = $21, base = $22
-WHERE id = $1;
+-- lane, rev, name, variant and run never change and aren't set: task_key stays untouched.
+UPDATE task SET state = $2, rest = $3 WHERE id = $1;
 
 -- name: ready_insert
 INSERT INTO ready (class, nprio, vt, task) VALUES ($1, $2, $3, $4);

@@ -99,7 +99,13 @@ static bool views_of_edges(struct db *db, struct arena *arena, int64_t id, bool 
     enum db_step step;
     *out = NULL, *out_n = 0;
     bind_i64(stmt, 1, id);
-    while ((step = db_next(db, sql, err)) == DB_ROW)
+    while ((step = db_next(db, sql, err)) == DB_ROW) {
+        struct task other = { 0 };
+        if (!task_unpack(column_view(stmt, 10), &other)) {
+            err_set(err, ERR_corrupt, "row %lld of table task can't be read", (long long)sqlite3_column_int64(stmt, 0));
+            db_reset(db, sql);
+            return false;
+        }
         *ARENA_PUSH(arena, *out, *out_n, cap) = (struct edge_view){
             .id = sqlite3_column_int64(stmt, 0),
             .lane = sqlite3_column_int64(stmt, 1),
@@ -111,8 +117,9 @@ static bool views_of_edges(struct db *db, struct arena *arena, int64_t id, bool 
             .state = column_state(stmt, 7),
             .kind = (enum edge_kind)sqlite3_column_int(stmt, 8),
             .flags = (unsigned)sqlite3_column_int64(stmt, 9),
-            .finished = sqlite3_column_int64(stmt, 10),
+            .finished = other.finished,
         };
+    }
     return step == DB_DONE;
 }
 
@@ -140,18 +147,27 @@ static bool read_task(struct reader *reader, struct arena *arena, int64_t id, st
     return snapshot_begin(db, err) && snapshot_end(db, task_in_snapshot(db, arena, id, out, out_found, err));
 }
 
-static bool read_spec(struct reader *reader, struct arena *arena, int64_t task, struct str *out_body, struct err *err)
+static bool spec_in_snapshot(struct db *db, struct arena *arena, int64_t task, struct str *out_body, struct err *err)
 {
-    struct db *db = &sqlite_reader_of(reader)->db;
-    bind_i64(db->stmts[SQL_spec_of_task], 1, task);
-    enum db_step step = db_next(db, SQL_spec_of_task, err);
+    struct task row;
+    bool found;
+    if (!rows_task_rest(db, task, &row, &found, err))
+        return false;
+    bind_i64(db->stmts[SQL_spec_get], 1, row.spec);
+    enum db_step step = found ? db_next(db, SQL_spec_get, err) : DB_DONE;
     if (step == DB_ERROR)
         return false;
     if (step == DB_DONE)
         return err_set(err, ERR_not_found, "task %lld has no specification", (long long)task);
-    *out_body = column_text(db->stmts[SQL_spec_of_task], 0, arena);
-    db_reset(db, SQL_spec_of_task);
+    *out_body = column_text(db->stmts[SQL_spec_get], 1, arena);
+    db_reset(db, SQL_spec_get);
     return true;
+}
+
+static bool read_spec(struct reader *reader, struct arena *arena, int64_t task, struct str *out_body, struct err *err)
+{
+    struct db *db = &sqlite_reader_of(reader)->db;
+    return snapshot_begin(db, err) && snapshot_end(db, spec_in_snapshot(db, arena, task, out_body, err));
 }
 
 static bool read_edges(struct reader *reader, struct arena *arena, int64_t id, bool by_pred, struct edge_view **out, size_t *out_n,
@@ -258,12 +274,11 @@ static bool task_events_of_turn(struct db *db, struct arena *arena, int64_t task
 
 static bool task_events_in_snapshot(struct db *db, struct arena *arena, int64_t task, struct event_list *list, struct err *err)
 {
-    bind_i64(db->stmts[SQL_task_last_turn], 1, task);
-    enum db_step step = db_next(db, SQL_task_last_turn, err);
-    if (step == DB_ERROR)
+    struct task row;
+    bool found;
+    if (!rows_task_rest(db, task, &row, &found, err))
         return false;
-    int64_t turn = step == DB_ROW ? sqlite3_column_int64(db->stmts[SQL_task_last_turn], 0) : 0;
-    db_reset(db, SQL_task_last_turn);
+    int64_t turn = row.last_turn;
     while (turn > 0 && list->n < list->max)
         if (!task_events_of_turn(db, arena, task, &turn, list, err))
             return false;
@@ -314,17 +329,12 @@ static bool read_head(struct reader *reader, struct store_head *out, struct err 
 static bool read_grant(struct reader *reader, int64_t task, int64_t *out_grant, enum task_state *out_state, bool *out_found,
                        struct err *err)
 {
-    struct db *db = &sqlite_reader_of(reader)->db;
-    sqlite3_stmt *stmt = db->stmts[SQL_task_grant];
-    bind_i64(stmt, 1, task);
-    enum db_step step = db_next(db, SQL_task_grant, err);
-    if (step == DB_ERROR)
+    struct task row;
+    if (!rows_task_rest(&sqlite_reader_of(reader)->db, task, &row, out_found, err))
         return false;
-    *out_found = step == DB_ROW;
-    if (step == DB_ROW) {
-        *out_grant = sqlite3_column_int64(stmt, 0);
-        *out_state = column_state(stmt, 1);
-        db_reset(db, SQL_task_grant);
+    if (*out_found) {
+        *out_grant = row.grant;
+        *out_state = row.state;
     }
     return true;
 }

@@ -1,6 +1,7 @@
 /* rows: columns -> the structs of core/model.h, and lists packed into one column. See rows.h. */
 #include "store/sqlite/rows.h"
 
+#include <stddef.h>
 #include <string.h>
 
 struct str column_view(sqlite3_stmt *stmt, int column)
@@ -74,7 +75,103 @@ void row_lane(sqlite3_stmt *stmt, struct arena *arena, struct lane *out)
         out->counts[state] = sqlite3_column_int64(stmt, 5 + state - STATE_Q);
 }
 
-void row_task(sqlite3_stmt *stmt, struct arena *arena, struct task *out)
+/* A task's `rest`: the number of cells, then each as a varint; cells at the end that are 0 aren't written; then the bytes of the texts. Numbers
+ * are folded so that small negative ones stay short; times are told from `created`. A cell more goes to the end of its group in no
+ * released store: there is a migration for that. */
+static const size_t rest_numbers[] = {
+    offsetof(struct task, spec),   offsetof(struct task, class_id), offsetof(struct task, created),  offsetof(struct task, vt),
+    offsetof(struct task, grant),  offsetof(struct task, attempts), offsetof(struct task, last_turn), offsetof(struct task, waits),
+    offsetof(struct task, out),    offsetof(struct task, ins),      offsetof(struct task, prio),     offsetof(struct task, not_before),
+    offsetof(struct task, base),   offsetof(struct task, cause),
+};
+static const size_t rest_times[] = { offsetof(struct task, ready), offsetof(struct task, started), offsetof(struct task, finished) };
+enum {
+    REST_NUMBERS = sizeof rest_numbers / sizeof rest_numbers[0],
+    REST_TIMES = sizeof rest_times / sizeof rest_times[0],
+    REST_OUTCOME = REST_NUMBERS + REST_TIMES, REST_ENDING, REST_HOLDS, REST_REASON, REST_UNIQUE, REST_CELLS,
+    VARINT_BYTES_MAX = 10,
+};
+
+static inline uint64_t fold(int64_t n)
+{
+    return (uint64_t)n << 1 ^ (uint64_t)(n >> 63);
+}
+
+static inline int64_t unfold(uint64_t n)
+{
+    return (int64_t)(n >> 1) ^ -(int64_t)(n & 1);
+}
+
+static inline int64_t *task_number(struct task *task, size_t offset)
+{
+    return (int64_t *)(void *)((char *)task + offset);
+}
+
+static inline int64_t task_number_of(const struct task *task, size_t offset)
+{
+    int64_t n;
+    memcpy(&n, (const char *)task + offset, sizeof n);
+    return n;
+}
+
+void task_pack(struct buf *out, const struct task *task)
+{
+    uint64_t cells[REST_CELLS];
+    for (size_t i = 0; i < REST_NUMBERS; i++)
+        cells[i] = fold(task_number_of(task, rest_numbers[i]));
+    for (size_t i = 0; i < REST_TIMES; i++) {
+        int64_t time = task_number_of(task, rest_times[i]);
+        cells[REST_NUMBERS + i] = time ? fold((int64_t)((uint64_t)time - (uint64_t)task->created)) + 1 : 0;
+    }
+    cells[REST_OUTCOME] = task->outcome;
+    cells[REST_ENDING] = task->ending;
+    cells[REST_HOLDS] = task->holds;
+    cells[REST_REASON] = task->reason.len;
+    cells[REST_UNIQUE] = task->unique.len;
+    size_t n = REST_CELLS;
+    while (n > 0 && cells[n - 1] == 0)
+        n--;
+    unsigned char *start = (unsigned char *)buf_reserve(out, 1 + VARINT_BYTES_MAX * n), *at = start;
+    ASSERT(at);
+    *at++ = (unsigned char)n;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t cell = cells[i];
+        for (; cell >= 0x80; cell >>= 7)
+            *at++ = (unsigned char)(cell | 0x80);
+        *at++ = (unsigned char)cell;
+    }
+    buf_commit(out, (size_t)(at - start));
+    buf_add_str(out, task->reason);
+    buf_add_str(out, task->unique);
+}
+
+bool task_unpack(struct str rest, struct task *out)
+{
+    uint64_t cells[REST_CELLS] = { 0 }, n;
+    if (!str_cut_varint(&rest, &n) || n > REST_CELLS)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!str_cut_varint(&rest, &cells[i]))
+            return false;
+    if (cells[REST_OUTCOME] >= OUTCOME_COUNT || cells[REST_ENDING] >= STATE_COUNT || cells[REST_REASON] > rest.len ||
+        cells[REST_UNIQUE] != rest.len - cells[REST_REASON])
+        return false;
+    for (size_t i = 0; i < REST_NUMBERS; i++)
+        *task_number(out, rest_numbers[i]) = unfold(cells[i]);
+    for (size_t i = 0; i < REST_TIMES; i++) {
+        uint64_t cell = cells[REST_NUMBERS + i];
+        *task_number(out, rest_times[i]) = cell ? (int64_t)((uint64_t)unfold(cell - 1) + (uint64_t)out->created) : 0;
+    }
+    out->outcome = (enum outcome)cells[REST_OUTCOME];
+    out->ending = (enum task_state)cells[REST_ENDING];
+    out->holds = (unsigned)cells[REST_HOLDS];
+    out->reason = str_sub(rest, 0, (size_t)cells[REST_REASON]);
+    out->unique = str_sub(rest, (size_t)cells[REST_REASON], rest.len);
+    return true;
+}
+
+/* False: no build of ours has written this. */
+static bool row_task(sqlite3_stmt *stmt, struct arena *arena, struct task *out)
 {
     *out = (struct task){
         .id = sqlite3_column_int64(stmt, 0),
@@ -84,29 +181,14 @@ void row_task(sqlite3_stmt *stmt, struct arena *arena, struct task *out)
         .name = column_text(stmt, 4, arena),
         .variant = column_text(stmt, 5, arena),
         .run = sqlite3_column_int64(stmt, 6),
-        .class_id = sqlite3_column_int64(stmt, 7),
-        .spec = sqlite3_column_int64(stmt, 8),
-        .created = sqlite3_column_int64(stmt, 9),
-        .prio = sqlite3_column_int64(stmt, 10),
-        .vt = sqlite3_column_int64(stmt, 11),
-        .ending = column_state(stmt, 12),
-        .waits = sqlite3_column_int64(stmt, 13),
-        .out = sqlite3_column_int64(stmt, 14),
-        .holds = (unsigned)sqlite3_column_int64(stmt, 15),
-        .grant = sqlite3_column_int64(stmt, 16),
-        .attempts = sqlite3_column_int64(stmt, 17),
-        .not_before = sqlite3_column_int64(stmt, 18),
-        .ready = sqlite3_column_int64(stmt, 19),
-        .started = sqlite3_column_int64(stmt, 20),
-        .finished = sqlite3_column_int64(stmt, 21),
-        .outcome = outcome_find(column_view(stmt, 22)),
-        .reason = column_text(stmt, 23, arena),
-        .cause = sqlite3_column_int64(stmt, 24),
-        .last_turn = sqlite3_column_int64(stmt, 25),
-        .unique = column_text(stmt, 26, arena),
-        .ins = sqlite3_column_int64(stmt, 27),
-        .base = sqlite3_column_int64(stmt, 28),
     };
+    if (!task_unpack(column_view(stmt, 7), out))
+        return false;
+    if (out->reason.len)
+        out->reason = str_dup(arena, out->reason);
+    if (out->unique.len)
+        out->unique = str_dup(arena, out->unique);
+    return out->state != STATE_NONE;
 }
 
 void row_live(sqlite3_stmt *stmt, struct attempt *out)
@@ -351,10 +433,28 @@ bool rows_task(struct db *db, struct arena *arena, int64_t id, struct task *out,
         return false;
     *out_found = step == DB_ROW;
     if (step == DB_ROW) {
-        row_task(stmt, arena, out);
-        db_reset(db, SQL_task_get);
-        if (out->state == STATE_NONE)
+        if (!row_task(stmt, arena, out))
             return row_damaged(db, SQL_task_get, "task", id, err);
+        db_reset(db, SQL_task_get);
+    }
+    return true;
+}
+
+bool rows_task_rest(struct db *db, int64_t id, struct task *out, bool *out_found, struct err *err)
+{
+    sqlite3_stmt *stmt = db->stmts[SQL_task_rest];
+    bind_i64(stmt, 1, id);
+    enum db_step step = db_next(db, SQL_task_rest, err);
+    if (step == DB_ERROR)
+        return false;
+    *out_found = step == DB_ROW;
+    *out = (struct task){ .id = id };
+    if (step == DB_ROW) {
+        out->state = column_state(stmt, 0);
+        if (!task_unpack(column_view(stmt, 1), out))
+            return row_damaged(db, SQL_task_rest, "task", id, err);
+        out->reason = out->unique = (struct str){ 0 }; /* they end with the statement */
+        db_reset(db, SQL_task_rest);
     }
     return true;
 }

@@ -18,11 +18,15 @@ struct str state_text(enum task_state state); /* its letter, or empty */
 
 bool row_head(sqlite3_stmt *stmt, struct store_head *out);
 void row_lane(sqlite3_stmt *stmt, struct arena *arena, struct lane *out);
-void row_task(sqlite3_stmt *stmt, struct arena *arena, struct task *out);
 void row_attempt(sqlite3_stmt *stmt, struct attempt *out);
 void row_live(sqlite3_stmt *stmt, struct attempt *out);
 void row_hold(sqlite3_stmt *stmt, struct hold *out);
 void row_edge(sqlite3_stmt *stmt, struct edge *out);
+
+/* task.rest: everything of a task that has no column of its own. task_unpack fills those fields and leaves the others; its texts are views
+ * into `rest`. False: damaged. */
+void task_pack(struct buf *out, const struct task *task);
+bool task_unpack(struct str rest, struct task *out);
 
 void labels_pack(struct buf *out, const struct label *labels, size_t n);
 void numbers_pack(struct buf *out, const int64_t *numbers, size_t n);
@@ -37,6 +41,8 @@ bool rows_tokens(struct db *db, struct arena *arena, struct token ***out, size_t
 
 bool rows_head(struct db *db, struct store_head *out, uint8_t *out_seal, struct err *err);
 bool rows_task(struct db *db, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err);
+/* rows_task_rest: state and numbers alone, without names and texts; for readers. */
+bool rows_task_rest(struct db *db, int64_t id, struct task *out, bool *out_found, struct err *err);
 bool rows_outputs(struct db *db, struct arena *arena, int64_t task, struct str *out, struct err *err);
 /* Steps a bound statement that selects the columns of a hold. */
 bool rows_holds(struct db *db, enum sql_id id, struct arena *arena, struct hold **out, size_t *out_n, struct err *err);

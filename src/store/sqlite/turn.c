@@ -107,6 +107,14 @@ static bool slots_write(struct sqlite_store *self, const struct changes *c, stru
     return true;
 }
 
+/* The bytes stay in the scratch buffer until the statement has been stepped. */
+static void rest_bind(struct sqlite_store *self, sqlite3_stmt *stmt, int n, const struct task *task)
+{
+    buf_reset(&self->scratch);
+    task_pack(&self->scratch, task);
+    bind_blob(stmt, n, self->scratch.ptr, self->scratch.len);
+}
+
 static bool tasks_new_write(struct sqlite_store *self, const struct changes *c, struct err *err)
 {
     sqlite3_stmt *stmt = self->db.stmts[SQL_task_insert];
@@ -122,28 +130,7 @@ static bool tasks_new_write(struct sqlite_store *self, const struct changes *c, 
         bind_text(stmt, 5, task->name);
         bind_text(stmt, 6, task->variant);
         bind_i64(stmt, 7, task->run);
-        bind_i64(stmt, 8, task->class_id);
-        bind_i64(stmt, 9, task->spec);
-        bind_i64(stmt, 10, task->created);
-        bind_i64(stmt, 11, task->prio);
-        bind_i64(stmt, 12, task->vt);
-        bind_text(stmt, 13, state_text(task->ending));
-        bind_i64(stmt, 14, task->waits);
-        bind_i64(stmt, 15, task->out);
-        bind_i64(stmt, 16, task->holds);
-        bind_i64(stmt, 17, task->grant);
-        bind_i64(stmt, 18, task->attempts);
-        bind_i64(stmt, 19, task->not_before);
-        bind_i64(stmt, 20, task->ready);
-        bind_i64(stmt, 21, task->started);
-        bind_i64(stmt, 22, task->finished);
-        bind_text(stmt, 23, str_of(outcome_name(task->outcome)));
-        bind_text(stmt, 24, task->reason);
-        bind_i64(stmt, 25, task->cause);
-        bind_i64(stmt, 26, task->last_turn);
-        bind_text(stmt, 27, task->unique);
-        bind_i64(stmt, 28, task->ins);
-        bind_i64(stmt, 29, task->base);
+        rest_bind(self, stmt, 8, task);
         if (!db_run(&self->db, SQL_task_insert, err))
             return false;
     }
@@ -157,26 +144,7 @@ static bool tasks_changed_write(struct sqlite_store *self, const struct changes 
         const struct task *task = c->tasks_changed[i];
         bind_i64(stmt, 1, task->id);
         bind_text(stmt, 2, state_text(task->state));
-        bind_i64(stmt, 3, task->class_id);
-        bind_i64(stmt, 4, task->prio);
-        bind_i64(stmt, 5, task->vt);
-        bind_text(stmt, 6, state_text(task->ending));
-        bind_i64(stmt, 7, task->waits);
-        bind_i64(stmt, 8, task->out);
-        bind_i64(stmt, 9, task->holds);
-        bind_i64(stmt, 10, task->grant);
-        bind_i64(stmt, 11, task->attempts);
-        bind_i64(stmt, 12, task->not_before);
-        bind_i64(stmt, 13, task->ready);
-        bind_i64(stmt, 14, task->started);
-        bind_i64(stmt, 15, task->finished);
-        bind_text(stmt, 16, str_of(outcome_name(task->outcome)));
-        bind_text(stmt, 17, task->reason);
-        bind_i64(stmt, 18, task->cause);
-        bind_i64(stmt, 19, task->last_turn);
-        bind_text(stmt, 20, task->unique);
-        bind_i64(stmt, 21, task->ins);
-        bind_i64(stmt, 22, task->base);
+        rest_bind(self, stmt, 3, task);
         if (!db_run(&self->db, SQL_task_update, err))
             return false;
         if (sqlite3_changes(self->db.conn) != 1)
