@@ -7,9 +7,22 @@
 
 #include "engine/turn.h"
 
+static struct str parts_join(struct arena *arena, const struct str *parts, size_t n)
+{
+    size_t len = n - 1;
+    for (size_t i = 0; i < n; i++) len += parts[i].len;
+    char *text = arena_alloc(arena, len + 1), *at = text;
+    for (size_t i = 0; i < n; i++) {
+        if (i) *at++ = '\x1f';
+        if (parts[i].len) memcpy(at, parts[i].ptr, parts[i].len);
+        at += parts[i].len;
+    }
+    return (struct str){ text, len };
+}
+
 static struct str keyed(struct arena *arena, struct str tenant, struct str name)
 {
-    return str_fmt(arena, "%.*s\x1f%.*s", STR_ARG(tenant), STR_ARG(name));
+    return parts_join(arena, (struct str[]){ tenant, name }, 2);
 }
 
 /* --- lanes --------------------------------------------------------------------------------------------------------------------- */
@@ -70,7 +83,7 @@ static struct task_class *class_put(struct engine *engine, const struct task_cla
 int64_t cache_class_get(struct turn *turn, struct str tenant, const struct task_def *def)
 {
     if (def->kind == KIND_NONE) return 0;
-    struct str key = str_fmt(turn->arena, "%.*s\x1f%.*s\x1f%s", STR_ARG(tenant), STR_ARG(def->zone), class_kind_name(def->kind));
+    struct str key = parts_join(turn->arena, (struct str[]){ tenant, def->zone, str_of(class_kind_name(def->kind)) }, 3);
     for (size_t i = 0; i < def->n_labels; i++)
         key = str_fmt(turn->arena, "%.*s\x1f%.*s=%.*s", STR_ARG(key), STR_ARG(def->labels[i].name), STR_ARG(def->labels[i].value));
     struct task_class *class_ = smap_find(&turn->engine->class_keys, key);
@@ -146,18 +159,19 @@ void caches_specs_trim(struct engine *engine)
 int64_t cache_spec_get(struct turn *turn, const struct task_def *def, const int64_t *slots, size_t n_slots)
 {
     struct engine *engine = turn->engine;
-    struct buf text;
-    buf_init(&text, SIZE_MAX);
     int64_t policy[3] = { def->attempts_max, def->backoff_ms, (int64_t)def->retry_on };
-    buf_add(&text, policy, sizeof policy);
-    if (n_slots) buf_add(&text, slots, n_slots * sizeof *slots);
-    buf_add_str(&text, def->body);
-    struct spec *spec = smap_find(&engine->spec_texts, buf_str(&text));
+    size_t head = sizeof policy + n_slots * sizeof *slots;
+    char *bytes = arena_alloc(turn->arena, head + def->body.len + 1);
+    memcpy(bytes, policy, sizeof policy);
+    if (n_slots) memcpy(bytes + sizeof policy, slots, n_slots * sizeof *slots);
+    if (def->body.len) memcpy(bytes + head, def->body.ptr, def->body.len);
+    struct str text = { bytes, head + def->body.len };
+    struct spec *spec = smap_find(&engine->spec_texts, text);
     if (!spec) {
         int64_t *ids = ARENA_ARRAY(&engine->spec_arena, int64_t, n_slots + 1);
         if (n_slots) memcpy(ids, slots, n_slots * sizeof *slots);
         spec = ARENA_NEW(&engine->spec_arena, struct spec);
-        struct str kept = str_dup(&engine->spec_arena, buf_str(&text));
+        struct str kept = str_dup(&engine->spec_arena, text);
         *spec = (struct spec){ .id = turn->head.next_spec++,
             .body = str_sub(kept, kept.len - def->body.len, kept.len),
             .attempts_max = def->attempts_max,
@@ -169,7 +183,6 @@ int64_t cache_spec_get(struct turn *turn, const struct task_def *def, const int6
         smap_put(&engine->spec_texts, kept, spec);
         *ARENA_PUSH(turn->arena, turn->specs_new, turn->n_specs_new, turn->cap_specs_new) = spec;
     }
-    buf_release(&text);
     return spec->id;
 }
 
