@@ -134,7 +134,10 @@ static bool host_is_own(struct str host)
 
 static bool peer_is_own(const struct http_peer *peer)
 {
-    return peer->uid_known && (peer->uid == geteuid() || peer->uid == 0);
+    static uid_t own = (uid_t)-1; /* a server doesn't change its user */
+    if (own == (uid_t)-1)
+        own = geteuid();
+    return peer->uid_known && (peer->uid == own || peer->uid == 0);
 }
 
 static bool peer_check(struct call *call)

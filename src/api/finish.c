@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "api/call.h"
+#include "api/quick.h"
+#include "api/raw.h"
 #include "api/task_def.h"
 
 enum {
@@ -149,6 +151,75 @@ bool finish_read_list(struct arena *arena, const json_t *list, struct str path, 
     return true;
 }
 
+/* ---- the quick way: plain reports from the bytes of a document that quick_check liked; anything else is left to the general one ---- */
+
+static bool quick_text(struct str raw, size_t max, struct str *out)
+{
+    if (raw.len < 2 || raw.len - 2 > max || raw.ptr[0] != '"' || memchr(raw.ptr, '\\', raw.len) != NULL)
+        return false;
+    *out = str_sub(raw, 1, raw.len - 1);
+    return true;
+}
+
+static bool quick_number(struct str raw, int64_t min, int64_t max, int64_t *out)
+{
+    return str_to_i64(raw, out) && *out >= min && *out <= max;
+}
+
+static bool quick_usage(struct str raw, struct finish_item *out)
+{
+    struct str rest = raw_members(raw), name, value;
+    if (raw.ptr[0] != '{')
+        return false;
+    while (raw_member_next(&rest, &name, &value)) {
+        int64_t *number = str_eqz(name, "cpu_ms") ? &out->cpu_ms : str_eqz(name, "max_rss_bytes") ? &out->max_rss_bytes : NULL;
+        if (number == NULL || !quick_number(value, 0, INT64_MAX, number))
+            return false;
+    }
+    return true;
+}
+
+static bool quick_item(struct str raw, struct finish_item *out)
+{
+    struct str rest = raw_members(raw), name, value, text;
+    int64_t task = 0;
+    bool fenced = false, plain = raw.ptr[0] == '{';
+    *out = (struct finish_item){ .exit = -1, .signal = -1, .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = -1 };
+    while (plain && raw_member_next(&rest, &name, &value)) {
+        if (str_eqz(name, "fence"))
+            fenced = plain = quick_text(value, FENCE_BYTES_MAX, &text) && fence_parse(text, &out->fence);
+        else if (str_eqz(name, "exit"))
+            plain = quick_number(value, 0, 255, &out->exit);
+        else if (str_eqz(name, "task"))
+            plain = quick_number(value, 1, INT64_MAX, &task);
+        else if (str_eqz(name, "usage"))
+            plain = quick_usage(value, out);
+        else if (str_eqz(name, "log_bytes"))
+            plain = quick_number(value, 0, INT64_MAX, &out->log_bytes);
+        else
+            plain = false;
+    }
+    if (!plain || !fenced || out->exit < 0 || (task > 0 && task != out->fence.task))
+        return false;
+    out->task = out->fence.task;
+    meaning_hash(out);
+    return true;
+}
+
+bool finishes_read_quick(struct arena *arena, struct str raw, struct finish_item **out, size_t *out_n)
+{
+    struct str members = raw_members(raw), name, list, item, more;
+    if (!quick_check(raw) || str_trim(raw).ptr[0] != '{' || !raw_member_next(&members, &name, &list) || !str_eqz(name, "items") ||
+        list.ptr[0] != '[' || raw_member_next(&members, &more, &item))
+        return false;
+    size_t cap = 0;
+    *out = NULL, *out_n = 0;
+    for (struct str rest = raw_items(list); raw_next(&rest, &item);)
+        if (*out_n == ITEMS_MAX || !quick_item(item, ARENA_PUSH(arena, *out, *out_n, cap)))
+            return false;
+    return *out_n > 0;
+}
+
 void finish_render_results(struct json *json, const struct finish_item *items, size_t n)
 {
     json_key(json, "results");
@@ -207,6 +278,12 @@ static void finishes_done(struct call *call)
 void serve_finishes_create(struct call *call)
 {
     struct json_reader reader;
+    call->command.kind = CMD_FINISH;
+    if (finishes_read_quick(&call->arena, call->request->body, &call->command.in.finish.items, &call->command.in.finish.n_items)) {
+        call_submit(call, finishes_done);
+        return;
+    }
+    call->command.in.finish.n_items = 0;
     if (!call_object(call, &reader))
         return;
     const json_t *items = json_read_any(&reader, "items");
@@ -214,8 +291,6 @@ void serve_finishes_create(struct call *call)
         err_item(&call->err, ERR_invalid, STR("/items"), "'items' is required");
     else
         finish_read_list(&call->arena, items, STR("/items"), &call->command.in.finish.items, &call->command.in.finish.n_items, &call->err);
-    if (!call_read_done(call, &reader))
-        return;
-    call->command.kind = CMD_FINISH;
-    call_submit(call, finishes_done);
+    if (call_read_done(call, &reader))
+        call_submit(call, finishes_done);
 }

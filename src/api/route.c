@@ -14,14 +14,28 @@ const struct route routes[] = {
 };
 const size_t n_routes = sizeof routes / sizeof routes[0];
 
-/* path_match: a parameter is one part of the path, not empty; a slash may only stand inside the brackets of a variant. */
-static bool path_match(const char *pattern, struct str path, struct str *out_arg)
+/* Patterns taken apart once: the ends that a path must have, and whether something stands between them. */
+static struct shape {
+    struct str prefix, suffix;
+    bool has_arg;
+} shapes[sizeof routes / sizeof routes[0]];
+
+static void shapes_build(void)
 {
-    const char *open = strchr(pattern, '{');
-    if (open == NULL)
-        return str_eqz(path, pattern);
-    const char *close = strchr(open, '}');
-    struct str prefix = { pattern, (size_t)(open - pattern) }, suffix = str_of(close + 1);
+    for (size_t i = 0; i < n_routes; i++) {
+        const char *pattern = routes[i].path, *open = strchr(pattern, '{');
+        shapes[i].has_arg = open != NULL;
+        shapes[i].prefix = open != NULL ? (struct str){ pattern, (size_t)(open - pattern) } : str_of(pattern);
+        shapes[i].suffix = open != NULL ? str_of(strchr(open, '}') + 1) : (struct str){ 0 };
+    }
+}
+
+/* path_match: a parameter is one part of the path, not empty; a slash may only stand inside the brackets of a variant. */
+static bool path_match(const struct shape *shape, struct str path, struct str *out_arg)
+{
+    struct str prefix = shape->prefix, suffix = shape->suffix;
+    if (!shape->has_arg)
+        return path.len == prefix.len && memcmp(path.ptr, prefix.ptr, path.len) == 0;
     if (path.len <= prefix.len + suffix.len || !str_starts(path, prefix) || !str_ends(path, suffix))
         return false;
     struct str arg = str_sub(path, prefix.len, path.len - suffix.len);
@@ -40,9 +54,11 @@ static bool method_match(const char *has, struct str asked)
 const struct route *route_find(struct str method, struct str path, struct str *out_arg, struct buf *out_allow)
 {
     const struct route *found = NULL;
+    if (shapes[0].prefix.ptr == NULL)
+        shapes_build();
     for (size_t i = 0; i < n_routes && found == NULL; i++) {
         struct str arg = { 0 };
-        if (!path_match(routes[i].path, path, &arg))
+        if (!path_match(&shapes[i], path, &arg))
             continue;
         if (method_match(routes[i].method, method)) {
             *out_arg = arg;
