@@ -8,10 +8,8 @@
  *   TRAP_GO=FILE               nothing counts before this file is there (looked up at each call until it is)
  *   TRAP_TELL=FILE             `CALL FILE-NAME` of what failed, or the number of calls counted so far, is written there
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -106,12 +104,6 @@ static bool trap_fd(const char *call, int fd)
         return false;
     path[n] = '\0';
     return trap_path(call, path);
-}
-
-#define REAL(name) ((__typeof__(&name))trap_real(#name))
-static void *trap_real(const char *name)
-{
-    return dlsym(RTLD_NEXT, name);
 }
 
 ssize_t write(int fd, const void *bytes, size_t n)
