@@ -71,6 +71,11 @@ void serve_stats_get(struct call *call)
 {
     struct facts facts;
     struct counts all = { 0 };
+    struct store_head head; /* read first: who follows behind its seq misses nothing that isn't counted yet */
+    if (!reader_head(call->api->config.reader, &head, &call->err)) {
+        call_problem(call);
+        return;
+    }
     if (!facts_read(call, &facts))
         return;
     for (size_t i = 0; i < facts.n_lanes; i++) {
@@ -98,6 +103,7 @@ void serve_stats_get(struct call *call)
     }
     json_object_end(&json);
     executors_put(&json, &facts);
+    json_put_i64(&json, "seq", head.seq);
     json_object_end(&json);
     call_answer(call, 200);
 }

@@ -22,6 +22,7 @@ w.finish(grants[1], exit=1)
 w.poll(free=0, renew=[dict(task=grants[2]['task'], fence=grants[2]['fence'])])
 stats = s.get('/v1/stats').json
 same({k: stats[k] for k in ('processed', 'failed', 'queued', 'working')}, dict(processed=2, failed=1, queued=2, working=1), 'stats in all')
+same(stats['seq'], len(s.get('/v1/events?since=0').body.splitlines()), 'the seq of the newest event')
 same(sum(q['queued'] for q in stats['queues'].values()), 2, 'stats by queue')
 same(sorted(stats['queues']), ['qa', 'qb'], 'each queue')
 same(stats['executors']['w'], dict(processed=2, failed=1, queued=0, working=1), 'stats by executor')

@@ -183,6 +183,8 @@ class Handler(BaseHTTPRequestHandler):
                     server.streams += 1
                     server.changed.notify_all()
             return self.stream(self.event_pieces(int(query.get('since', 0)), int(query.get('limit', -1)), 'follow' in query), 'application/x-ndjson')
+        if path == '/v1/stats':
+            return self.answer(200, dict(seq=len(server.events)))
         if path == '/v1/lanes':
             return self.answer(200, dict(lanes=server.lanes(), next=None))
         if path == '/v1/tasks':
