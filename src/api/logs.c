@@ -2,7 +2,11 @@
  *
  * A chunk is checked against the task's newest grant, then stored byte-exactly by store/logs. A reader sees the stored bytes and, behind
  * them, the last bytes that came with the finish. A follower is woken by new chunks and by commits, and ends when the attempt has ended and
- * all is sent. */
+ * all is sent.
+ *
+ * Bytes that an ended attempt wrote and nobody has (a worker that didn't send them, a disk that lost them) are never passed over in
+ * silence: who asks for such bytes gets a problem, who asks for what is before them gets that, exactly, and a header with their number. */
+#include <stdio.h>
 #include <string.h>
 
 #include "api/call.h"
@@ -13,6 +17,7 @@
 struct log_stream {
     int64_t task, grant; /* grant 0: follows a task that has no attempt yet */
     int64_t offset;
+    int64_t wrote; /* bytes of an ended attempt, as its finish says; -1: not known */
     bool follow, ended, pumping;
     struct log_tail tail; /* bytes of the finish, in the call's arena */
     bool tail_known;
@@ -94,6 +99,7 @@ static bool attempt_find(struct call *call, const struct task_view *view, int64_
     if (found == NULL && number > 0)
         return err_set(&call->err, ERR_not_found, "the task has no attempt %lld", (long long)number);
     stream->grant = found != NULL ? found->grant : 0;
+    stream->wrote = found != NULL && found->finished > 0 ? found->log_bytes : -1;
     stream->ended = found != NULL ? found->finished > 0 || found->grant < view->task.grant : state_ended(view->task.state);
     return true;
 }
@@ -217,11 +223,28 @@ static bool total_bytes(struct log_stream *stream, int64_t *out)
     return true;
 }
 
+/* missing_bytes: how many of the bytes that the attempt wrote nobody has; total: those there are from the beginning on. */
+static int64_t missing_bytes(const struct log_stream *stream, int64_t total)
+{
+    int64_t there = total;
+    if (stream->tail_known && stream->tail.offset > total)
+        there += (int64_t)stream->tail.bytes.len; /* behind the hole */
+    return stream->wrote > there ? stream->wrote - there : 0;
+}
+
+/* missing_asked: is the first byte asked for one of them? */
+static bool missing_asked(const struct log_stream *stream, int64_t total)
+{
+    int64_t end = stream->tail_known ? stream->tail.offset + (int64_t)stream->tail.bytes.len : 0;
+    bool in_tail = stream->tail_known && stream->offset >= stream->tail.offset && stream->offset < end;
+    return stream->offset >= total && stream->offset < stream->wrote && !in_tail;
+}
+
 /* small_answer: a log that fits one piece is answered with its length; true: done. */
-static bool small_answer(struct log_stream *stream, int64_t total)
+static bool small_answer(struct log_stream *stream, int64_t total, const char *missing)
 {
     struct call *call = stream->call;
-    static const char *const headers[] = { "X-Content-Type-Options", "nosniff", NULL };
+    const char *const headers[] = { "X-Content-Type-Options", "nosniff", missing != NULL ? "Weir-Log-Missing" : NULL, missing, NULL };
     if (stream->follow || total - stream->offset > (int64_t)PIECE_BYTES)
         return false;
     stream->ended = true; /* the tail counts, whether or not somebody still writes */
@@ -257,8 +280,18 @@ void serve_logs_get(struct call *call)
     stream->offset = offset;
     if (tail >= 0 && total - tail > offset)
         stream->offset = total - tail;
-    if (small_answer(stream, total))
+    int64_t missing = missing_bytes(stream, total);
+    if (missing > 0 && missing_asked(stream, total)) {
+        call_refuse(call, ERR_not_found, "%lld of the %lld bytes of this log are missing, from byte %lld on", (long long)missing,
+            (long long)stream->wrote, (long long)total);
         return;
+    }
+    char count[24];
+    snprintf(count, sizeof count, "%lld", (long long)missing);
+    if (small_answer(stream, total, missing > 0 ? count : NULL))
+        return;
+    if (missing > 0)
+        http_stream_header(call->request, "Weir-Log-Missing", count);
     http_stream_header(call->request, "X-Content-Type-Options", "nosniff");
     http_stream_begin(call->request, 200, "application/octet-stream", stream_drained);
     if (stream->follow)

@@ -172,6 +172,8 @@ int log_main(int argc, char **argv)
         log_follow(&s, &stream, (uint64_t)offset);
     else
         log_ask(&s, &stream, (uint64_t)offset, option_given(&s.options, "tail"));
+    if (s.status == 0 && stream.taken > 0 && !stream.broken_pipe && !option_given(&s.options, "tail"))
+        log_ask(&s, &stream, (uint64_t)offset + stream.taken, false); /* should bytes be missing, this is refused and says so */
     if (s.term.color && stream.taken > 0)
         fputs("\033[0m", stdout); /* whatever colour the log left on */
     status = s.status;

@@ -4,10 +4,11 @@ import base64
 import hashlib
 import os
 import pathlib
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'unit/api'))
-from serving import Server, Worker, end, ok, refused, same, until  # noqa: E402
+from serving import WEIR, Server, Worker, end, ok, refused, same, until  # noqa: E402
 
 s = Server()
 w = Worker(s, 'w')
@@ -90,6 +91,33 @@ ok(early.until(lambda d: d == b'begun'), 'a follower from before the start', ear
 s.post(f'/v1/tasks/{task}/cancel', {})
 w.finish(grant, signal=15)
 ok(early.until_end(), 'which ends with it')
+
+# -- bytes that nobody has
+task, grant = begin()
+w.finish(grant, exit=0, log_bytes=12)
+answer = s.get(f'/v1/tasks/{task}/log')
+refused(answer, 404, 'not_found', text='a log of which nothing is there')
+ok('12 of the 12 bytes' in answer.json['detail'] and 'byte 0' in answer.json['detail'], 'says how many bytes are missing', answer.json)
+task, grant = begin()
+follower = s.stream(f'/v1/tasks/{task}/log?follow=1')
+w.log(grant, 0, b'hello')
+w.finish(grant, exit=0, log_bytes=12)
+ok(follower.until_end() and follower.data == b'hello', 'a follower gets what is there', follower.data)
+answer = s.get(f'/v1/tasks/{task}/log')
+same((answer.status, answer.body, answer.headers.get('Weir-Log-Missing')), (200, b'hello', '7'), 'what is there is exact, and a header counts what is not')
+refused(s.get(f'/v1/tasks/{task}/log?offset=5'), 404, 'not_found', text='asked for what is missing')
+refused(s.get(f'/v1/tasks/{task}/log?offset=5&follow=1'), 404, 'not_found', text='a follower, too')
+same((log(task, '?offset=12'), log(task, '?tail=2')), (b'', b'lo'), 'behind its end there is nothing; the tail is that of what is there')
+task, grant = begin()
+w.log(grant, 0, b'hello')
+w.finish(grant, exit=0, log_bytes=12, log_offset=8, log=base64.b64encode(b'last').decode())
+answer = s.get(f'/v1/tasks/{task}/log')
+same((answer.status, answer.body, answer.headers.get('Weir-Log-Missing')), (200, b'hello', '3'), 'a hole')
+refused(s.get(f'/v1/tasks/{task}/log?offset=6'), 404, 'not_found', text='inside the hole')
+same(log(task, '?offset=8'), b'last', 'and behind it')
+for options in ((), ('-f',)):
+    done = subprocess.run([WEIR, 'log', '--server', s.url, str(task), *options], capture_output=True)
+    ok((done.returncode, done.stdout) == (66, b'hello') and b'missing' in done.stderr, f'weir log {" ".join(options)}: what is there, then an error', done)
 
 # -- large and binary
 data = os.urandom(3 * 1024 * 1024 + 17)
