@@ -74,8 +74,8 @@ static void lane_command(struct call *call, bool pause)
 {
     struct json_reader reader;
     struct command *command = &call->command;
-    if (!name_is_valid(call->arg)) {
-        call_refuse(call, ERR_bad_request, "'%.*s' can't be the name of a queue or an archive", STR_ARG(str_sub(call->arg, 0, 100)));
+    if (!name_is_valid(call->arg) || (name_is_reserved(call->arg) && !str_eqz(call->arg, "all"))) {
+        call_refuse(call, ERR_invalid, "'%.*s' can't be the name of a queue or an archive", STR_ARG(str_sub(call->arg, 0, 100)));
         return;
     }
     if (!call_object_or_nothing(call, &reader))

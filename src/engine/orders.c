@@ -83,9 +83,12 @@ void cmd_promote(struct turn *turn, struct command *command)
 
 void cmd_lane_pause(struct turn *turn, struct command *command)
 {
-    struct lane *known = cache_lane_find(turn, command->actor.tenant, command->in.pause.lane);
+    struct str name = command->in.pause.lane;
+    struct lane *known = cache_lane_find(turn, command->actor.tenant, name);
+    if (!known && command->in.pause.pause && !str_eqz(name, "all"))
+        known = cache_lane_get(turn, command->actor.tenant, name); /* paused before its first task */
     if (!known) {
-        turn_refuse(turn, command, ERR_not_found, "there is no archive or queue '%.*s'", STR_ARG(command->in.pause.lane));
+        turn_refuse(turn, command, ERR_not_found, "there is no archive or queue '%.*s'", STR_ARG(name));
         return;
     }
     struct lane *lane = slice_lane(turn->slice, known->id);

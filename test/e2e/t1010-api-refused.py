@@ -136,7 +136,9 @@ def protocol():
     refused(s.get(f'/v1/tasks/{task}/log?attempt=9'), 404, 'not_found', text='the log of an attempt that was not')
     refused(s.get(f'/v1/tasks/{task}/log?tail=x'), 400, 'bad_request', 'tail', 'a tail that is no number')
     refused(s.post('/v1/lanes/default/pause', {}), 422, 'invalid', '/reason', 'a pause without a reason')
-    refused(s.post('/v1/lanes/a%20b/pause', dict(reason='r')), 400, 'bad_request', text='a pause of nonsense')
+    refused(s.post('/v1/lanes/a%20b/pause', dict(reason='r')), 422, 'invalid', text='a pause of nonsense')
+    refused(s.post('/v1/lanes/42/pause', dict(reason='r')), 422, 'invalid', text='a pause of a name that no queue can have')
+    refused(s.post('/v1/lanes/nowhere/resume', {}), 404, 'not_found', text='resume of a queue that never was')
     for text, body, path in [('no name', dict(scopes=['read']), '/name'), ('no scope', dict(name='t'), '/scopes'), ('an unknown scope', dict(name='t', scopes=['root']), '/scopes/0'),
                              ('an expiry in the past', dict(name='t', scopes=['read'], expires='2020-01-01T00:00:00Z'), '/expires'),
                              ('an unknown tenant', dict(name='t', scopes=['read'], tenant='x'), '/tenant')]:

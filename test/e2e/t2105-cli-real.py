@@ -78,7 +78,11 @@ same(w('retry', bad[0]).returncode, 0, 'retry')
 same(w('wait', *bad, '--timeout', '60s').returncode, 1, 'fails again, and its dependent with it')
 
 # -- pause, why, resume, promote
-same(w('pause', 'p', '--reason', 'x').returncode, 66, 'pause of a queue that never was: 66')
+same(w('resume', 'never').returncode, 66, 'resume of a queue that never was: 66')
+same(w('pause', 'early', '--reason', 'not yet').returncode, 0, 'a queue can be paused before its first task')
+early = w('enqueue', '-', stdin='{"name": "early", "queue": "early", "command": "true"}').out.strip()
+has(w('why', early).out, 'not yet', 'which waits then')
+same(w('resume', 'early').returncode, 0, 'until it is resumed')
 w('wait', w('enqueue', '--queue', 'p', '--command', '--', 'true').out.strip(), '--timeout', '60s')
 same(w('pause', 'p', '--reason', 'repairs').returncode, 0, 'pause of a queue')
 waiting = w('enqueue', '--queue', 'p', '--command', '--', 'true').out.strip()
