@@ -468,6 +468,23 @@ static bool start_turn(struct engine *engine, int64_t wall, int64_t boot, struct
     return ok;
 }
 
+/* A crash between a commit and the sealing of its logs leaves them open: those that nobody will add to any more are sealed now. */
+static void log_seal_left(void *owner, int64_t id, int64_t grant)
+{
+    struct engine *engine = owner;
+    struct arena scratch = { 0 };
+    struct task task;
+    struct attempt attempt;
+    struct err ignored = { 0 };
+    bool found, stored = false;
+    const struct store_ops *ops = engine->store->ops;
+    bool known = ops->load_task(engine->store, &scratch, id, &task, &found, &ignored);
+    if (known && found && task.grant == grant) known = ops->load_attempt(engine->store, id, grant, &attempt, &stored, &ignored);
+    bool over = !found || task.grant > grant || (stored && attempt.finished > 0 && attempt.outcome != OUTCOME_lost);
+    if (known && over) logs_seal(engine->config.logs, id, grant);
+    arena_release(&scratch);
+}
+
 struct engine *engine_new(const struct engine_config *config, int64_t wall, int64_t boot, struct err *err)
 {
     struct engine *engine = mem_alloc(sizeof *engine);
@@ -488,6 +505,7 @@ struct engine *engine_new(const struct engine_config *config, int64_t wall, int6
     engine->tokens = ARENA_ARRAY(&engine->arena, struct token, n + 1);
     for (size_t i = 0; i < n; i++) engine->tokens[i] = *rows[i];
     engine->n_tokens = n;
+    if (engine->config.logs) logs_each_open(engine->config.logs, log_seal_left, engine);
     return engine;
 }
 

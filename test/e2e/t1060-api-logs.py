@@ -133,4 +133,26 @@ same(log(task, f'?offset={len(data) - 5}'), data[-5:], 'and its last bytes')
 s.stop()
 s.start()
 same(hashlib.sha256(log(task)).digest(), hashlib.sha256(data).digest(), 'the same after a restart')
+
+# -- a crash between the commit of an end and the sealing of its log: the next start seals what has ended, and nothing else
+live, packed = s.dir / 'logs/live', s.dir / 'logs/0'
+w = Worker(s, 'w')
+ended, grant = begin()
+w.log(grant, 0, b'ended')
+w.finish(grant, exit=0, log_bytes=5)
+retried, grant = begin()
+w.log(grant, 0, b'older')
+w.finish(grant, signal=9)
+newer = [g for g in w.claim(free=5) if g['task'] == retried][0]
+w.log(newer, 0, b'newer')
+until(lambda: sorted(p.name for p in live.iterdir()) == [f'{retried}.2.log'], 'logs of ended attempts are packed')
+s.stop()
+for name, text in (f'{ended}.1', b'ended'), (f'{retried}.1', b'older'), ('999999.1', b'of nobody'):
+    (packed / f'{name}.log.zst').unlink(missing_ok=True)
+    (live / f'{name}.log').write_bytes(text)
+    (live / f'{name}.log').chmod(0o600)
+s.start()
+ok(until(lambda: sorted(p.name for p in live.iterdir()) == [f'{retried}.2.log']), 'those left open by a crash, too, at the next start', list(live.iterdir()))
+same((log(ended), log(retried, '?attempt=1'), log(retried)), (b'ended', b'older', b'newer'), 'and read as before')
+same(w.log(newer, 5, b' bytes').json['stored'], 11, 'the log of the attempt that runs goes on')
 end()
