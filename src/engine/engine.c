@@ -323,6 +323,7 @@ static bool engine_recover(struct engine *engine, struct command **commands, siz
     caches_drop(engine);
     if (!caches_load(engine, err)) return false;
     leases_watch_anew(engine, boot);
+    leases_count(engine);
     engine->next_time = 0; /* look again */
     return true;
 }
@@ -439,6 +440,7 @@ static bool lives_load(struct engine *engine, int64_t boot, struct err *err)
         heap_put(&engine->deadlines, &live->deadline, boot + engine->config.lease_ms);
     }
     arena_release(&scratch);
+    leases_count(engine);
     return ok;
 }
 

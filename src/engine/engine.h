@@ -184,7 +184,8 @@ struct executor_live {
     int64_t id;
     bool live;            /* heard of within the lease */
     int64_t heard_ago_ms; /* -1: never by this process */
-    int64_t running, free;
+    int64_t running;      /* grants that are out */
+    int64_t free;
 };
 size_t engine_executors(struct engine *engine, struct arena *arena, struct executor_live **out);
 

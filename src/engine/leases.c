@@ -118,10 +118,26 @@ void leases_watch_anew(struct engine *engine, int64_t boot)
     }
 }
 
+/* Its executor has one more, or one less: what `weir nodes` shows. heard_lock is held. */
+static void live_count(struct engine *engine, const struct attempt *attempt, int64_t n)
+{
+    struct known_executor *known = map_find(&engine->executors, (uint64_t)attempt->executor);
+    if (known) known->running += n;
+}
+
+void leases_count(struct engine *engine)
+{
+    pthread_mutex_lock(&engine->heard_lock);
+    MAP_EACH(&engine->executors, e) ((struct known_executor *)e->value)->running = 0;
+    MAP_EACH(&engine->lives, e) live_count(engine, &((struct live *)e->value)->attempt, 1);
+    pthread_mutex_unlock(&engine->heard_lock);
+}
+
 static void live_forget(struct engine *engine, int64_t task, int64_t grant)
 {
     struct live *live = map_find(&engine->lives, (uint64_t)task);
     if (!live || live->attempt.grant != grant) return;
+    live_count(engine, &live->attempt, -1);
     heap_take(&engine->deadlines, &live->deadline);
     map_take(&engine->lives, (uint64_t)task);
     mem_free(live);
@@ -130,6 +146,7 @@ static void live_forget(struct engine *engine, int64_t task, int64_t grant)
 void leases_commit(struct turn *turn)
 {
     struct engine *engine = turn->engine;
+    if (turn->n_attempts) pthread_mutex_lock(&engine->heard_lock);
     for (size_t i = 0; i < turn->n_attempts; i++) {
         struct pending_attempt *pending = turn->attempt_list[i];
         if (pending->ended || pending->removed) {
@@ -141,13 +158,17 @@ void leases_commit(struct turn *turn)
             live = mem_alloc(sizeof *live);
             *live = (struct live){ 0 };
             map_put(&engine->lives, (uint64_t)pending->attempt.task, live);
+        } else {
+            live_count(engine, &live->attempt, -1);
         }
+        live_count(engine, &pending->attempt, 1);
         live->attempt = pending->attempt;
         live->ending = STATE_NONE;
         live->with_seq = pending->with_seq;
         live->renewed = !pending->is_new;
         heap_put(&engine->deadlines, &live->deadline, turn->boot + engine->config.lease_ms);
     }
+    if (turn->n_attempts) pthread_mutex_unlock(&engine->heard_lock);
     for (size_t i = 0; i < turn->slice->n_endings; i++) {
         struct node *node = turn->slice->endings[i];
         struct live *live = map_find(&engine->lives, (uint64_t)node->row.id);

@@ -246,7 +246,6 @@ void cmd_poll(struct turn *turn, struct command *poll)
     pthread_mutex_lock(&engine->heard_lock);
     known->heard = turn->boot;
     known->free = poll->in.poll.free;
-    known->running = (int64_t)poll->in.poll.n_renew;
     pthread_mutex_unlock(&engine->heard_lock);
     if (known->row.state == EXECUTOR_LOST) {
         known->row.state = EXECUTOR_ACTIVE;

@@ -175,6 +175,7 @@ void attempt_over(
     struct turn *turn, struct node *node, const struct attempt *attempt, const struct attempt *end_fields, const struct because *because);
 void leases_expire(struct turn *turn);
 void leases_commit(struct turn *turn); /* what the turn did to the living, after the commit */
+void leases_count(struct engine *engine); /* how many each executor has, from the living */
 void leases_watch_anew(struct engine *engine, int64_t boot);
 
 /* polls.c: work for polls. */

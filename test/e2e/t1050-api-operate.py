@@ -17,6 +17,8 @@ same(s.ask('HEAD', '/healthz').status, 200, 'HEAD where GET is')
 w = Worker(s, 'w', slots=4)
 s.post('/v1/tasks', dict(tasks=[dict(name=f'a{i}', queue='qa', data=1) for i in range(4)] + [dict(name='b', queue='qb', data=1)]))
 grants = w.claim(free=3)
+node = [n for n in s.get('/v1/nodes').json['nodes'] if n['name'] == 'w'][0]
+same((node['running'], node['load']), (3, 0.75), 'what is granted counts at once, before anything is renewed')
 w.finish(grants[0], exit=0)
 w.finish(grants[1], exit=1)
 w.poll(free=0, renew=[dict(task=grants[2]['task'], fence=grants[2]['fence'])])
