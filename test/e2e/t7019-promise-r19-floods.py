@@ -12,14 +12,15 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'promises')
 from promise import Promise, scaled, special_build, verify  # noqa: E402
 
 special_build()  # plain: a sanitizer's memory isn't the server's
-from house import TMP, House, end, ok, same, until  # noqa: E402
+from house import House, end  # noqa: E402
 
 MIB = 1 << 20
 BIG, MANY = scaled(200) * MIB, 50
 p = Promise('R19', 'bounded under flood')
 for what in ('wrong sizes', 'not done', 'calls that failed', 'cap marks missing'):
     p.zero(what)
-s = House('data', slots=8)
+LIMIT = 128 * MIB
+s = House('data', '--log-limit', '128MiB', slots=8)
 
 
 def rss():
@@ -69,9 +70,10 @@ for (name, (_, wrote)), task in zip(jobs.items(), done):
     size = task['attempts'][-1]['log_bytes']
     sizes[name] = size
     p.did('bytes written', wrote)
-    if size < wrote:  # capped: the mark says so, at the end
-        tail = s.get(f'/v1/tasks/{task["id"]}/log?offset={size - 200}').body
-        p.zero('cap marks missing', int(b'limit' not in tail and b'cut' not in tail and b'truncated' not in tail), tail)
+    if wrote > LIMIT:  # cut, and the mark says exactly where
+        mark = b'\n[weir: log cut at %d bytes, %d bytes dropped]\n' % (LIMIT, wrote - LIMIT)
+        tail = s.get(f'/v1/tasks/{task["id"]}/log?offset={LIMIT}').body
+        p.zero('cap marks missing', int(tail != mark or size != LIMIT + len(mark)), (size, tail))
         p.did('capped')
     else:
         p.zero('wrong sizes', int(size != wrote), (name, size, wrote))
