@@ -3,9 +3,10 @@ BUILD ?= build
 PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
+N ?= 20
 
 .DEFAULT_GOAL := all
-.PHONY: all run test bench fuzz lint install deb clean setup
+.PHONY: promises campaign all run test bench fuzz lint install deb clean setup
 
 all:
 	@tools/build $(BUILD)
@@ -27,6 +28,13 @@ bench: setup
 fuzz: setup
 	@exec tools/fuzz $(FUZZ_SECONDS)
 
+# the promises of RELIABILITY.md as one table; the campaign is N times the size, with a ledger in doc/campaign-ledger.tsv
+promises: setup
+	@exec test/promises/run
+
+campaign: setup
+	@exec test/promises/run --campaign $(N)
+
 lint:
 	@tools/setup lint
 	@exec tools/lint
@@ -39,4 +47,4 @@ deb: setup
 	@exec tools/deb
 
 clean:
-	rm -rf build build-asan build-clang build-fuzz build-deb
+	rm -rf build build-asan build-clang build-fuzz build-fail build-deb

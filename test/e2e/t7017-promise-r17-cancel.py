@@ -37,7 +37,7 @@ for i, task_id in enumerate(ids):
     for t in pair:
         t.join()
     state = s.state(task_id)
-    events = [e['to'] for e in s.events(f'since=0&task={task_id}&limit=1000') if e.get('to')]
+    events = [e['to'] for e in s.events(f'since=0&task={task_id}&limit=1000') if e['kind'] == 'move']
     p.did('races')
     p.did('ended ' + state)
     p.zero('both outcomes', int(sum(e in ENDED for e in events) > 1), (task_id, events))
