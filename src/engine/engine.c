@@ -317,6 +317,7 @@ static bool engine_recover(struct engine *engine, struct command **commands, siz
         struct known_executor *known = map_find(&engine->executors, (uint64_t)poll->in.poll.executor);
         poll->out.poll.n_grants = poll->out.poll.n_cancels = 0;
         poll->answered = false;
+        heap_put(&engine->polls_due, &poll->due, poll->deadline);
         if (known) known->parked = poll;
     }
     for (size_t i = 0; i < n; i++) commands[i]->answered = false;
@@ -516,6 +517,7 @@ void engine_free(struct engine *engine)
     if (!engine) return;
     engine_thread_free(engine);
     heap_release(&engine->deadlines);
+    mem_free(engine->polls_due.nodes); /* without a look at the polls: their owners may have gone first */
     MAP_EACH(&engine->lives, e) mem_free(e->value);
     MAP_EACH(&engine->executors, e) {
         struct known_executor *known = e->value;

@@ -149,6 +149,8 @@ struct command {
     _Atomic bool gone;        /* polls: the caller sets it when nobody waits for the answer any more; nothing is granted to it then */
     struct list_node node;    /* private: the engine's queues */
     int64_t deadline;         /* private: parked polls */
+    struct heap_node due;     /* private: parked polls */
+    struct known_executor *known; /* private: whose a parked poll is */
     bool answered;            /* private: by the running turn */
 };
 

@@ -383,6 +383,28 @@ static void claim_for(struct turn *turn, struct command *poll, size_t want)
     }
 }
 
+/* Classes of what became pending in this turn and still is. */
+struct fresh_classes {
+    int64_t ids[32];
+    size_t n;
+    bool all; /* too many to tell apart: everybody is looked at */
+};
+
+static void fresh_class_add(struct fresh_classes *classes, int64_t id)
+{
+    for (size_t i = 0; i < classes->n; i++)
+        if (classes->ids[i] == id) return;
+    if (classes->n == sizeof classes->ids / sizeof *classes->ids) classes->all = true;
+    else classes->ids[classes->n++] = id;
+}
+
+static bool fresh_fits(struct turn *turn, const struct fresh_classes *classes, const struct command *poll)
+{
+    bool fits = classes->all;
+    for (size_t i = 0; i < classes->n && !fits; i++) fits = cache_fits(turn->engine, poll->known, classes->ids[i]);
+    return fits;
+}
+
 void claims_run(struct turn *turn)
 {
     size_t want = 0;
@@ -391,12 +413,20 @@ void claims_run(struct turn *turn)
     for (size_t i = 0; i < turn->n_polls; i++) claim_for(turn, turn->polls[i], want);
     /* A parked poll found nothing when it came: only what became pending in this turn can be news to it. */
     size_t fresh = 0;
-    for (size_t i = 0; i < turn->slice->n_fresh; i++) fresh += turn->slice->fresh[i]->row.state == STATE_P;
+    struct fresh_classes classes = { 0 };
+    for (size_t i = 0; i < turn->slice->n_fresh; i++) {
+        const struct task *row = &turn->slice->fresh[i]->row;
+        if (row->state != STATE_P) continue;
+        fresh++;
+        if (!classes.all) fresh_class_add(&classes, row->class_id);
+    }
     for (struct list_node *at = turn->engine->parked.first; at && fresh > 0; at = at->next) {
         struct command *poll = CONTAINER_OF(at, struct command, node);
+        if (!fresh_fits(turn, &classes, poll)) continue;
         size_t before = poll->out.poll.n_grants;
         claim_for(turn, poll, fresh);
         size_t granted = poll->out.poll.n_grants - before;
+        if (granted) poll_answer(turn, poll);
         fresh = granted < fresh ? fresh - granted : 0;
     }
 }
@@ -424,13 +454,14 @@ void polls_settle(struct turn *turn)
         struct node *node = turn->slice->endings[i];
         struct live *live = map_find(&engine->lives, (uint64_t)node->row.id);
         struct known_executor *known = live ? map_find(&engine->executors, (uint64_t)live->attempt.executor) : NULL;
-        if (node->row.state == STATE_X && known && known->parked)
-            cancel_add(
-                turn, known->parked, (struct fence){ turn->head.incarnation, node->row.id, node->row.grant }, node->row.ending, false);
+        if (node->row.state != STATE_X || !known || !known->parked) continue;
+        cancel_add(turn, known->parked, (struct fence){ turn->head.incarnation, node->row.id, node->row.grant }, node->row.ending, false);
+        poll_answer(turn, known->parked);
     }
-    for (struct list_node *at = engine->parked.first; at; at = at->next) {
-        struct command *poll = CONTAINER_OF(at, struct command, node);
-        if (has_news(poll) || poll->deadline <= turn->boot) poll_answer(turn, poll);
+    struct heap_node *first;
+    while ((first = heap_first(&engine->polls_due)) && first->key <= turn->boot) { /* engine_recover puts them back when the turn fails */
+        heap_take(&engine->polls_due, first);
+        poll_answer(turn, CONTAINER_OF(first, struct command, due));
     }
     for (size_t i = 0; i < turn->n_polls; i++) {
         struct command *poll = turn->polls[i];
@@ -440,6 +471,7 @@ void polls_settle(struct turn *turn)
             poll_answer(turn, poll);
         } else {
             poll->deadline = turn->boot + wait;
+            poll->known = known;
             *ARENA_PUSH(turn->arena, turn->to_park, turn->n_to_park, turn->cap_to_park) = poll;
         }
     }
@@ -447,11 +479,16 @@ void polls_settle(struct turn *turn)
 
 void polls_commit(struct turn *turn)
 {
-    for (size_t i = 0; i < turn->n_to_park; i++) list_append(&turn->engine->parked, &turn->to_park[i]->node);
+    for (size_t i = 0; i < turn->n_to_park; i++) {
+        struct command *poll = turn->to_park[i];
+        list_append(&turn->engine->parked, &poll->node);
+        heap_put(&turn->engine->polls_due, &poll->due, poll->deadline);
+    }
     for (size_t i = 0; i < turn->n_answered; i++) {
         struct command *poll = turn->answered[i];
         if (poll->kind != CMD_POLL) continue;
         list_remove(&turn->engine->parked, &poll->node);
+        heap_take(&turn->engine->polls_due, &poll->due);
         struct known_executor *known = map_find(&turn->engine->executors, (uint64_t)poll->in.poll.executor);
         if (!known) continue;
         if (known->parked == poll) known->parked = NULL;
@@ -466,12 +503,8 @@ void polls_commit(struct turn *turn)
 
 int64_t polls_deadline(struct engine *engine)
 {
-    int64_t first = INT64_MAX;
-    for (struct list_node *at = engine->parked.first; at; at = at->next) {
-        struct command *poll = CONTAINER_OF(at, struct command, node);
-        if (poll->deadline < first) first = poll->deadline;
-    }
-    return first;
+    const struct heap_node *first = heap_first(&engine->polls_due);
+    return first ? first->key : INT64_MAX;
 }
 
 void polls_release(struct engine *engine, struct list *out)
@@ -480,6 +513,7 @@ void polls_release(struct engine *engine, struct list *out)
     while ((at = list_take_first(&engine->parked))) {
         struct command *poll = CONTAINER_OF(at, struct command, node);
         struct known_executor *known = map_find(&engine->executors, (uint64_t)poll->in.poll.executor);
+        heap_take(&engine->polls_due, &poll->due);
         if (known) known->parked = NULL;
         poll->out.poll.lease_ms = engine->config.lease_ms;
         poll->out.poll.state = known ? known->row.state : EXECUTOR_ACTIVE;

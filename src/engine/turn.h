@@ -70,6 +70,7 @@ struct engine {
     struct map lanes, classes, slots, executors, specs, lives; /* by id (lanes: id + 1) */
     struct smap lane_names, class_keys, slot_names, executor_names, spec_texts;
     struct heap deadlines; /* of lives */
+    struct heap polls_due; /* parked polls, by their deadline: a turn looks at those that are due, not at all that wait */
     struct list parked;    /* polls, oldest first */
     int64_t *resuming;     /* lanes whose parked tasks are being returned */
     size_t n_resuming, cap_resuming;
