@@ -37,7 +37,7 @@ enum outcome {
 enum edge_kind { EDGE_NONE, EDGE_AFTER, EDGE_DEPENDS, EDGE_CANCELS, EDGE_KIND_COUNT };
 enum edge_flag {
     EDGE_FIRED = 1, /* cancels: the waiter became ready, the other is being put to an end and is waited for */
-    EDGE_SPENT = 2, /* cancels: it fired, and the other was retried since: it isn't waited for any more */
+    EDGE_SPENT = 2, /* cancels: it fired, and the other had ended then or was retried since: it isn't waited for */
 };
 struct edge {
     int64_t waiter, pred; /* the one that waits or cancels; the other */

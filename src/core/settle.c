@@ -98,7 +98,7 @@ static bool gates_open(struct slice *slice, struct node *node)
 /* Larger priorities first, then first come first served; the same order in every queue, so that two tasks never wait for each other. */
 static int64_t slot_rank(struct slice *slice, const struct node *node)
 {
-    return ((1000 - node->row.prio) << 48) | (++slice->arrivals & 0xffffffffffff);
+    return ((1000 - node->row.prio) << 52) | (++slice->arrivals & 0xfffffffffffff);
 }
 
 static void slots_take(struct slice *slice, struct node *node, const struct spec *spec)
@@ -190,15 +190,26 @@ static bool cancels_fire(struct slice *slice, struct node *node)
         struct edge edge = node->ins[i];
         if (edge.kind != EDGE_CANCELS || (edge.flags & EDGE_FIRED)) continue;
         struct node *other = slice_find(slice, edge.pred);
-        if (!other || state_ended(other->row.state)) continue;
-        cancels_inherit(slice, node, other);
-        task_stop(slice, other, STATE_A, &(struct because){ .actor = by_engine.actor, .reason = STR("superseded"), .cause = node->row.id });
-        if (state_ended(other->row.state)) continue;
+        if (!other) continue;
+        if (!state_ended(other->row.state)) {
+            cancels_inherit(slice, node, other);
+            task_stop(
+                slice, other, STATE_A, &(struct because){ .actor = by_engine.actor, .reason = STR("superseded"), .cause = node->row.id });
+        }
+        if (state_ended(other->row.state)) { /* once and for all: who retries it later means it */
+            slice_edge_flag(slice, node, other, EDGE_FIRED | EDGE_SPENT);
+            continue;
+        }
         slice_edge_flag(slice, node, other, EDGE_FIRED);
         node->row.waits++;
         node->dirty = true;
     }
     return node->row.waits == 0 || PLANT(cancels_early);
+}
+
+void task_unhold(struct slice *slice, struct node *node)
+{
+    holds_drop(slice, node, BIT_TIME | BIT_PAUSE | BIT_SLOT);
 }
 
 /* --- one task ------------------------------------------------------------------------------------------------------------------ */
@@ -207,8 +218,12 @@ static void consider(struct slice *slice, struct node *node)
 {
     if (node->row.state == STATE_Q) slice_move(slice, node, STATE_S, &by_engine);
     if (node->row.state != STATE_S) return;
-    if (node->row.waits > 0 || !gates_open(slice, node)) {
-        holds_drop(slice, node, BIT_SLOT | BIT_HELD); /* who may not start keeps nobody else waiting */
+    if (node->row.waits > 0) { /* looked at again when they are over: nothing else is kept for it, and it keeps nobody else waiting */
+        holds_drop(slice, node, BIT_TIME | BIT_PAUSE | BIT_SLOT | BIT_HELD);
+        return;
+    }
+    if (!gates_open(slice, node)) {
+        holds_drop(slice, node, BIT_SLOT | BIT_HELD);
         return;
     }
     if (!cancels_fire(slice, node) || !slots_get(slice, node) || slice->failed) return;
@@ -224,6 +239,8 @@ void task_end(struct slice *slice, struct node *node, enum task_state to, enum o
     node->row.ending = STATE_NONE;
     node->row.reason = because->reason;
     node->row.cause = because->cause;
+    if (!PLANT(unique_kept))
+        node->row.unique = (struct str){ 0 }; /* never granted: its key is free again, and isn't reclaimed by a retry */
     if (node->row.out > 0) todo_add(slice, node);
 }
 

@@ -30,6 +30,9 @@ void task_restage(struct slice *slice, struct node *node, const struct because *
 /* task_return: an executing task that didn't come to an end goes back to P, or to S when what it waits for was retried meanwhile. */
 void task_return(struct slice *slice, struct node *node, const struct because *because);
 
+/* task_unhold: what the task waited for besides edges doesn't matter any more. */
+void task_unhold(struct slice *slice, struct node *node);
+
 /* task_park: a pending task of a paused lane goes back to S until the lane is resumed. */
 void task_park(struct slice *slice, struct node *node);
 

@@ -128,6 +128,13 @@ static void virtual_start(struct slice *slice, struct task *row)
     row->vt = lane->last_vt = from + VT_STEP;
 }
 
+void slice_fresh(struct slice *slice, struct node *node)
+{
+    if (node->in_fresh) return;
+    node->in_fresh = true;
+    *ARENA_PUSH(slice->arena, slice->fresh, slice->n_fresh, slice->cap_fresh) = node;
+}
+
 void slice_move(struct slice *slice, struct node *node, enum task_state to, const struct because *because)
 {
     struct task *row = &node->row;
@@ -140,10 +147,7 @@ void slice_move(struct slice *slice, struct node *node, enum task_state to, cons
     if (to == STATE_P) {
         if (from == STATE_S) row->ready = slice->now;
         if (from != STATE_X) virtual_start(slice, row); /* what was lost goes back to its old place */
-        if (!node->in_fresh) {
-            node->in_fresh = true;
-            *ARENA_PUSH(slice->arena, slice->fresh, slice->n_fresh, slice->cap_fresh) = node;
-        }
+        slice_fresh(slice, node);
     }
     if (to == STATE_X) row->started = slice->now;
     if (state_ended(to)) row->finished = slice->now;

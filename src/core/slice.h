@@ -53,7 +53,7 @@ struct slice {
     int64_t arrivals; /* grows with each new waiter for a slot; ranks them */
 
     struct map nodes, lanes, slots; /* node, lane copy, slot copy by id (slot and lane ids + 1: 0 is a lane) */
-    struct node **fresh;            /* nodes that became P in this turn */
+    struct node **fresh;            /* nodes that became P, or another kind of P, in this turn */
     size_t n_fresh, cap_fresh;
     struct node **endings;          /* executing nodes that are now to end */
     size_t n_endings, cap_endings;
@@ -86,6 +86,7 @@ void slice_touch(struct slice *slice, struct node *node);  /* its row has change
 void slice_event(struct slice *slice, const struct event *event);
 void slice_node_event(
     struct slice *slice, struct node *node, enum event_kind kind, enum task_state from, enum task_state to, const struct because *because);
+void slice_fresh(struct slice *slice, struct node *node); /* pending, with a place of this turn: what the store says of it is old */
 void slice_move(struct slice *slice, struct node *node, enum task_state to, const struct because *because);
 
 /* Edges, with this turn's own. slice_edge_add counts it on both ends; the waiter's `waits` grows when it isn't satisfied yet. */

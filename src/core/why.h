@@ -14,7 +14,7 @@ struct why_condition {
     int64_t since, until;              /* 0: not known */
 };
 
-struct why_pred { int64_t id; struct str key; enum task_state state; enum edge_kind kind; bool fired; };
+struct why_pred { int64_t id; struct str key; enum task_state state; enum edge_kind kind; bool fired; /* cancels: it fired, and counts */ };
 struct why_slot { struct slot slot; int64_t since; int64_t ahead; struct str *holders; size_t n_holders; /* keys of tasks that have it */ };
 struct why_facts {
     struct task task;

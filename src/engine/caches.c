@@ -1,5 +1,5 @@
-/* caches: the small tables in memory (lanes, classes, slots, executors), a bounded cache of specs, and the rows of tasks that turns wrote lately:
- * what was enqueued is soon claimed, what was claimed is soon finished, and neither is read back from the store.
+/* caches: the small tables in memory (lanes, classes, slots, executors), a bounded cache of specs, and the rows of tasks that turns wrote
+ * lately: what was enqueued is soon claimed, what was claimed is soon finished, and neither is read back from the store.
  *
  * They are copies: the store is right. New rows are put here as the turn makes them; when its commit fails, everything is read anew
  * (caches_drop, caches_load). Strings live as long as the engine; there are as many as there are lanes, classes, slots and executors. */
@@ -325,8 +325,23 @@ struct rows caches_rows(struct engine *engine)
                           .holds_of_task = rows_holds_of_task, .lane = rows_lane, .slot = rows_slot };
 }
 
+/* Executors that a turn made which came to nothing: their numbers will be given to others. */
+static void executors_unmake(struct engine *engine)
+{
+    MAP_EACH(&engine->executors, e) {
+        struct known_executor *known = e->value;
+        if (known->row.id < engine->head.next_executor) continue;
+        map_take(&engine->executors, e->key);
+        smap_take(&engine->executor_names, known->row.name);
+        mem_free(known->granted);
+        mem_free(known->fits);
+        mem_free(known);
+    }
+}
+
 void caches_drop(struct engine *engine)
 {
+    executors_unmake(engine);
     map_clear(&engine->lanes);
     map_clear(&engine->classes);
     map_clear(&engine->slots);

@@ -63,7 +63,8 @@ static void turn_open(struct turn *turn, struct engine *engine, int64_t wall, in
         .err = err };
     slice_init(turn->slice, turn->arena, &engine->rows, wall, engine->head.turn + 1, err);
     turn->slice->v_now = engine->head.v_now;
-    turn->slice->arrivals = engine->head.seq;
+    int64_t first = (engine->head.turn + 1) << 16; /* above what any turn before a restart has used */
+    turn->slice->arrivals = engine->arrivals > first ? engine->arrivals : first;
 }
 
 static void turn_close(struct turn *turn)
@@ -82,7 +83,7 @@ static void holds_lift(struct turn *turn)
     size_t n;
     bool set_back = engine->offset - (turn->wall - turn->boot) > 1000 &&
                     !PLANT(clock_back); /* then back-offs are looked at anew, whatever their time */
-    engine->offset = turn->wall - turn->boot;
+    if (set_back || turn->wall - turn->boot > engine->offset || engine->offset > INT64_MAX / 4) engine->offset = turn->wall - turn->boot;
     if (engine->next_time > turn->wall && !set_back) return;
     int64_t until = set_back ? INT64_MAX : turn->wall;
     if (!engine->store->ops->holds_due(
@@ -136,8 +137,6 @@ static void changes_nodes(struct turn *turn, struct changes *c)
             gone[c->n_ready_remove++] = old;
         }
         if (is && (!was || moved)) add[c->n_ready_add++] = &node->row;
-        if (state_ended(node->row.state) && !PLANT(unique_kept))
-            node->row.unique = (struct str){ 0 }; /* never granted: its key is free again */
         struct str tenant = slice_lane(slice, node->row.lane)->tenant;
         if (node->was_unique.len && !node->row.unique.len)
             *ARENA_PUSH(turn->arena, turn->unique_remove, turn->n_unique_remove, turn->cap_unique_remove) =
@@ -238,6 +237,7 @@ static void caches_follow(struct turn *turn)
     MAP_EACH(&turn->slice->lanes, e) *(struct lane *)map_find(&engine->lanes, e->key) = *(struct lane *)e->value;
     MAP_EACH(&turn->slice->slots, e) *(struct slot *)map_find(&engine->slots, e->key) = *(struct slot *)e->value;
     recent_follow(turn);
+    engine->arrivals = turn->slice->arrivals;
     leases_commit(turn);
     polls_commit(turn);
 }
@@ -308,6 +308,22 @@ static bool turn_run(struct turn *turn, struct command **commands, size_t n, str
     return true;
 }
 
+/* Lanes that were resumed but whose tasks have not all been returned. */
+static bool resuming_load(struct engine *engine, struct err *err)
+{
+    bool ok = true;
+    engine->n_resuming = 0;
+    MAP_EACH(&engine->lanes, e) {
+        const struct lane *lane = e->value;
+        struct hold *holds;
+        size_t n = 0;
+        if (!ok || lane->paused_since) continue;
+        ok = engine->store->ops->holds_of(engine->store, &engine->turn_arena, HOLD_pause, lane->id, 1, &holds, &n, err);
+        if (n) *ARENA_PUSH(&engine->arena, engine->resuming, engine->n_resuming, engine->cap_resuming) = lane->id;
+    }
+    return ok;
+}
+
 /* The turn came to nothing: what it had put into the caches is forgotten, polls stand as they stood. */
 static bool engine_recover(struct engine *engine, struct command **commands, size_t n, int64_t boot, struct err *err)
 {
@@ -322,10 +338,12 @@ static bool engine_recover(struct engine *engine, struct command **commands, siz
     }
     for (size_t i = 0; i < n; i++) commands[i]->answered = false;
     caches_drop(engine);
-    if (!caches_load(engine, err)) return false;
+    if (!caches_load(engine, err) || !resuming_load(engine, err)) return false;
     leases_watch_anew(engine, boot);
     leases_count(engine);
     engine->next_time = 0; /* look again */
+    engine->offset = INT64_MAX / 2;
+    engine->claims_left = true;
     return true;
 }
 
@@ -386,7 +404,7 @@ static int64_t next_turn(struct engine *engine, int64_t wall, int64_t boot)
     int64_t next = polls_deadline(engine);
     struct heap_node *first = heap_first(&engine->deadlines);
     if (first && first->key < next) next = first->key;
-    if (engine->n_resuming) next = boot;
+    if (engine->n_resuming || engine->claims_left) next = boot;
     if (engine->next_watch < next) next = engine->next_watch;
     if (engine->next_time != INT64_MAX) {
         int64_t in = engine->next_time - wall;
@@ -445,7 +463,7 @@ static bool lives_load(struct engine *engine, int64_t boot, struct err *err)
     return ok;
 }
 
-/* Semaphores of the configuration, and lanes that were resumed but whose tasks had not all been returned. */
+/* Semaphores of the configuration; parked tasks of lanes that were resumed. */
 static bool start_turn(struct engine *engine, int64_t wall, int64_t boot, struct err *err)
 {
     struct turn turn;
@@ -459,16 +477,8 @@ static bool start_turn(struct engine *engine, int64_t wall, int64_t boot, struct
         ok = false;
     }
     if (ok) caches_follow(&turn);
-    MAP_EACH(&engine->lanes, e) {
-        const struct lane *lane = e->value;
-        struct hold *holds;
-        size_t n = 0;
-        if (!ok || lane->paused_since) continue;
-        ok = engine->store->ops->holds_of(engine->store, turn.arena, HOLD_pause, lane->id, 1, &holds, &n, err);
-        if (n) *ARENA_PUSH(&engine->arena, engine->resuming, engine->n_resuming, engine->cap_resuming) = lane->id;
-    }
     turn_close(&turn);
-    return ok;
+    return ok && resuming_load(engine, err);
 }
 
 /* A crash between a commit and the sealing of its logs leaves them open: those that nobody will add to any more are sealed now. */

@@ -152,6 +152,7 @@ struct command {
     struct heap_node due;     /* private: parked polls */
     struct known_executor *known; /* private: whose a parked poll is */
     bool answered;            /* private: by the running turn */
+    unsigned life;            /* private: polls: of the executor, when it came */
 };
 
 struct engine_config {

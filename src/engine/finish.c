@@ -19,6 +19,7 @@ static bool late_return(struct turn *turn, struct node *node, const struct becau
         task_restage(turn->slice, node, &why);
         node->row.base = node->row.attempts - 1; /* the attempt that brings this result counts */
     }
+    task_unhold(turn->slice, node);
     if (node->row.state == STATE_S) slice_move(turn->slice, node, STATE_P, &why);
     if (node->row.state != STATE_P) return false;
     slice_move(turn->slice, node, STATE_X, &why);

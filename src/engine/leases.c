@@ -87,6 +87,20 @@ void attempt_over(
     else task_end(turn->slice, node, verdict.to, verdict.outcome, &why);
 }
 
+/* Nobody has ever named the grant: it burns no attempt. Should it have arrived all the same, its late result counts. */
+static void grant_lapse(struct turn *turn, struct node *node, const struct attempt *attempt)
+{
+    struct attempt lapsed = *attempt;
+    struct because because = { .actor = STR("engine"), .reason = STR("the grant did not arrive") };
+    lapsed.finished = turn->wall;
+    lapsed.outcome = OUTCOME_lost;
+    attempt_close(turn, &lapsed);
+    node->row.base++;
+    if (node->row.ending) task_end(turn->slice, node, node->row.ending, OUTCOME_cancelled, &because);
+    else task_return(turn->slice, node, &because);
+    slice_settle(turn->slice);
+}
+
 void leases_expire(struct turn *turn)
 {
     struct engine *engine = turn->engine;
@@ -97,9 +111,8 @@ void leases_expire(struct turn *turn)
         heap_take(&engine->deadlines, first); /* looked at once; the living are settled after the commit */
         struct node *node = slice_find(turn->slice, live->attempt.task);
         if (!node || node->row.state != STATE_X || node->row.grant != live->attempt.grant) continue;
-        struct known_executor *known = map_find(&engine->executors, (uint64_t)live->attempt.executor);
-        if (live->with_seq && !live->renewed && known) { /* nobody has ever named it: it burns no attempt */
-            grant_undo(turn, known, live->attempt.task, live->attempt.grant);
+        if (live->with_seq && !live->renewed) {
+            grant_lapse(turn, node, &live->attempt);
             continue;
         }
         struct attempt lost = { .exit = -1, .signal = -1, .outcome = OUTCOME_lost, .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = -1 };

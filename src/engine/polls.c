@@ -39,6 +39,7 @@ void cmd_register(struct turn *turn, struct command *command)
     pthread_mutex_lock(&engine->heard_lock);
     known->heard = turn->boot;
     known->seq_known = false;
+    known->life++;
     pthread_mutex_unlock(&engine->heard_lock);
     turn_executor_changed(turn, known);
     slice_event(turn->slice, &(struct event){ .kind = EVENT_executor, .subject = known->row.name, .actor = command->actor.name });
@@ -84,6 +85,8 @@ static void renew_all(struct turn *turn, struct known_executor *known, struct co
     for (size_t i = 0; i < poll->in.poll.n_renew; i++) {
         struct fence fence = poll->in.poll.renew[i].fence;
         struct live *live = map_find(&engine->lives, (uint64_t)fence.task);
+        const struct pending_attempt *pending = map_find(&turn->attempts, (uint64_t)fence.task);
+        if (pending && (pending->ended || pending->removed) && pending->attempt.grant == fence.grant) live = NULL; /* in this very turn */
         bool own = live && (live->attempt.grant == fence.grant || PLANT(renew_by_task)) && fence.incarnation == turn->head.incarnation;
         if (own) {
             heap_put(&engine->deadlines, &live->deadline, turn->boot + engine->config.lease_ms);
@@ -237,6 +240,7 @@ void cmd_poll(struct turn *turn, struct command *poll)
     }
     poll->status = 200;
     poll->out.poll.n_grants = poll->out.poll.n_cancels = 0; /* a turn may be replayed */
+    poll->life = known->life;
     bool overtaken = known->seq_known && poll->in.poll.seq < known->seq;
     overtaken |= known->parked && known->parked != poll && poll->in.poll.seq < known->parked->in.poll.seq; /* also within one turn */
     if (poll->in.poll.seq >= 0 && overtaken && !PLANT(poll_overtaken)) {
@@ -420,6 +424,8 @@ void claims_run(struct turn *turn)
         fresh++;
         if (!classes.all) fresh_class_add(&classes, row->class_id);
     }
+    classes.all |= turn->engine->claims_left;
+    if (turn->engine->claims_left) fresh += turn->engine->batch;
     for (struct list_node *at = turn->engine->parked.first; at && fresh > 0; at = at->next) {
         struct command *poll = CONTAINER_OF(at, struct command, node);
         if (!fresh_fits(turn, &classes, poll)) continue;
@@ -429,6 +435,8 @@ void claims_run(struct turn *turn)
         if (granted) poll_answer(turn, poll);
         fresh = granted < fresh ? fresh - granted : 0;
     }
+    turn->engine->claims_left =
+        turn->n_parked_tasks > 0; /* slots that they gave back may have made others pending, too late for this turn */
 }
 
 /* --- answering ------------------------------------------------------------------------------------------------------------------- */
@@ -492,7 +500,7 @@ void polls_commit(struct turn *turn)
         struct known_executor *known = map_find(&turn->engine->executors, (uint64_t)poll->in.poll.executor);
         if (!known) continue;
         if (known->parked == poll) known->parked = NULL;
-        if (poll->in.poll.seq < 0 || (known->seq_known && poll->in.poll.seq < known->seq)) continue;
+        if (poll->in.poll.seq < 0 || poll->life != known->life || (known->seq_known && poll->in.poll.seq < known->seq)) continue;
         known->seq = poll->in.poll.seq;
         known->seq_known = true;
         known->n_granted = poll->out.poll.n_grants;

@@ -48,8 +48,12 @@ void space_close(struct space *space)
 
 void space_look(struct space *space, int64_t boot)
 {
-    if (!space->dir || (space->looked && boot - space->looked < LOOK_MS)) return;
+    if (space->looked && boot - space->looked < LOOK_MS) return;
     space->looked = boot;
+    if (!space->dir) { /* no disk to look at: what failed is tried again */
+        space->full = false;
+        return;
+    }
     int64_t room = free_bytes(space);
     if (!space->full) {
         space->full = room < RESERVE_BYTES;

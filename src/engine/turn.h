@@ -39,6 +39,7 @@ struct known_executor { /* its row, and what was heard of it */
     struct executor row;
     int64_t heard; /* boot ms; 0: not by this process */
     int64_t free, running;
+    unsigned life; /* registrations: polls of an earlier one say nothing about numbers */
     bool seq_known;
     int64_t seq;                 /* of the last poll answered */
     struct fence *granted;       /* what that answer carried */
@@ -74,9 +75,11 @@ struct engine {
     struct list parked;    /* polls, oldest first */
     int64_t *resuming;     /* lanes whose parked tasks are being returned */
     size_t n_resuming, cap_resuming;
+    bool claims_left;      /* the last turn put pending tasks back: waiting polls are looked at again, at once */
     int64_t next_time;     /* wall ms of the first time hold; INT64_MAX: none */
+    int64_t arrivals;      /* the last place given to a waiter for a slot */
     int64_t wanted;        /* boot ms of the turn that was asked for last */
-    int64_t offset;        /* wall less boot, to notice that the wall clock was set */
+    int64_t offset;        /* wall less boot, the largest since back-offs were looked at: the wall clock may be set back in small steps */
     int64_t next_watch;    /* boot ms: executors are looked at for silence */
     int64_t turns_since_expiry;
     struct rows rows;

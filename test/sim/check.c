@@ -3,34 +3,80 @@
 #include "store/pack.h"
 #include "world.h"
 
-/* I11: the state of each task is the fold of its events; I4: no start before its predecessors' end; every move is legal. */
-static void check_move(struct world *w, const struct event *e)
+/* What a started task must not overtake: its predecessors' end (I4), and the death of what it supersedes. */
+static void check_start(struct world *w, int64_t id)
 {
-    int64_t id = e->task;
-    trace(w, "  %s %lld %c -> %c grant %lld %.*s", event_kind_name(e->kind), (long long)id, e->from ? state_letter(e->from) : '-', e->to ? state_letter(e->to) : '-',
-          (long long)e->grant, STR_ARG(e->reason));
-    if (id >= TASKS_MAX * 2) world_fail(w, "more tasks than were sent", id);
-    if (e->kind == EVENT_created) {
-        if (w->folded[id] != STATE_NONE) world_fail(w, "created twice", id);
-        w->folded[id] = e->to;
-        return;
-    }
-    if (e->kind != EVENT_move) return;
-    if (w->folded[id] != e->from) world_fail(w, "I11 a move starts elsewhere than the last one ended", id);
-    if (!move_legal(e->from, e->to)) world_fail(w, "an illegal move", id);
-    w->folded[id] = e->to;
-    if (e->to != STATE_X) return;
-    if (e->grant < w->folded_grant[id]) world_fail(w, "I3 a grant smaller than the one before", id);
-    if (e->grant == w->folded_grant[id]) return; /* no start: a late result, or a lease that was taken up again */
-    w->folded_grant[id] = e->grant;
     const struct edges *ins = map_find(&w->store->ins, (uint64_t)id);
     for (size_t i = 0; ins && i < ins->n; i++) {
         enum task_state pred = w->folded[ins->edges[i].pred];
         if (ins->edges[i].kind == EDGE_DEPENDS && pred != STATE_D) world_fail(w, "I4 started before its dependency was done", id);
         if (ins->edges[i].kind == EDGE_AFTER && !state_ended(pred)) world_fail(w, "I4 started before its precursor had ended", id);
         bool waits = ins->edges[i].kind == EDGE_CANCELS && ins->edges[i].flags == EDGE_FIRED; /* unless it was retried since */
-        if (waits && !state_ended(pred)) world_fail(w, "started while what it supersedes lives", id);
+        if (waits && !state_ended(pred)) world_fail(w, "I15 started while what it supersedes lives", id);
     }
+}
+
+static void mark_move(struct world *w, const struct event *e)
+{
+    bool late = str_eqz(e->reason, "a late result"), superseded = str_eqz(e->reason, "superseded");
+    if (late && e->to == STATE_X) MARK(w, late_result);
+    if (late && e->from == STATE_F) MARK(w, late_after_failed);
+    if (str_eqz(e->reason, "its lease was renewed late")) MARK(w, lease_revived);
+    if (str_eqz(e->reason, "the grant did not arrive")) MARK(w, grant_undone);
+    if (superseded && e->from != STATE_X) MARK(w, superseded_waiting);
+    if (e->to == STATE_T && e->from != STATE_X) MARK(w, cancel_waiting);
+    if (str_starts(e->reason, STR("a dependency "))) MARK(w, passed_on);
+    if (e->from == STATE_X && e->to == STATE_S && str_starts(e->reason, STR("temporary"))) MARK(w, back_off);
+    if (e->to == STATE_F && str_eqz(e->reason, "its executor fell silent")) MARK(w, limit_reached);
+    if (str_eqz(e->reason, "paused")) {
+        MARK(w, parked_by_pause);
+        w->parked_tasks = true;
+    }
+}
+
+static void check_created(struct world *w, const struct event *e)
+{
+    const struct task *task = store_task(w, e->task);
+    if (w->folded[e->task] != STATE_NONE) world_fail(w, "created twice", e->task);
+    if (!task) world_fail(w, "I1 an event of a task that isn't there", e->task);
+    if (smap_find(&w->names, task->name)) world_fail(w, "R16 one call created its task twice", e->task);
+    smap_put(&w->names, task->name, w);
+    w->folded[e->task] = e->to;
+}
+
+/* I11: the state of each task is the fold of its events; every move is legal, and has a cause that may cause it. */
+static void check_move(struct world *w, const struct event *e)
+{
+    int64_t id = e->task;
+    trace(w, "  %s %lld %c -> %c grant %lld %.*s", event_kind_name(e->kind), (long long)id, e->from ? state_letter(e->from) : '-',
+        e->to ? state_letter(e->to) : '-', (long long)e->grant, STR_ARG(e->reason));
+    if (id >= IDS_MAX) world_fail(w, "more tasks than were sent", id);
+    if (e->kind == EVENT_created) {
+        check_created(w, e);
+        return;
+    }
+    if (e->kind == EVENT_promoted) MARK(w, promoted);
+    if (e->kind == EVENT_ending) {
+        w->folded_ending[id] = e->to;
+        if (str_eqz(e->reason, "superseded")) MARK(w, superseded_running);
+        else MARK(w, cancel_running);
+    }
+    if (e->kind != EVENT_move) return;
+    mark_move(w, e);
+    if (w->folded[id] != e->from) world_fail(w, "I11 a move starts elsewhere than the last one ended", id);
+    if (!move_legal(e->from, e->to)) world_fail(w, "an illegal move", id);
+    if (state_ended(e->from) && !str_eqz(e->reason, "sim") && !str_eqz(e->reason, "a late result"))
+        world_fail(w, "an ended task went on by itself", id);
+    if (state_ended(e->from) && str_eqz(e->reason, "sim")) MARK(w, retry);
+    if (w->folded_ending[id] && e->from == STATE_X && e->to != w->folded_ending[id])
+        world_fail(w, "I6 a task that was to end went elsewhere", id);
+    w->folded_ending[id] = STATE_NONE;
+    w->folded[id] = e->to;
+    if (e->to != STATE_X) return;
+    if (e->grant < w->folded_grant[id]) world_fail(w, "I3 a grant smaller than the one before", id);
+    if (e->grant == w->folded_grant[id]) return; /* no start: a late result, or a lease that was taken up again */
+    w->folded_grant[id] = e->grant;
+    check_start(w, id);
 }
 
 static void check_events(struct world *w)
@@ -43,8 +89,14 @@ static void check_events(struct world *w)
         size_t n;
         if (row->first_seq != w->events_checked + 1) world_fail(w, "seq has a hole", 0);
         if (!unpack_events(row->events, row->first_seq, row->time, &arena, &events, &n)) world_fail(w, "a turn that can't be unpacked", 0);
-        for (size_t i = 0; i < n; i++)
+        size_t retried = 0;
+        for (size_t i = 0; i < n; i++) {
+            retried += events[i].kind == EVENT_move && state_ended(events[i].from) && str_eqz(events[i].reason, "sim");
             if (events[i].task) check_move(w, &events[i]);
+            if (events[i].kind == EVENT_executor_lost) MARK(w, executor_lost);
+            if (events[i].kind == EVENT_resume) MARK(w, resume);
+        }
+        if (retried > 1) MARK(w, retry_dependents);
         w->events_checked += (int64_t)n;
         arena_release(&arena);
     }
@@ -66,6 +118,7 @@ static int64_t waits_of(struct world *w, const struct task *task)
 static void check_task(struct world *w, const struct task *task)
 {
     struct memstore *m = w->store;
+    const struct spec *spec = map_find(&m->specs, (uint64_t)task->spec);
     if (w->folded[task->id] != task->state) world_fail(w, "I11 state differs from the fold of events", task->id);
     size_t ready = 0, live = 0, held = 0;
     unsigned holds = 0;
@@ -80,20 +133,26 @@ static void check_task(struct world *w, const struct task *task)
     if (holds != task->holds) world_fail(w, "holds differ from their rows", task->id);
     if (task->ending && task->state != STATE_X) world_fail(w, "ending beside a state that isn't X", task->id);
     if (state_ended(task->state) && task->holds) world_fail(w, "I9 an ended task holds something", task->id);
-    const struct spec *spec = map_find(&m->specs, (uint64_t)task->spec);
-    if ((task->state == STATE_P || task->state == STATE_X) && held != spec->n_slots) world_fail(w, "I8 started without its slots", task->id);
+    if ((task->state == STATE_P || task->state == STATE_X) && held != spec->n_slots)
+        world_fail(w, "I8 started without its slots", task->id);
     if (task->state == STATE_S) {
         if (task->waits != waits_of(w, task)) {
             const struct edges *ins = map_find(&w->store->ins, (uint64_t)task->id);
             for (size_t i = 0; ins && i < ins->n; i++)
-                trace(w, "  edge %s to %lld flags %u: %c", edge_kind_name(ins->edges[i].kind), (long long)ins->edges[i].pred, ins->edges[i].flags,
-                      state_letter(((struct task *)map_find(&w->store->tasks, (uint64_t)ins->edges[i].pred))->state));
+                trace(w, "  edge %s to %lld flags %u: %c", edge_kind_name(ins->edges[i].kind), (long long)ins->edges[i].pred,
+                    ins->edges[i].flags, state_letter(((struct task *)map_find(&w->store->tasks, (uint64_t)ins->edges[i].pred))->state));
             trace(w, "  waits %lld, counted %lld", (long long)task->waits, (long long)waits_of(w, task));
             world_fail(w, "waits is not the number of unsatisfied edges", task->id);
         }
         if (task->waits == 0 && !(task->holds & ~(1u << HOLD_held))) world_fail(w, "I10 a staged task without a reason", task->id);
     }
     if (task->state == STATE_Q) world_fail(w, "a queue's task left in Q", task->id);
+    if (task->attempts - task->base > spec->attempts_max) world_fail(w, "more attempts than its limit", task->id);
+    if (task->unique.len && (state_ended(task->state) || task->state == STATE_X || task->grant > 0))
+        world_fail(w, "a unique key outlived its start", task->id);
+    const struct edges *ins = map_find(&m->ins, (uint64_t)task->id);
+    if (w->before[task->id].state && ins && ins->n > w->ins_before[task->id]) MARK(w, cancels_inherited);
+    w->ins_before[task->id] = ins ? ins->n : 0;
 }
 
 static void check_counts(struct world *w)
@@ -119,16 +178,67 @@ static void check_counts(struct world *w)
         }
         if (used != slot->used || waiting != slot->waiting) world_fail(w, "I9 a slot's counts are wrong", slot->id);
         if (used > slot->limit) world_fail(w, "I8 a slot's limit is exceeded", slot->id);
+        if (waiting > 1) MARK(w, slot_waiters);
+        if (used > 1) MARK(w, slot_shared);
     }
+}
+
+/* I10: who waits for slots does so because one of them is full or somebody was there first. */
+static void check_waiters(struct world *w)
+{
+    struct memstore *m = w->store;
+    const struct hold *first = NULL; /* of all waiters: nobody is before it in any queue */
+    for (size_t i = 0; i < m->n_holds; i++)
+        if (m->holds[i].kind == HOLD_slot && (!first || m->holds[i].rank < first->rank)) first = &m->holds[i];
+    if (!first) return;
+    for (size_t i = 0; i < m->n_holds; i++) {
+        const struct slot *slot =
+            m->holds[i].task == first->task && m->holds[i].kind == HOLD_slot ? map_find(&m->slots, (uint64_t)m->holds[i].key) : NULL;
+        if (slot && slot->used >= slot->limit) return;
+    }
+    world_fail(w, "I10 the first waiter has room in all its slots and waits", first->task);
+}
+
+static void check_uniques(struct world *w)
+{
+    size_t keyed = 0;
+    MAP_EACH(&w->store->tasks, t) keyed += ((const struct task *)t->value)->unique.len > 0;
+    if (keyed != w->store->uniques.n) world_fail(w, "unique keys differ from the tasks that have them", 0);
+}
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+    return (hash ^ value) * UINT64_C(0x100000001b3) + (hash >> 29);
+}
+
+/* The store as one number, for telling whether two runs of a seed are the same. */
+void store_fold(struct world *w)
+{
+    struct memstore *m = w->store;
+    uint64_t h = mix(w->hash, (uint64_t)m->head.seq);
+    h = mix(mix(h, (uint64_t)m->head.v_now), (uint64_t)w->boot);
+    MAP_EACH(&m->tasks, t) {
+        const struct task *task = t->value;
+        const int64_t fields[] = { task->id, task->lane, (int64_t)task->state, (int64_t)task->ending, task->waits, (int64_t)task->holds,
+            task->prio, task->vt, task->grant, task->not_before, task->attempts, task->base, task->finished, (int64_t)task->outcome,
+            task->cause };
+        for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) h = mix(h, (uint64_t)fields[i]);
+    }
+    for (size_t i = 0; i < m->n_holds; i++) h = mix(mix(h, (uint64_t)m->holds[i].rank), (uint64_t)m->holds[i].task);
+    for (size_t i = 0; i < m->n_attempts; i++) h = mix(mix(h, (uint64_t)m->attempts[i].executor), (uint64_t)m->attempts[i].finished);
+    w->hash = h;
 }
 
 void check_store(struct world *w)
 {
+    w->parked_tasks = false;
     check_events(w);
     MAP_EACH(&w->store->tasks, t) check_task(w, t->value);
     check_counts(w);
+    check_waiters(w);
+    check_uniques(w);
     for (size_t i = 0; i < w->n_accepted; i++) {
-        const struct task *task = map_find(&w->store->tasks, (uint64_t)w->accepted[i].id);
+        const struct task *task = store_task(w, w->accepted[i].id);
         if (!task) world_fail(w, "I1 an accepted task is gone", w->accepted[i].id);
         if (w->accepted[i].cancelled && task->state == STATE_D) world_fail(w, "I6 a cancelled task was reported done", task->id);
     }

@@ -1,5 +1,3 @@
-#include <stdbool.h>
-
 #include "choice.h"
 
 #include <string.h>
@@ -16,18 +14,26 @@ void choices_replay(struct choices *c, const uint32_t *list, size_t n)
 {
     *c = (struct choices){ .replay = true, .n = n };
     c->list = mem_alloc((n + 1) * sizeof *c->list);
+    c->widths = mem_alloc((n + 1) * sizeof *c->widths);
     if (n) memcpy(c->list, list, n * sizeof *list);
 }
 
 void choices_release(struct choices *c)
 {
     mem_free(c->list);
-    c->list = NULL;
+    mem_free(c->starts);
+    mem_free(c->widths);
+    c->list = c->widths = NULL;
+    c->starts = NULL;
 }
 
 uint64_t choose(struct choices *c, uint64_t n)
 {
-    if (c->replay) return c->next < c->n ? c->list[c->next++] % n : 0;
+    if (c->replay && c->next >= c->n) return 0;
+    if (c->replay) {
+        c->widths[c->next] = (uint32_t)n;
+        return c->list[c->next++] % n;
+    }
     uint64_t chosen = rng_below(&c->rng, n);
     if (c->n == c->cap) {
         c->cap = c->cap ? c->cap * 2 : 4096;
@@ -35,6 +41,20 @@ uint64_t choose(struct choices *c, uint64_t n)
     }
     c->list[c->n++] = (uint32_t)chosen;
     return chosen;
+}
+
+void choices_step(struct choices *c)
+{
+    if (c->n_starts == c->cap_starts) {
+        c->cap_starts = c->cap_starts ? c->cap_starts * 2 : 1024;
+        c->starts = mem_realloc(c->starts, c->cap_starts * sizeof *c->starts);
+    }
+    c->starts[c->n_starts++] = c->replay ? c->next : c->n;
+}
+
+bool choices_spent(const struct choices *c)
+{
+    return c->replay && c->next >= c->n;
 }
 
 bool chance(struct choices *c, unsigned in_1000)

@@ -1,5 +1,5 @@
-/* executors: agents that keep the protocol of ENGINE.md while they crash, freeze and lose answers. Jobs run on while their agent is down; a host that
- * crashes takes its jobs with it. */
+/* executors: agents that keep the protocol of ENGINE.md while they crash, freeze and lose answers. Jobs run on while their agent is down; a
+ * host that crashes takes its jobs with it. */
 #include <string.h>
 
 #include "world.h"
@@ -19,10 +19,13 @@ static void job_start(struct world *w, struct sim_executor *e, struct fence fenc
     for (size_t i = 0; i < JOBS_MAX; i++) {
         struct job *job = &e->jobs[i];
         if (job->used) continue;
-        static const struct { int64_t exit, signal; } ends[] = { { 0, -1 }, { 0, -1 }, { 0, -1 }, { 1, -1 }, { 111, -1 }, { 99, -1 }, { 100, -1 }, { -1, 9 }, { -1, 15 } };
+        static const struct {
+            int64_t exit, signal;
+        } ends[] = { { 0, -1 }, { 0, -1 }, { 0, -1 }, { 1, -1 }, { 111, -1 }, { 99, -1 }, { 100, -1 }, { -1, 9 }, { -1, 15 } };
         size_t k = choose(&w->choices, w->healing ? 4 : sizeof ends / sizeof *ends);
         *job = (struct job){ .used = true, .fence = fence, .exit = ends[k].exit, .signal = ends[k].signal };
         job->ends_at = w->boot + 1 + (int64_t)choose(&w->choices, 8) * (chance(&w->choices, 100) ? 2000 : 60);
+        watch_start(w, e, fence);
         trace(w, "executor %d starts %lld/%lld", e->index, (long long)fence.task, (long long)fence.grant);
         return;
     }
@@ -92,8 +95,13 @@ static void poll_send(struct world *w, struct sim_executor *e, bool again)
         command->in.poll.renew[command->in.poll.n_renew++].fence = job->fence;
         if (!job->ended) continue;
         struct finish_item *item = &command->in.poll.finishes[command->in.poll.n_finishes++];
-        *item = (struct finish_item){ .fence = job->fence, .exit = job->exit, .signal = job->signal, .outcome = job->outcome, .cpu_ms = 1, .max_rss_bytes = 1,
-                                      .log_bytes = 0 };
+        *item = (struct finish_item){ .fence = job->fence,
+            .exit = job->exit,
+            .signal = job->signal,
+            .outcome = job->outcome,
+            .cpu_ms = 1,
+            .max_rss_bytes = 1,
+            .log_bytes = 0 };
         item->hash[0] = (uint8_t)(job->exit + 2);
         item->hash[1] = (uint8_t)(job->signal + 2);
         item->hash[2] = (uint8_t)job->outcome;
@@ -117,7 +125,7 @@ static void executor_mishap(struct world *w, struct sim_executor *e)
     if (w->healing) return;
     if (chance(&w->choices, w->faults.freeze)) {
         e->frozen_until = w->boot + 500 + (int64_t)choose(&w->choices, 10) * LEASE_MS / 2;
-        trace(w, "executor %d freezes until %lld", e->index, (long long)e->frozen_until);
+        trace(w, "executor %d freezes until %lld", e->index, (long long)(e->frozen_until - 1000000));
     }
     if (chance(&w->choices, w->faults.crash_agent)) {
         trace(w, "executor %d: the agent dies", e->index);
@@ -143,7 +151,7 @@ void executors_step(struct world *w)
             e->down = false;
             e->id = 0;
             e->boots++;
-            e->seq = (int64_t)(e->boots * 1000);
+            e->seq = (int64_t)((e->boots + 1) * 10000); /* above every number of an earlier life */
             e->poll_open = false;
         }
         bool gave_up = e->poll_open && w->boot - e->poll_sent > GIVE_UP_MS;
@@ -177,7 +185,8 @@ void executor_answer(struct world *w, struct command *command)
         if (job && job->ended && !command->err.code) job->used = false; /* answered, one way or the other */
     }
     if (command->err.code == ERR_not_found) e->id = 0;
-    if (command->in.poll.seq != e->seq || command->in.poll.executor != e->id) return; /* an answer to an older poll: its grants aren't ours */
+    if (command->in.poll.seq != e->seq || command->in.poll.executor != e->id)
+        return; /* an answer to an older poll: its grants aren't ours */
     e->poll_open = false;
     if (command->err.code) return;
     if (command->out.poll.head_seq > e->seen_seq) e->seen_seq = command->out.poll.head_seq;

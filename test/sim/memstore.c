@@ -151,7 +151,8 @@ static void edge_flag(struct map *map, int64_t id, const struct edge *edge)
     struct edges *edges = map_find(map, (uint64_t)id);
     ASSERT(edges);
     for (size_t i = 0; i < edges->n; i++)
-        if (edges->edges[i].waiter == edge->waiter && edges->edges[i].pred == edge->pred && edges->edges[i].kind == edge->kind) edges->edges[i].flags = edge->flags;
+        if (edges->edges[i].waiter == edge->waiter && edges->edges[i].pred == edge->pred && edges->edges[i].kind == edge->kind)
+            edges->edges[i].flags = edge->flags;
 }
 
 static struct attempt *attempt_at(struct memstore *m, int64_t task, int64_t grant)
@@ -172,7 +173,8 @@ static void small_apply(struct memstore *m, const struct changes *c)
     for (size_t i = 0; i < c->n_classes; i++) map_put(&m->classes, (uint64_t)c->classes[i]->id, class_copy(&m->arena, c->classes[i]));
     for (size_t i = 0; i < c->n_specs; i++) map_put(&m->specs, (uint64_t)c->specs[i]->id, spec_copy(&m->arena, c->specs[i]));
     for (size_t i = 0; i < c->n_slots; i++) map_put(&m->slots, (uint64_t)c->slots[i]->id, slot_copy(&m->arena, c->slots[i]));
-    for (size_t i = 0; i < c->n_executors; i++) map_put(&m->executors, (uint64_t)c->executors[i]->id, executor_dup(&m->arena, c->executors[i]));
+    for (size_t i = 0; i < c->n_executors; i++)
+        map_put(&m->executors, (uint64_t)c->executors[i]->id, executor_dup(&m->arena, c->executors[i]));
     for (size_t i = 0; i < c->n_tokens; i++) {
         struct token *copy = ARENA_NEW(&m->arena, struct token);
         *copy = *c->tokens[i];
@@ -195,7 +197,9 @@ static void small_apply(struct memstore *m, const struct changes *c)
         int64_t *ids = ARENA_ARRAY(&m->arena, int64_t, row->n_ids + 1);
         if (row->n_ids) memcpy(ids, row->ids, row->n_ids * sizeof *ids);
         copy->ids = ids;
-        smap_put(&m->idempotency, str_fmt(&m->arena, "%.*s/%.*s/%.*s/%.*s", STR_ARG(row->tenant), STR_ARG(row->token), STR_ARG(row->route), STR_ARG(row->key)), copy);
+        smap_put(&m->idempotency,
+            str_fmt(&m->arena, "%.*s/%.*s/%.*s/%.*s", STR_ARG(row->tenant), STR_ARG(row->token), STR_ARG(row->route), STR_ARG(row->key)),
+            copy);
     }
 }
 
@@ -353,7 +357,8 @@ static bool mem_outputs(struct store *store, struct arena *arena, int64_t task, 
     return true;
 }
 
-static bool mem_ready(struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out, size_t *out_n, struct err *err)
+static bool mem_ready(
+    struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out, size_t *out_n, struct err *err)
 {
     struct memstore *m = mem(store);
     size_t cap = 0;
@@ -361,12 +366,13 @@ static bool mem_ready(struct store *store, struct arena *arena, int64_t class_id
     *out = NULL;
     *out_n = 0;
     for (size_t i = 0; i < m->n_ready && *out_n < n; i++)
-        if (m->ready[i].class_id == class_id) *ARENA_PUSH(arena, *out, *out_n, cap) = (struct ready_row){ m->ready[i].task, m->ready[i].prio, m->ready[i].vt };
+        if (m->ready[i].class_id == class_id)
+            *ARENA_PUSH(arena, *out, *out_n, cap) = (struct ready_row){ m->ready[i].task, m->ready[i].prio, m->ready[i].vt };
     return true;
 }
 
-static bool holds_take(struct store *store, struct arena *arena, bool (*want)(const struct hold *, enum hold_kind, int64_t), enum hold_kind kind, int64_t key, size_t n,
-                       struct hold **out, size_t *out_n)
+static bool holds_take(struct store *store, struct arena *arena, bool (*want)(const struct hold *, enum hold_kind, int64_t),
+    enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n)
 {
     struct memstore *m = mem(store);
     size_t cap = 0;
@@ -380,12 +386,14 @@ static bool want_due(const struct hold *h, enum hold_kind kind, int64_t key) { r
 static bool want_of(const struct hold *h, enum hold_kind kind, int64_t key) { return h->kind == kind && h->key == key; }
 static bool want_task(const struct hold *h, enum hold_kind kind, int64_t key) { (void)kind; return h->task == key; }
 
-static bool mem_holds_due(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n, struct err *err)
+static bool mem_holds_due(
+    struct store *store, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n, struct err *err)
 {
     (void)err;
     return holds_take(store, arena, want_due, kind, key, n, out, out_n);
 }
-static bool mem_holds_of(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n, struct err *err)
+static bool mem_holds_of(
+    struct store *store, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n, struct err *err)
 {
     (void)err;
     return holds_take(store, arena, want_of, kind, key, n, out, out_n);
@@ -405,11 +413,12 @@ static bool mem_unique(struct store *store, struct str tenant, struct str key, i
     return true;
 }
 
-static bool mem_idempotency(struct store *store, struct arena *arena, struct str tenant, struct str token, struct str route, struct str key, struct idempotency *out,
-                            bool *out_found, struct err *err)
+static bool mem_idempotency(struct store *store, struct arena *arena, struct str tenant, struct str token, struct str route, struct str key,
+    struct idempotency *out, bool *out_found, struct err *err)
 {
     struct memstore *m = mem(store);
-    struct idempotency *row = smap_find(&m->idempotency, str_fmt(arena, "%.*s/%.*s/%.*s/%.*s", STR_ARG(tenant), STR_ARG(token), STR_ARG(route), STR_ARG(key)));
+    struct idempotency *row =
+        smap_find(&m->idempotency, str_fmt(arena, "%.*s/%.*s/%.*s/%.*s", STR_ARG(tenant), STR_ARG(token), STR_ARG(route), STR_ARG(key)));
     (void)err;
     *out_found = row != NULL;
     if (row) *out = *row;
@@ -425,25 +434,51 @@ static bool mem_expire(struct store *store, int64_t now, size_t n_max, struct er
 static int64_t mem_size(struct store *store) { return (int64_t)mem(store)->arena.used_bytes; }
 
 static const struct store_ops ops = {
-    .close = mem_close, .begin = mem_begin, .rollback = mem_rollback, .commit = mem_commit, .load_head = mem_head, .load_lanes = mem_lanes,
-    .load_classes = mem_classes, .load_slots = mem_slots, .load_executors = mem_executors, .load_tokens = mem_tokens, .load_live = mem_live,
-    .load_task = mem_task, .load_edges = mem_edges, .load_spec = mem_spec, .load_attempt = mem_attempt, .load_outputs = mem_outputs, .ready_first = mem_ready,
-    .holds_due = mem_holds_due, .holds_of = mem_holds_of, .holds_of_task = mem_holds_of_task, .unique_find = mem_unique, .idempotency_find = mem_idempotency,
-    .idempotency_expire = mem_expire, .size_bytes = mem_size,
+    .close = mem_close,
+    .begin = mem_begin,
+    .rollback = mem_rollback,
+    .commit = mem_commit,
+    .load_head = mem_head,
+    .load_lanes = mem_lanes,
+    .load_classes = mem_classes,
+    .load_slots = mem_slots,
+    .load_executors = mem_executors,
+    .load_tokens = mem_tokens,
+    .load_live = mem_live,
+    .load_task = mem_task,
+    .load_edges = mem_edges,
+    .load_spec = mem_spec,
+    .load_attempt = mem_attempt,
+    .load_outputs = mem_outputs,
+    .ready_first = mem_ready,
+    .holds_due = mem_holds_due,
+    .holds_of = mem_holds_of,
+    .holds_of_task = mem_holds_of_task,
+    .unique_find = mem_unique,
+    .idempotency_find = mem_idempotency,
+    .idempotency_expire = mem_expire,
+    .size_bytes = mem_size,
 };
 
 struct memstore *memstore_new(uint64_t incarnation)
 {
     struct memstore *m = mem_alloc(sizeof *m);
     *m = (struct memstore){ .store = { .ops = &ops, .exclusive = true } };
-    m->head = (struct store_head){ .incarnation = incarnation, .next_task = 1, .next_spec = 1, .next_lane = 1, .next_class = 1, .next_slot = 1,
-                                   .next_executor = 1, .next_token = 1 };
+    m->head = (struct store_head){ .incarnation = incarnation,
+        .next_task = 1,
+        .next_spec = 1,
+        .next_lane = 1,
+        .next_class = 1,
+        .next_slot = 1,
+        .next_executor = 1,
+        .next_token = 1 };
     return m;
 }
 
 void memstore_free(struct memstore *m)
 {
-    struct map *maps[] = { &m->lanes, &m->classes, &m->specs, &m->slots, &m->tasks, &m->executors, &m->tokens, &m->outs, &m->ins, &m->outputs };
+    struct map *maps[] = { &m->lanes, &m->classes, &m->specs, &m->slots, &m->tasks, &m->executors, &m->tokens, &m->outs, &m->ins,
+        &m->outputs };
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_release(maps[i]);
     smap_release(&m->uniques);
     smap_release(&m->idempotency);

@@ -1,5 +1,5 @@
-/* memstore: the store port in memory, for the simulator: the same promises, no disk. What a commit returned true for survives a crash of the engine;
- * nothing else does. Faults are asked for: the next commit fails as full, or as unknown, applied or not. */
+/* memstore: the store port in memory, for the simulator: the same promises, no disk. What a commit returned true for survives a crash of
+ * the engine; nothing else does. Faults are asked for: the next commit fails as full, or as unknown, applied or not. */
 #ifndef WEIR_SIM_MEMSTORE_H
 #define WEIR_SIM_MEMSTORE_H
 

@@ -1,78 +1,129 @@
-/* sim [--seeds FIRST COUNT | --seed N [trace]]: runs histories in a child process, so that an assertion of the engine counts too.
+/* sim: histories of the engine on virtual time.
  *
- * Prints the seed and the invariant of each violated history and a summary; exit status 1 when there was one. One seed is one history: --seed N
- * replays it, with `trace` it is told move by move. */
+ *   sim --seeds FIRST COUNT [JOBS]    runs COUNT histories in JOBS (2) processes; every 100th twice: both must be the same
+ *   sim --seed N [trace]              one of them again, told move by move
+ *   sim --shrink N                    the shortest history that fails as seed N does
+ *   sim --plants LIMIT [NAME...]      (planted twin) puts each bug of base/plant.h in and looks for it in LIMIT seeds
+ *   sim --plant NAME ...              (planted twin) any of the above with that bug in
+ *
+ * Exit status 1: something was violated, or a shape that 2000 histories must have had is missing. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "world.h"
+#include "runs.h"
 
-struct totals { uint64_t turns, commands, crashes, lost, grants, tasks; };
+enum { JOBS_LIMIT = 16, BAD_MAX = 20, MARKS_NEED = 2000 };
 
-static void run_here(struct choices *choices, bool tracing, struct totals *totals)
+struct worker { struct shared *shared; pid_t pid; uint64_t next; };
+
+static void worker_begin(struct worker *worker, uint64_t first, uint64_t step, uint64_t end)
 {
-    struct world *w = mem_alloc(sizeof *w);
-    *w = (struct world){ .choices = *choices };
-    world_open(w, tracing);
-    world_run(w);
-    totals->turns += w->n_turns;
-    totals->commands += w->n_commands;
-    totals->crashes += w->n_crashes;
-    totals->lost += w->n_lost;
-    totals->grants += w->n_grants;
-    totals->tasks += w->store->tasks.n;
-    world_close(w);
-    mem_free(w);
-}
-
-static void run_seed(uint64_t seed, bool tracing, struct totals *totals)
-{
-    struct choices choices;
-    choices_seed(&choices, seed);
-    run_here(&choices, tracing, totals);
-}
-
-/* Runs seeds in one child until one fails; returns how many were done. The last seed under way is in shared memory. */
-static int run_range(uint64_t first, uint64_t count, struct totals *totals, uint64_t *at)
-{
-    pid_t pid = fork();
-    if (pid == 0) {
-        for (*at = first; *at < first + count; (*at)++) run_seed(*at, false, totals);
-        fflush(stdout);
-        _exit(0);
+    struct shared *shared = worker->shared;
+    shared->verdict = (struct verdict_of_run){ 0 };
+    fflush(stdout);
+    worker->pid = fork();
+    ASSERT(worker->pid >= 0);
+    if (worker->pid) return;
+    for (shared->at = first; shared->at < end; shared->at += step) {
+        uint64_t hash = run_seed(shared->at, false, shared);
+        if (shared->at % 100 != 0) continue;
+        shared->totals.twice++;
+        if (run_seed(shared->at, false, shared) == hash) continue;
+        snprintf(shared->verdict.invariant, sizeof shared->verdict.invariant, "two runs of one seed differ");
+        shared->verdict.failed = true;
+        _exit(3);
     }
-    int status;
-    waitpid(pid, &status, 0);
-    return status;
+    fflush(stdout);
+    _exit(0);
+}
+
+static void totals_add(struct totals *sum, const struct totals *one)
+{
+    uint64_t *to = (uint64_t *)sum;
+    const uint64_t *from = (const uint64_t *)one;
+    for (size_t i = 0; i < sizeof *sum / sizeof *to; i++) to[i] += from[i];
+}
+
+static unsigned totals_print(const struct totals *t, uint64_t count, uint64_t bad)
+{
+    unsigned missing = 0;
+    printf("marks, in %llu histories:\n", (unsigned long long)t->histories);
+    for (size_t i = 0; i < MARK_COUNT; i++) {
+        printf("  %10llu  %-24s %s%s\n", (unsigned long long)t->marks[i], mark_names[i], mark_texts[i], t->marks[i] ? "" : "   <- never");
+        missing += !t->marks[i];
+    }
+    printf("turns %llu, commands %llu, tasks %llu, grants %llu, effective completions %llu (late %llu), server crashes %llu, messages lost "
+           "%llu\n",
+        (unsigned long long)t->turns, (unsigned long long)t->commands, (unsigned long long)t->tasks, (unsigned long long)t->grants,
+        (unsigned long long)t->effective, (unsigned long long)t->late, (unsigned long long)t->crashes, (unsigned long long)t->lost);
+    printf("why: %llu explanations, %llu conditions lifted one by one; %llu seeds run twice, the same\n", (unsigned long long)t->why,
+           (unsigned long long)t->why_conditions, (unsigned long long)t->twice);
+    printf("%llu histories, %llu violated, %u shapes missing\n", (unsigned long long)count, (unsigned long long)bad, missing);
+    return missing;
+}
+
+static int seeds_run(uint64_t first, uint64_t count, uint64_t jobs)
+{
+    struct worker workers[JOBS_LIMIT] = { 0 };
+    uint64_t bad = 0, out = 0;
+    if (jobs < 1) jobs = 1;
+    if (jobs > JOBS_LIMIT) jobs = JOBS_LIMIT;
+    for (uint64_t i = 0; i < jobs; i++, out++) {
+        workers[i].shared = shared_new();
+        worker_begin(&workers[i], first + i, jobs, first + count);
+    }
+    while (out > 0) {
+        int status = 0;
+        pid_t pid = wait(&status);
+        struct worker *worker = workers;
+        while (worker < workers + jobs && worker->pid != pid) worker++;
+        if (worker == workers + jobs) continue;
+        struct shared *shared = worker->shared;
+        if (!child_failed(status, shared)) {
+            out--;
+            continue;
+        }
+        printf("seed %llu failed: %s\n", (unsigned long long)shared->at, shared->verdict.invariant);
+        if (++bad < BAD_MAX) worker_begin(worker, shared->at + jobs, jobs, first + count);
+        else out--;
+    }
+    struct totals sum = { 0 };
+    for (uint64_t i = 0; i < jobs; i++) {
+        totals_add(&sum, &workers[i].shared->totals);
+        shared_free(workers[i].shared);
+    }
+    unsigned missing = totals_print(&sum, count, bad);
+    return bad > 0 || (count >= MARKS_NEED && missing > 0);
 }
 
 int main(int argc, char **argv)
 {
-    struct totals *totals = mmap(NULL, sizeof *totals + sizeof(uint64_t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    uint64_t *at = (uint64_t *)(totals + 1), first = 1, count = 1000;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    if (argc >= 3 && strcmp(argv[1], "--seed") == 0) {
-        run_seed(strtoull(argv[2], NULL, 10), argc > 3, totals);
+    int at = 1;
+    if (argc > 2 && strcmp(argv[1], "--plant") == 0) {
+        if (!plant_select(argv[2])) {
+            fprintf(stderr, "sim: no planted bug is named '%s' here\n", argv[2]);
+            return 2;
+        }
+        at = 3;
+    }
+    const char *mode = argc > at ? argv[at] : "--seeds";
+    uint64_t number = argc > at + 1 ? strtoull(argv[at + 1], NULL, 10) : 1;
+    if (strcmp(mode, "--seed") == 0) {
+        struct shared *shared = shared_new();
+        run_seed(number, argc > at + 2, shared);
+        shared_free(shared);
         return 0;
     }
-    if (argc >= 4 && strcmp(argv[1], "--seeds") == 0) {
-        first = strtoull(argv[2], NULL, 10);
-        count = strtoull(argv[3], NULL, 10);
-    }
-    uint64_t bad = 0;
-    for (uint64_t seed = first; seed < first + count && bad < 20;) {
-        int status = run_range(seed, first + count - seed, totals, at);
-        if (status == 0) break;
-        printf("seed %llu failed (status %d)\n", (unsigned long long)*at, status);
-        bad++;
-        seed = *at + 1;
-    }
-    printf("%llu histories, %llu violated; turns %llu, commands %llu, grants %llu, tasks %llu, server crashes %llu, messages lost %llu\n", (unsigned long long)count,
-           (unsigned long long)bad, (unsigned long long)totals->turns, (unsigned long long)totals->commands, (unsigned long long)totals->grants,
-           (unsigned long long)totals->tasks, (unsigned long long)totals->crashes, (unsigned long long)totals->lost);
-    return bad > 0;
+    if (strcmp(mode, "--shrink") == 0) return shrink(number);
+    if (strcmp(mode, "--plants") == 0) return plants_run(number, argv + at + 2, argc > at + 2 ? argc - at - 2 : 0);
+    if (strcmp(mode, "--seeds") == 0)
+        return seeds_run(
+            number, argc > at + 2 ? strtoull(argv[at + 2], NULL, 10) : 1000, argc > at + 3 ? strtoull(argv[at + 3], NULL, 10) : 2);
+    fprintf(stderr, "usage: sim [--plant NAME] --seeds FIRST COUNT [JOBS] | --seed N [trace] | --shrink N | --plants LIMIT [NAME...] | "
+                    "--small DEPTH\n");
+    return 2;
 }

@@ -1,25 +1,84 @@
-/* world: one simulated history: the real engine and core on virtual time, a store in memory, and around them clients, executors and a network that
- * fail as the choices say. */
+/* world: one simulated history: the real engine and core on virtual time, a store in memory, and around them clients, executors and a
+ * network that fail as the choices say. */
 #ifndef WEIR_SIM_WORLD_H
 #define WEIR_SIM_WORLD_H
 
+#include "base/plant.h"
 #include "choice.h"
 #include "engine/engine.h"
 #include "memstore.h"
 
-enum { EXECUTORS_MAX = 5, JOBS_MAX = 6, TASKS_MAX = 400, LEASE_MS = 3000 };
+enum { EXECUTORS_MAX = 5, JOBS_MAX = 6, TASKS_MAX = 400, LEASE_MS = 3000, CALLS_MAX = 128, INBOX_MAX = 256, IDS_MAX = TASKS_MAX * 2 };
+
+/* Shapes that histories must have had: a mark that was never hit says that the generator has stopped making them. name, meaning */
+#define MARKS(X) \
+    X(late_result, "a late result was accepted") \
+    X(late_after_failed, "a late result of a task that had failed as lost") \
+    X(lease_revived, "a lapsed lease was taken up again") \
+    X(lease_lapsed, "a lease lapsed") \
+    X(lapsed_ending, "a lease lapsed while its task was to end") \
+    X(grant_undone, "a grant that did not arrive was taken back") \
+    X(poll_replayed, "a poll was answered again with the same grants") \
+    X(cancel_running, "an executing task was cancelled") \
+    X(cancel_waiting, "a waiting task was cancelled") \
+    X(superseded_running, "an executing task was superseded") \
+    X(superseded_waiting, "a waiting task was superseded") \
+    X(cancels_inherited, "what an abandoned task was to cancel was inherited") \
+    X(slot_waiters, "more than one waited for a slot") \
+    X(slot_shared, "two held one slot") \
+    X(retry, "an ended task was retried") \
+    X(retry_dependents, "a retry took dependents along") \
+    X(passed_on, "a failed dependency took its dependents along") \
+    X(back_off, "an attempt waited before the next") \
+    X(disk_full, "a turn was played again after the disk was full") \
+    X(unknown_kept, "a commit of unknown outcome had been kept") \
+    X(unknown_lost, "a commit of unknown outcome was lost") \
+    X(crash, "the server died") \
+    X(restart_live, "the server came back to live grants") \
+    X(restart_paused, "the server came back to a paused lane") \
+    X(stall, "the server stood still for more than a third of the lease") \
+    X(stall_live, "it did so with live grants") \
+    X(parked_by_pause, "a pending task of a paused lane was put back") \
+    X(resume, "a lane was resumed") \
+    X(resume_batches, "a resumed lane needed more than one turn") \
+    X(clock_forward, "the wall clock was set forward") \
+    X(clock_back, "the wall clock was set back") \
+    X(clock_back_waiting, "it was set back while a back-off waited") \
+    X(idempotent_replay, "a call was answered from its key") \
+    X(idempotent_after_crash, "a call was answered from its key after the server had died") \
+    X(unique_met, "a unique key brought an existing task") \
+    X(stale_told, "an executor was told that its grant is stale") \
+    X(stale_finish, "a finish by an older grant was refused") \
+    X(finish_again, "the same finish came twice and was good twice") \
+    X(executor_lost, "an executor fell silent") \
+    X(labels, "a task was granted by its label") \
+    X(promoted, "a pending task was promoted") \
+    X(limit_reached, "a task failed because its attempts were used up") \
+    X(passed_over, "a pending task was passed over by another lane's") \
+    X(why_edges, "why named an edge") \
+    X(why_time, "why named a time") \
+    X(why_pause, "why named a pause") \
+    X(why_slot, "why named a slot") \
+    X(why_many, "why named several conditions") \
+    X(why_never, "why said never")
+
+enum mark {
+#define X(name, text) MARK_##name,
+    MARKS(X)
+#undef X
+    MARK_COUNT
+};
 
 struct faults { /* in 1000 */
-    unsigned lose, twice, crash_server, crash_after_commit, commit_unknown, commit_full, freeze, crash_agent, crash_host, clock_jump, restore;
+    unsigned lose, twice, crash_server, crash_after_commit, commit_unknown, commit_full, freeze, crash_agent, crash_host, clock_jump, stall;
 };
 
 struct job {
-    bool used, ended, acked; /* ended: its finish is to be reported until it was answered */
+    bool used, ended;
     struct fence fence;
     int64_t ends_at;  /* boot ms */
     int64_t exit, signal;
     enum outcome outcome;
-    int told; /* finishes sent */
 };
 
 struct sim_executor {
@@ -33,9 +92,29 @@ struct sim_executor {
     struct job jobs[JOBS_MAX];
     int64_t seen_seq;
     unsigned boots;
+    int64_t server_seq;     /* the highest that the server's present life was given since it registered */
+    bool muddled;           /* the server has heard an earlier life since it registered */
+    struct command *parked; /* its poll that the server keeps */
 };
 
 struct accepted { int64_t id; bool cancelled; };
+
+struct call { /* a client's enqueue, repeated with its key until it was answered */
+    struct command *command;
+    bool answered;
+    int64_t sent;
+    uint64_t crashes; /* of the server when it was sent first */
+    int64_t ids[8];
+    size_t n_ids;
+};
+
+struct watch { /* what the simulator knows of a task's newest grant */
+    int64_t grant, executor;
+    int64_t granted;          /* boot ms */
+    int64_t surely, possibly; /* boot ms at which the server last heard of it */
+};
+
+struct before { enum task_state state, ending; int64_t grant; bool pending_first; unsigned holds; };
 
 struct world {
     struct choices choices;
@@ -44,37 +123,86 @@ struct world {
     struct engine *engine; /* NULL: the server is down */
     struct arena arena;
     int64_t boot, wall;
-    int64_t server_back_at, next_turn;
-    unsigned server_life; /* messages to an older life are lost */
+    int64_t server_back_at, next_turn, wanted, stalled_until;
     struct heap mail;     /* messages under way, by time of arrival */
-    struct command *inbox[256];
+    uint64_t n_mail;
+    struct command *inbox[INBOX_MAX];
     size_t n_inbox;
     struct sim_executor executors[EXECUTORS_MAX];
-    size_t n_executors;
+    size_t n_executors, batch;
+    bool flat; /* one class, one priority: fair shares can be counted */
     struct accepted accepted[TASKS_MAX];
     size_t n_accepted, n_sent;
+    struct call calls[CALLS_MAX];
+    size_t n_calls;
     bool healing; /* the faults are over: everything has to end */
+
+    /* the checker's */
     size_t n_turns_checked;
     int64_t events_checked;
-    enum task_state folded[TASKS_MAX * 2];
-    int64_t folded_grant[TASKS_MAX * 2];
-    uint64_t n_turns, n_commands, n_crashes, n_lost, n_grants, n_late;
+    struct smap names; /* of tasks: created once */
+    enum task_state folded[IDS_MAX], folded_ending[IDS_MAX];
+    int64_t folded_grant[IDS_MAX];
+    struct watch watches[IDS_MAX];
+    size_t ins_before[IDS_MAX];
+    struct before before[IDS_MAX]; /* this turn */
+    struct attempt *attempts_before;
+    size_t n_attempts_before, cap_attempts_before;
+    struct hold *holds_before;
+    size_t n_holds_before, cap_holds_before;
+    int64_t v_now_before;
+    bool parked_tasks; /* this turn put pending tasks back */
+    struct passed { int64_t vt, bound, by[8]; } passed[IDS_MAX];
+    uint64_t hash; /* of the store, folded every 64 turns */
+
+    uint64_t n_turns, n_commands, n_crashes, n_lost, n_grants, n_effective, n_late, n_reruns_late, n_why, n_why_conditions;
+    uint64_t marks[MARK_COUNT];
     bool trace;
+    void (*on_fail)(struct world *world, const char *invariant, int64_t task); /* before the process is given up */
 };
+
+#define MARK(world, name) ((world)->marks[MARK_##name]++)
 
 void world_open(struct world *world, bool trace);
 void world_run(struct world *world); /* faults, then healing; a violated invariant aborts the process with its name */
 void world_close(struct world *world);
 void world_fail(struct world *world, const char *invariant, int64_t task) __attribute__((noreturn));
 void trace(struct world *world, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+extern const char *const mark_texts[MARK_COUNT];
+extern const char *const mark_names[MARK_COUNT];
+
+/* world.c: the server's side. */
+void send_command(struct world *world, struct command *command, int from);
+struct command *command_new(struct world *world, enum command_kind kind);
+void server_start(struct world *world);
+void server_crash(struct world *world);
+void server_turn(struct world *world);
+
+/* clients.c */
+void clients_step(struct world *world);
+void client_answer(struct world *world, struct command *command);
+bool clients_answered(const struct world *world);
+void lanes_open(struct world *world);
 
 /* executors.c */
 void executors_step(struct world *world);
 void executor_answer(struct world *world, struct command *command);
-/* check.c */
+
+/* check.c: what must hold in the store after every turn. */
 void check_store(struct world *world);
-/* server side */
-void send_command(struct world *world, struct command *command, int from);
-struct command *command_new(struct world *world, enum command_kind kind);
+void store_fold(struct world *world);
+
+/* watch.c: what a turn may do, seen from before and after. */
+void watch_before(struct world *world);
+void watch_after(struct world *world, struct command **commands, size_t n, bool plain); /* plain: its commit went well at once */
+void watch_anew(struct world *world); /* nobody could be heard until now */
+void watch_start(struct world *world, const struct sim_executor *executor, struct fence fence);
+const struct attempt *store_attempt(const struct world *world, int64_t task, int64_t grant);
+const struct task *store_task(const struct world *world, int64_t id);
+bool executor_fits(const struct world *world, const struct sim_executor *executor, const struct task *task);
+struct sim_executor *executor_of(struct world *world, int64_t id);
+
+/* reasons.c: why, checked. */
+void check_why(struct world *world);
 
 #endif

@@ -1,0 +1,153 @@
+/* clients: they post tasks, repeat a call with its key until it was answered, cancel, retry, promote and pause. */
+#include <string.h>
+
+#include "world.h"
+
+enum { SENT_MAX = 60, REPEAT_MS = 2500 };
+
+static int64_t any_task(struct world *w)
+{
+    return w->n_accepted ? w->accepted[choose(&w->choices, w->n_accepted)].id : 0;
+}
+
+static void refs_choose(struct world *w, struct task_def *def, size_t i)
+{
+    def->refs = ARENA_ARRAY(&w->arena, struct task_ref, 8);
+    for (size_t k = choose(&w->choices, 3); k > 0; k--) {
+        struct task_ref ref = { .kind = chance(&w->choices, 300) ? EDGE_CANCELS : chance(&w->choices, 400) ? EDGE_AFTER : EDGE_DEPENDS };
+        if (i > 0 && chance(&w->choices, 500)) ref.index = choose(&w->choices, i);
+        else if (!(ref.id = any_task(w))) continue;
+        bool clash = false;
+        for (size_t r = 0; r < def->n_refs; r++) clash |= def->refs[r].id == ref.id && def->refs[r].index == ref.index;
+        if (!clash) def->refs[def->n_refs++] = ref;
+    }
+}
+
+static void def_choose(struct world *w, struct task_def *def, size_t i)
+{
+    static const char *const queues[] = { "a", "b", "c" };
+    *def = (struct task_def){ .name = str_fmt(&w->arena, "k%zu.%zu", w->n_calls, i), .kind = KIND_COMMAND, .body = STR("{}"),
+                              .attempts_max = 1 + (int64_t)choose(&w->choices, 3), .backoff_ms = 200,
+                              .retry_on = RETRY_LOST | RETRY_TEMPORARY | RETRY_KILLED, .path = STR("") };
+    def->queue = str_of(queues[choose(&w->choices, 3)]);
+    def->semaphores = ARENA_ARRAY(&w->arena, struct str, 2);
+    def->labels = ARENA_ARRAY(&w->arena, struct label, 1);
+    if (w->flat && chance(&w->choices, 700)) return;
+    if (!w->flat) def->prio = (int64_t)choose(&w->choices, 3);
+    if (chance(&w->choices, 150)) def->kind = KIND_NONE;
+    if (chance(&w->choices, 100)) def->not_before = w->wall + (int64_t)choose(&w->choices, 5000);
+    if (chance(&w->choices, 100)) def->unique = str_fmt(&w->arena, "u%d", (int)choose(&w->choices, 2));
+    if (chance(&w->choices, 150)) def->concurrency = str_fmt(&w->arena, "k%d", (int)choose(&w->choices, 2));
+    if (chance(&w->choices, 200)) def->semaphores[def->n_semaphores++] = STR("one");
+    if (chance(&w->choices, 200)) def->semaphores[def->n_semaphores++] = STR("two");
+    if (!w->flat && chance(&w->choices, 100)) def->labels[def->n_labels++] = (struct label){ STR("os"), STR("even") };
+    refs_choose(w, def, i);
+}
+
+/* Each time a command of its own: the server writes into it. */
+static void call_send(struct world *w, struct call *call)
+{
+    struct command *command = ARENA_NEW(&w->arena, struct command);
+    *command = *call->command;
+    call->sent = w->boot;
+    send_command(w, command, -1 - (int)(call - w->calls));
+}
+
+static void client_enqueue(struct world *w)
+{
+    size_t n = 1 + choose(&w->choices, 5);
+    struct call *call = &w->calls[w->n_calls];
+    struct command *command = command_new(w, CMD_ENQUEUE);
+    command->in.enqueue.defs = ARENA_ARRAY(&w->arena, struct task_def, n);
+    command->in.enqueue.n_defs = n;
+    for (size_t i = 0; i < n; i++) def_choose(w, &command->in.enqueue.defs[i], i);
+    command->idempotency.key = str_fmt(&w->arena, "k%zu", w->n_calls);
+    command->idempotency.route = STR("tasks");
+    command->idempotency.body_hash[0] = 7;
+    *call = (struct call){ .command = command, .crashes = w->n_crashes };
+    w->n_calls++;
+    w->n_sent += n;
+    trace(w, "a client posts %zu task%s with key k%zu", n, n == 1 ? "" : "s", w->n_calls - 1);
+    call_send(w, call);
+}
+
+static void client_order(struct world *w, enum command_kind kind)
+{
+    struct command *command = command_new(w, kind);
+    command->in.task.task = any_task(w);
+    command->in.task.reason = STR("sim");
+    if (!command->in.task.task) return;
+    trace(w, "a client says %s %lld",
+        kind == CMD_CANCEL  ? "cancel"
+        : kind == CMD_RETRY ? "retry"
+                            : "promote",
+        (long long)command->in.task.task);
+    send_command(w, command, -1 - CALLS_MAX);
+}
+
+static const char *const lanes[] = { "a", "b", "all" };
+
+static void client_pause(struct world *w, bool pause)
+{
+    struct command *command = command_new(w, CMD_LANE_PAUSE);
+    command->in.pause.lane = str_of(lanes[choose(&w->choices, 3)]);
+    command->in.pause.pause = pause;
+    trace(w, "a client says %s %.*s", pause ? "pause" : "resume", STR_ARG(command->in.pause.lane));
+    send_command(w, command, -1 - CALLS_MAX);
+}
+
+void lanes_open(struct world *w)
+{
+    for (size_t i = 0; i < sizeof lanes / sizeof *lanes; i++) {
+        struct command *command = command_new(w, CMD_LANE_PAUSE);
+        command->in.pause.lane = str_of(lanes[i]);
+        send_command(w, command, -1 - CALLS_MAX);
+    }
+}
+
+void clients_step(struct world *w)
+{
+    for (size_t i = 0; i < w->n_calls; i++)
+        if (!w->calls[i].answered && w->boot - w->calls[i].sent > REPEAT_MS) call_send(w, &w->calls[i]);
+    if (w->healing) return;
+    if (w->n_sent < SENT_MAX && w->n_calls < CALLS_MAX && chance(&w->choices, 60)) client_enqueue(w);
+    if (chance(&w->choices, 8)) client_order(w, CMD_CANCEL);
+    if (chance(&w->choices, 6)) client_order(w, CMD_RETRY);
+    if (!w->flat && chance(&w->choices, 4)) client_order(w, CMD_PROMOTE);
+    if (chance(&w->choices, 4)) client_pause(w, true);
+    if (chance(&w->choices, 6)) client_pause(w, false);
+}
+
+bool clients_answered(const struct world *w)
+{
+    for (size_t i = 0; i < w->n_calls; i++)
+        if (!w->calls[i].answered) return false;
+    return true;
+}
+
+/* R16: however often a call is repeated, it is answered with the same ids. */
+static void call_answer(struct world *w, struct call *call, const struct command *command)
+{
+    size_t n = command->out.enqueue.n_tasks;
+    if (command->replay) MARK(w, idempotent_replay);
+    if (command->replay && w->n_crashes > call->crashes) MARK(w, idempotent_after_crash);
+    for (size_t i = 0; i < n; i++) {
+        const struct enqueued *task = &command->out.enqueue.tasks[i];
+        if (task->existing) MARK(w, unique_met);
+        if (call->answered && (n != call->n_ids || task->task.id != call->ids[i]))
+            world_fail(w, "R16 the same call was answered with other ids", task->task.id);
+        call->ids[i] = task->task.id;
+        if (!call->answered && w->n_accepted < TASKS_MAX) w->accepted[w->n_accepted++].id = task->task.id;
+    }
+    call->n_ids = n;
+    call->answered = true;
+}
+
+void client_answer(struct world *w, struct command *command)
+{
+    if (command->kind != CMD_ENQUEUE) return;
+    struct call *call = &w->calls[-1 - (intptr_t)command->owner];
+    bool again = command->err.code == ERR_outcome_unknown || command->err.code == ERR_disk_full || command->err.code == ERR_internal;
+    if (!command->err.code) call_answer(w, call, command);
+    else if (!again) world_fail(w, "a good call was refused", 0);
+}

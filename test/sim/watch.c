@@ -1,0 +1,485 @@
+/* watch: what a turn may do, judged by what the store held before and holds after it, and by what the simulator knows of its executors.
+ * Only turns whose commit went well at once are judged; what a failed one leaves behind is check.c's matter. */
+#include <string.h>
+
+#include "core/task_state.h"
+#include "world.h"
+
+enum { VT_STEP = 1 << 10, LIFE = 10000 /* polls of a life of an executor: executors.c */ };
+
+/* --- lookups ----------------------------------------------------------------------------------------------------------------------------
+ */
+
+const struct task *store_task(const struct world *w, int64_t id)
+{
+    return map_find(&w->store->tasks, (uint64_t)id);
+}
+
+static const struct attempt *attempt_in(const struct attempt *list, size_t n, int64_t task, int64_t grant)
+{
+    for (size_t i = n; i-- > 0;)
+        if (list[i].task == task && list[i].grant == grant) return &list[i];
+    return NULL;
+}
+
+const struct attempt *store_attempt(const struct world *w, int64_t task, int64_t grant)
+{
+    return attempt_in(w->store->attempts, w->store->n_attempts, task, grant);
+}
+
+struct sim_executor *executor_of(struct world *w, int64_t id)
+{
+    const struct executor *row = map_find(&w->store->executors, (uint64_t)id);
+    return row && row->name.len == 2 ? &w->executors[row->name.ptr[1] - '0'] : NULL;
+}
+
+/* The labels of this world by hand, not by core's own rule. */
+bool executor_fits(const struct world *w, const struct sim_executor *e, const struct task *task)
+{
+    const struct task_class *class_ = map_find(&w->store->classes, (uint64_t)task->class_id);
+    return class_ && (class_->n_labels == 0 || e->index % 2 == 0);
+}
+
+static bool hashed(const struct attempt *attempt)
+{
+    static const uint8_t zero[16];
+    return attempt && memcmp(attempt->finish_hash, zero, sizeof zero) != 0;
+}
+
+static const struct job *job_of(struct world *w, int64_t executor, int64_t task, int64_t grant)
+{
+    struct sim_executor *e = executor_of(w, executor);
+    for (size_t i = 0; e && i < JOBS_MAX; i++)
+        if (e->jobs[i].used && e->jobs[i].fence.task == task && e->jobs[i].fence.grant == grant) return &e->jobs[i];
+    return NULL;
+}
+
+/* --- before
+ * ------------------------------------------------------------------------------------------------------------------------------- */
+
+void watch_anew(struct world *w)
+{
+    for (size_t i = 0; i < w->store->n_attempts; i++) {
+        const struct attempt *attempt = &w->store->attempts[i];
+        struct watch *watch = &w->watches[attempt->task];
+        if (attempt->finished || watch->grant != attempt->grant) continue;
+        watch->surely = watch->possibly = w->boot;
+        if (w->engine) MARK(w, stall_live);
+    }
+}
+
+void watch_before(struct world *w)
+{
+    struct memstore *m = w->store;
+    MAP_EACH(&m->tasks, t) {
+        const struct task *task = t->value;
+        w->before[task->id] = (struct before){ .state = task->state, .ending = task->ending, .grant = task->grant, .holds = task->holds };
+    }
+    if (w->cap_attempts_before < m->n_attempts) {
+        w->cap_attempts_before = m->n_attempts * 2;
+        w->attempts_before = mem_realloc(w->attempts_before, w->cap_attempts_before * sizeof *w->attempts_before);
+    }
+    if (m->n_attempts) memcpy(w->attempts_before, m->attempts, m->n_attempts * sizeof *m->attempts);
+    w->n_attempts_before = m->n_attempts;
+    if (w->cap_holds_before < m->n_holds) {
+        w->cap_holds_before = m->n_holds * 2;
+        w->holds_before = mem_realloc(w->holds_before, w->cap_holds_before * sizeof *w->holds_before);
+    }
+    if (m->n_holds) memcpy(w->holds_before, m->holds, m->n_holds * sizeof *m->holds);
+    w->n_holds_before = m->n_holds;
+    w->v_now_before = m->head.v_now;
+}
+
+/* --- leases
+ * ------------------------------------------------------------------------------------------------------------------------------- */
+
+/* A grant that was live before the turn and isn't any more: by a finish, by its lease, or because it never arrived. */
+static void check_gone(struct world *w, const struct attempt *was, const struct attempt *is, struct command **commands, size_t n)
+{
+    const struct watch *watch = &w->watches[was->task];
+    bool known = watch->grant == was->grant;
+    if (hashed(is)) return;
+    if (is) {
+        MARK(w, lease_lapsed);
+        if (w->before[was->task].ending) MARK(w, lapsed_ending);
+        if (known && w->boot - watch->surely < LEASE_MS) world_fail(w, "R15 a lease lapsed before its time", was->task);
+        return;
+    }
+    const struct sim_executor *e = executor_of(w, was->executor);
+    for (size_t i = 0; i < n; i++) { /* an older poll that is the newest this life of the server knows of: it can't know better */
+        bool of_it = commands[i]->kind == CMD_POLL && (intptr_t)commands[i]->owner == e->index;
+        if (of_it && commands[i]->in.poll.seq < e->seq && commands[i]->in.poll.seq >= e->server_seq) return;
+    }
+    bool lapsed = known && w->boot - watch->surely >= LEASE_MS;
+    if (!lapsed && job_of(w, was->executor, was->task, was->grant))
+        world_fail(w, "a grant was taken back though it had arrived", was->task);
+}
+
+static void check_lapses(struct world *w, struct command **commands, size_t n)
+{
+    for (size_t i = 0; i < w->n_attempts_before; i++) {
+        const struct attempt *was = &w->attempts_before[i], *is = store_attempt(w, was->task, was->grant);
+        if (!was->finished && (!is || is->finished)) check_gone(w, was, is, commands, n);
+    }
+}
+
+static void check_leases(struct world *w)
+{
+    for (size_t i = 0; i < w->store->n_attempts; i++) {
+        const struct attempt *is = &w->store->attempts[i];
+        struct watch *watch = &w->watches[is->task];
+        if (is->finished) continue;
+        if (w->boot - watch->possibly >= LEASE_MS) world_fail(w, "R9 a lapsed lease was not noticed", is->task);
+        if (w->next_turn > watch->possibly + LEASE_MS) world_fail(w, "I10 no wake-up for a lease", is->task);
+    }
+}
+
+/* What the polls of this turn said of leases. A poll that is older than another one may count for nothing. */
+static void leases_heard(struct world *w, struct command **commands, size_t n)
+{
+    for (size_t i = 0; i < w->store->n_attempts; i++) {
+        const struct attempt *is = &w->store->attempts[i];
+        struct watch *watch = &w->watches[is->task];
+        if (is->finished || watch->grant == is->grant) continue;
+        *watch = (struct watch){ .grant = is->grant, .executor = is->executor, .granted = w->boot, .surely = w->boot, .possibly = w->boot };
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct sim_executor *e = (intptr_t)commands[i]->owner >= 0 ? &w->executors[(intptr_t)commands[i]->owner] : NULL;
+        if (e && commands[i]->kind == CMD_REGISTER) {
+            e->server_seq = 0;
+            e->muddled = false;
+        }
+        if (!e || commands[i]->kind != CMD_POLL || commands[i]->err.code) continue;
+        const struct command *poll = commands[i];
+        bool newest = poll->in.poll.seq >= e->server_seq;
+        e->muddled |= poll->in.poll.seq / LIFE != e->seq / LIFE;
+        if (newest) e->server_seq = poll->in.poll.seq;
+        for (size_t k = 0; k < poll->in.poll.n_renew; k++) {
+            struct watch *watch = &w->watches[poll->in.poll.renew[k].fence.task];
+            if (watch->grant != poll->in.poll.renew[k].fence.grant) continue;
+            watch->possibly = w->boot;
+            if (newest) watch->surely = w->boot;
+        }
+        for (size_t k = 0; k < poll->out.poll.n_grants; k++) {
+            struct watch *watch = &w->watches[poll->out.poll.grants[k].fence.task];
+            if (watch->grant != poll->out.poll.grants[k].fence.grant) continue;
+            if (watch->granted < w->boot) MARK(w, poll_replayed);
+            watch->possibly = watch->surely = w->boot;
+        }
+    }
+}
+
+/* A job starts: what the executor was given is its own, unless it took a lease to get there. */
+void watch_start(struct world *w, const struct sim_executor *e, struct fence fence)
+{
+    const struct watch *watch = &w->watches[fence.task];
+    if (watch->grant == fence.grant && w->boot - watch->granted >= LEASE_MS) return;
+    if (watch->grant == fence.grant && !store_attempt(w, fence.task, fence.grant))
+        world_fail(w, "a grant was taken back while its answer was under way", fence.task);
+    const struct task *task = store_task(w, fence.task);
+    if (!task) world_fail(w, "I1 a job without a task", fence.task);
+    if (!executor_fits(w, e, task)) world_fail(w, "granted to an executor that doesn't fit", fence.task);
+    const struct task_class *class_ = map_find(&w->store->classes, (uint64_t)task->class_id);
+    if (class_->n_labels) MARK(w, labels);
+}
+
+/* --- finishes
+ * ----------------------------------------------------------------------------------------------------------------------------- */
+
+/* The finish that a new hash in the store came from; NULL: none of this turn's. */
+static const struct finish_item *item_of(const struct attempt *attempt, struct command **commands, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = 0; commands[i]->kind == CMD_POLL && k < commands[i]->in.poll.n_finishes; k++) {
+            const struct finish_item *item = &commands[i]->in.poll.finishes[k];
+            if (item->fence.task == attempt->task && item->fence.grant == attempt->grant &&
+                memcmp(item->hash, attempt->finish_hash, sizeof item->hash) == 0)
+                return item;
+        }
+    }
+    return NULL;
+}
+
+/* I2, I3: a completion has effect once, by the newest grant, with what that grant's executor said. */
+static void check_effects(struct world *w, struct command **commands, size_t n)
+{
+    for (size_t i = 0; i < w->store->n_attempts; i++) {
+        const struct attempt *is = &w->store->attempts[i], *was = attempt_in(w->attempts_before, w->n_attempts_before, is->task, is->grant);
+        if (!hashed(is) || hashed(was)) {
+            if (hashed(was) && memcmp(was, is, sizeof *is) != 0) world_fail(w, "I2 a completion was changed afterwards", is->task);
+            continue;
+        }
+        const struct before *before = &w->before[is->task];
+        w->n_effective++;
+        if (!was) world_fail(w, "I3 a completion of a grant that was not out", is->task);
+        if (is->grant != before->grant) world_fail(w, "I3 an older grant's completion had effect", is->task);
+        if (!item_of(is, commands, n)) world_fail(w, "R4 a completion was booked on another grant", is->task);
+        bool lost_before = before->state == STATE_F && was->outcome == OUTCOME_lost;
+        if (state_ended(before->state) && !lost_before) world_fail(w, "I2 a completion after the end", is->task);
+        w->n_late += before->state != STATE_X;
+    }
+    MAP_EACH(&w->store->tasks, t) {
+        const struct task *task = t->value;
+        if (task->state != STATE_D || w->before[task->id].state == STATE_D || !task->class_id) continue;
+        const struct attempt *is = store_attempt(w, task->id, w->before[task->id].grant);
+        bool good = hashed(is) && (is->outcome == OUTCOME_done || is->outcome == OUTCOME_skipped);
+        if (!good) world_fail(w, "I2 done without a completion", task->id);
+    }
+}
+
+/* How a finish must be answered, where nothing else in the turn had a say. */
+static enum err_code finish_expect(const struct world *w, const struct finish_item *item)
+{
+    const struct before *before = &w->before[item->fence.task];
+    const struct attempt *was = attempt_in(w->attempts_before, w->n_attempts_before, item->fence.task, item->fence.grant);
+    if (hashed(was)) return memcmp(was->finish_hash, item->hash, sizeof item->hash) == 0 ? ERR_none : ERR_already_finished;
+    if (item->fence.grant != before->grant) return ERR_stale_fence;
+    if (was && was->finished && was->outcome != OUTCOME_lost) return ERR_already_ended; /* stopped, and its lease had lapsed */
+    if (before->state == STATE_X) return ERR_none;
+    bool lost_before = before->state == STATE_F && was && was->outcome == OUTCOME_lost;
+    return state_ended(before->state) && !lost_before ? ERR_already_ended : ERR_none; /* R5: late, and nobody else has it */
+}
+
+static void check_finish(struct world *w, const struct finish_item *item)
+{
+    enum err_code expected = finish_expect(w, item);
+    const struct watch *watch = &w->watches[item->fence.task];
+    const struct before *before = &w->before[item->fence.task];
+    if (before->ending && watch->grant == item->fence.grant && w->boot - watch->possibly >= LEASE_MS)
+        return; /* it ended by its lease in this very turn */
+    bool stopped =
+        !state_ended(before->state) && state_ended(store_task(w, item->fence.task)->state); /* superseded by what became ready before */
+    if (item->code == ERR_already_ended && stopped) return;
+    if (expected == ERR_stale_fence) MARK(w, stale_finish);
+    if (item->code == expected) return;
+    trace(w, "  a finish of %lld/%lld was answered %s instead of %s", (long long)item->fence.task, (long long)item->fence.grant,
+        err_name(item->code), err_name(expected));
+    if (expected == ERR_none && before->state != STATE_X)
+        world_fail(w, "R5 a late result was refused though nobody else had the task", item->fence.task);
+    world_fail(w, "R4 a finish was answered wrongly", item->fence.task);
+}
+
+static void check_finishes(struct world *w, struct command **commands, size_t n)
+{
+    static uint8_t named[IDS_MAX];
+    memset(named, 0, sizeof named);
+    for (size_t i = 0; i < n; i++) {
+        if (commands[i]->kind == CMD_CANCEL || commands[i]->kind == CMD_RETRY || commands[i]->kind == CMD_ENQUEUE)
+            return; /* they have consequences */
+        for (size_t k = 0; commands[i]->kind == CMD_POLL && k < commands[i]->in.poll.n_finishes; k++)
+            named[commands[i]->in.poll.finishes[k].fence.task]++;
+        for (size_t k = 0; commands[i]->kind == CMD_POLL && k < commands[i]->in.poll.n_renew; k++)
+            named[commands[i]->in.poll.renew[k].fence.task] += 16;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const struct command *poll = commands[i];
+        struct sim_executor *e = poll->kind == CMD_POLL ? &w->executors[(intptr_t)poll->owner] : NULL;
+        if (!e || poll->err.code || poll->in.poll.seq < e->server_seq) continue; /* overtaken: not looked at */
+        for (size_t k = 0; k < poll->in.poll.n_finishes; k++) {
+            const struct finish_item *item = &poll->in.poll.finishes[k];
+            const struct attempt *was = attempt_in(w->attempts_before, w->n_attempts_before, item->fence.task, item->fence.grant);
+            if (hashed(was) && item->code == ERR_none) MARK(w, finish_again);
+            if (named[item->fence.task] == 17) check_finish(w, item);
+        }
+    }
+}
+
+/* --- polls -------------------------------------------------------------------------------------------------------------------------------
+ */
+
+static bool cancel_told(const struct command *poll, struct fence fence, bool stale)
+{
+    for (size_t i = 0; i < poll->out.poll.n_cancels; i++)
+        if (poll->out.poll.cancels[i].fence.task == fence.task && poll->out.poll.cancels[i].fence.grant == fence.grant)
+            return poll->out.poll.cancels[i].stale == stale;
+    return false;
+}
+
+static bool poll_names(const struct command *poll, int64_t task, int64_t grant)
+{
+    for (size_t i = 0; i < poll->in.poll.n_renew; i++)
+        if (poll->in.poll.renew[i].fence.task == task && poll->in.poll.renew[i].fence.grant == grant) return true;
+    for (size_t i = 0; i < poll->out.poll.n_grants; i++)
+        if (poll->out.poll.grants[i].fence.task == task && poll->out.poll.grants[i].fence.grant == grant) return true;
+    return false;
+}
+
+/* The newest poll of an executor: it is told what is to end and what isn't its own any more, and what it doesn't name is not left with it.
+ */
+static void check_poll(struct world *w, const struct command *poll)
+{
+    for (size_t i = 0; i < poll->in.poll.n_renew; i++) {
+        struct fence fence = poll->in.poll.renew[i].fence;
+        const struct attempt *is = store_attempt(w, fence.task, fence.grant);
+        bool live = is && !is->finished, finishing = false;
+        for (size_t k = 0; k < poll->in.poll.n_finishes; k++) finishing |= poll->in.poll.finishes[k].fence.task == fence.task;
+        if (live && w->before[fence.task].ending && !cancel_told(poll, fence, false))
+            world_fail(w, "R17 an executor was not told of a cancel", fence.task);
+        if (live || finishing) continue;
+        if (!cancel_told(poll, fence, true)) world_fail(w, "R4 an executor was not told that its grant is stale", fence.task);
+        MARK(w, stale_told);
+    }
+    for (size_t i = 0; i < w->n_attempts_before; i++) {
+        const struct attempt *was = &w->attempts_before[i];
+        if (was->finished || was->executor != poll->in.poll.executor || poll_names(poll, was->task, was->grant)) continue;
+        const struct attempt *is = store_attempt(w, was->task, was->grant);
+        if (is && !is->finished) world_fail(w, "a grant that the executor doesn't know is left with it", was->task);
+    }
+}
+
+static void check_polls(struct world *w, struct command **commands, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct command *poll = commands[i];
+        const struct sim_executor *e = poll->kind == CMD_POLL ? &w->executors[(intptr_t)poll->owner] : NULL;
+        if (!e || poll->err.code || e->muddled || poll->in.poll.seq < e->server_seq || poll->in.poll.seq / LIFE != e->seq / LIFE) continue;
+        size_t of_it = 0; /* with another one of the same executor in the turn it is not clear what either was told */
+        for (size_t k = 0; k < n; k++)
+            of_it += (commands[k]->kind == CMD_POLL || commands[k]->kind == CMD_REGISTER) && commands[k]->owner == poll->owner;
+        if (of_it == 1) check_poll(w, poll);
+    }
+}
+
+/* --- grants ------------------------------------------------------------------------------------------------------------------------------
+ */
+
+static bool lane_shut(const struct world *w, int64_t lane)
+{
+    const struct lane *all = map_find(&w->store->lanes, 1), *own = map_find(&w->store->lanes, (uint64_t)lane + 1);
+    return (all && all->paused_since) || (own && own->paused_since);
+}
+
+static bool ranks_before(const struct task *a, const struct task *b)
+{
+    if (a->prio != b->prio) return a->prio > b->prio;
+    if (a->vt != b->vt) return a->vt < b->vt;
+    return a->id < b->id;
+}
+
+/* Nobody that fits the executor and stays pending stands before what was granted; shares of lanes stay fair. */
+static void check_grant(struct world *w, const struct attempt *attempt)
+{
+    const struct task *task = store_task(w, attempt->task);
+    const struct sim_executor *e = executor_of(w, attempt->executor);
+    if (lane_shut(w, task->lane)) world_fail(w, "a paused lane's task was granted", task->id);
+    if (!executor_fits(w, e, task)) world_fail(w, "granted to an executor that doesn't fit", task->id);
+    MAP_EACH(&w->store->tasks, t) {
+        const struct task *other = t->value;
+        if (other->state != STATE_P || !executor_fits(w, e, other)) continue;
+        if (!w->parked_tasks && ranks_before(other, task)) world_fail(w, "a grant out of the order of rank", task->id);
+        if (!w->flat || other->lane == task->lane || other->lane >= 8 || task->grant > 1 || w->before[other->id].state != STATE_P)
+            continue;
+        struct passed *passed = &w->passed[other->id];
+        MARK(w, passed_over);
+        if (passed->bound && passed->vt == other->vt && ++passed->by[task->lane & 7] > passed->bound)
+            world_fail(w, "R28 passed over more often than fair", other->id);
+    }
+}
+
+static void check_grants(struct world *w)
+{
+    for (size_t i = 0; i < w->store->n_attempts; i++) {
+        const struct attempt *is = &w->store->attempts[i];
+        if (!is->finished && is->grant > w->before[is->task].grant) check_grant(w, is);
+    }
+    MAP_EACH(&w->store->tasks, t) { /* those who become pending: how often may another lane's task pass them from now on? */
+        const struct task *task = t->value;
+        if (task->state != STATE_P || w->passed[task->id].vt == task->vt) continue;
+        bool plain = task->attempts == 0 && task->base == 0 && task->vt > 0;
+        w->passed[task->id] = (struct passed){ .vt = task->vt, .bound = plain ? (task->vt - w->v_now_before) / VT_STEP + 1 : 0 };
+    }
+}
+
+/* An executor with room and a pending task that fits it never wait for each other. */
+static void check_idle(struct world *w)
+{
+    for (size_t i = 0; i < w->n_executors; i++) {
+        const struct sim_executor *e = &w->executors[i];
+        const struct executor *row = e->parked ? map_find(&w->store->executors, (uint64_t)e->parked->in.poll.executor) : NULL;
+        if (!row || row->state != EXECUTOR_ACTIVE || e->parked->in.poll.free <= 0) continue;
+        MAP_EACH(&w->store->tasks, t) {
+            const struct task *task = t->value;
+            if (task->state != STATE_P || !executor_fits(w, e, task) || lane_shut(w, task->lane)) continue;
+            if (w->next_turn > w->boot) world_fail(w, "R8 a pending task beside an executor that waits for work", task->id);
+        }
+    }
+}
+
+/* --- waiting -----------------------------------------------------------------------------------------------------------------------------
+ */
+
+static const struct hold *hold_in(const struct hold *holds, size_t n, enum hold_kind kind, int64_t key, int64_t task)
+{
+    for (size_t i = 0; i < n; i++)
+        if (holds[i].kind == kind && holds[i].key == key && holds[i].task == task) return &holds[i];
+    return NULL;
+}
+
+/* Nobody who comes now gets a slot past somebody who waited for it already with at least its priority, and waits on. */
+static void check_overtaking(struct world *w)
+{
+    const struct memstore *m = w->store;
+    for (size_t i = 0; i < m->n_holds; i++) {
+        const struct hold *got = &m->holds[i];
+        if (got->kind != HOLD_held || hold_in(w->holds_before, w->n_holds_before, HOLD_held, got->key, got->task)) continue;
+        if (hold_in(w->holds_before, w->n_holds_before, HOLD_slot, got->key, got->task)) continue;
+        size_t came = 0; /* with another one in the turn, of a larger priority, a place that was kept may be gone */
+        for (size_t k = 0; k < m->n_holds; k++)
+            came += m->holds[k].kind == HOLD_held && m->holds[k].key == got->key &&
+                    !hold_in(w->holds_before, w->n_holds_before, HOLD_held, got->key, m->holds[k].task);
+        for (size_t k = 0; k < w->n_holds_before && came == 1; k++) {
+            const struct hold *was = &w->holds_before[k];
+            if (was->kind != HOLD_slot || was->key != got->key) continue;
+            const struct hold *is = hold_in(m->holds, m->n_holds, HOLD_slot, was->key, was->task);
+            const struct slot *slot = map_find(&m->slots, (uint64_t)was->key); /* with room left for it, its place is kept */
+            if (slot->used >= slot->limit && is && is->rank == was->rank &&
+                store_task(w, was->task)->prio >= store_task(w, got->task)->prio)
+                world_fail(w, "R28 a slot was taken past somebody who waited", was->task);
+        }
+    }
+}
+
+/* I10: every wait has a wake-up. */
+static void check_wakeups(struct world *w)
+{
+    MAP_EACH(&w->store->tasks, t) {
+        const struct task *task = t->value;
+        int64_t tries = task->attempts - task->base;
+        bool waits = task->state == STATE_S && tries > 0 && task->holds & (1u << HOLD_time);
+        if (waits && task->not_before - w->wall > (INT64_C(200) << (tries - 1)) + 1000)
+            world_fail(w, "R15 a back-off was stretched by the clock", task->id);
+    }
+    const struct memstore *m = w->store;
+    for (size_t i = 0; i < m->n_holds; i++) {
+        const struct hold *hold = &m->holds[i];
+        if (hold->kind == HOLD_time) {
+            int64_t in = hold->key - w->wall;
+            if (in < 0) in = 0;
+            if (in > 60000) in = 60000; /* the wall clock may be set */
+            if (w->next_turn > w->boot + in) world_fail(w, "I10 no wake-up for a time", hold->task);
+        }
+        if (hold->kind != HOLD_pause) continue;
+        const struct lane *lane = map_find(&m->lanes, (uint64_t)hold->key + 1);
+        if (lane && lane->paused_since) continue; /* `all` is stored when it was paused first */
+        MARK(w, resume_batches);
+        if (w->next_turn > w->boot) world_fail(w, "I10 parked in a lane that isn't paused", hold->task);
+    }
+}
+
+void watch_after(struct world *w, struct command **commands, size_t n, bool plain)
+{
+    if (!plain) {
+        leases_heard(w, commands, n);
+        return;
+    }
+    check_effects(w, commands, n);
+    check_lapses(w, commands, n);
+    check_finishes(w, commands, n);
+    check_polls(w, commands, n);
+    leases_heard(w, commands, n);
+    check_leases(w);
+    check_grants(w);
+    check_idle(w);
+    check_overtaking(w);
+    check_wakeups(w);
+}
