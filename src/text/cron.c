@@ -1,8 +1,8 @@
 /* cron: patterns of minutes, read strictly, and the arithmetic of when they fire.
  *
- * cron_next walks the pieces of constant offset of the zone. In each, wall clock and UTC differ by a constant, so the next matching wall-clock
- * minute is found field by field. `high` is the wall-clock time that has been reached before: what lies between it and the beginning
- * of a piece was skipped, what lies below it comes a second time. */
+ * cron_next walks the pieces of constant offset of the zone. In each, wall clock and UTC differ by a constant, so the next matching
+ * wall-clock minute is found field by field. `high` is the wall-clock time that has been reached before: what lies between it and the
+ * beginning of a piece was skipped, what lies below it comes a second time. */
 #include "text/cron.h"
 
 #include <stdarg.h>
@@ -183,8 +183,8 @@ static bool field_read(struct reader *r, uint64_t *bits, bool *any)
             return false;
     } while (take(r, ','));
     if (r->at < r->end)
-        return fault_at(r->fault, r->at, "'%.*s' doesn't belong into the %s", STR_ARG(str_sub(r->text, r->at, r->end < r->at + 20 ? r->end : r->at + 20)),
-            r->spec->name);
+        return fault_at(r->fault, r->at, "'%.*s' doesn't belong into the %s",
+            STR_ARG(str_sub(r->text, r->at, r->end < r->at + 20 ? r->end : r->at + 20)), r->spec->name);
     return true;
 }
 
@@ -298,7 +298,7 @@ bool cron_next(const struct cron *cron, const struct zone *zone, int64_t after_s
     int64_t start = after_s - LOOK_BACK_S, until, end = after_s + LOOK_AHEAD_S;
     int64_t offset = zone->offset_at(zone, start, &until), high = start + offset;
     for (;;) {
-        int64_t stop = until < end ? until : end; /* of this piece, UTC */
+        int64_t stop = until < end ? until : end;                /* of this piece, UTC */
         int64_t first = floor_div(start + offset + 59, 60) * 60; /* its first whole minute on the wall clock */
         if (!rhythm && first > high && first - offset > after_s && first - offset < stop && local_next(cron, high, first) < first) {
             *out_s = first - offset;

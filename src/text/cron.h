@@ -1,13 +1,13 @@
 /* cron: five fields (minute hour day month weekday) as a set of minutes of a wall clock, and when it fires.
  *
- * Fields: `*`, `?` (the same), numbers, names (JAN..DEC, SUN..SAT, any case), ranges a-b, lists, steps (/n after `*`, a range, or a value to start from), and `H`: a
- * value that the hash of a key picks, the same for ever: H, H(0-29), H/10, H(0-29)/10. Weekday 7 is Sunday, as 0 is. When day and weekday are
- * both restricted, either makes a match, as cron has always done.
+ * Fields: `*`, `?` (the same), numbers, names (JAN..DEC, SUN..SAT, any case), ranges a-b, lists, steps (/n after `*`, a range, or a value
+ * to start from), and `H`: a value that the hash of a key picks, the same for ever: H, H(0-29), H/10, H(0-29)/10. Weekday 7 is Sunday, as 0
+ * is. When day and weekday are both restricted, either makes a match, as cron has always done.
  *
  * Changes of the clock. A pattern that names hours means times of day: each wall-clock minute that matches fires once. One that is skipped
- * (spring) fires in the first minute after the gap, together with the others that were skipped; one that comes twice (autumn) fires the first
- * time. A pattern with every hour (`*`, or all 24) means a rhythm: it fires whenever the wall clock matches, so nothing is made up for in spring
- * and both passes fire in autumn; it stays every hour of real time. */
+ * (spring) fires in the first minute after the gap, together with the others that were skipped; one that comes twice (autumn) fires the
+ * first time. A pattern with every hour (`*`, or all 24) means a rhythm: it fires whenever the wall clock matches, so nothing is made up
+ * for in spring and both passes fire in autumn; it stays every hour of real time. */
 #ifndef WEIR_TEXT_CRON_H
 #define WEIR_TEXT_CRON_H
 

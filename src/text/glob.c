@@ -3,16 +3,15 @@
 
 #include <string.h>
 
-
 enum glob_kind {
     GLOB_NONE,
     GLOB_CHAR,
-    GLOB_ANY,      /* ? */
-    GLOB_SET,      /* [...] */
-    GLOB_STAR,     /* * */
-    GLOB_DEEP,     /* ** */
-    GLOB_FOLDERS,  /* the beginning of a part, before "**" and a slash; what follows stands two tokens on */
-    GLOB_INSIDE,   /* in the middle of a folder's name: the second half of GLOB_FOLDERS */
+    GLOB_ANY,     /* ? */
+    GLOB_SET,     /* [...] */
+    GLOB_STAR,    /* * */
+    GLOB_DEEP,    /* ** */
+    GLOB_FOLDERS, /* the beginning of a part, before "**" and a slash; what follows stands two tokens on */
+    GLOB_INSIDE,  /* in the middle of a folder's name: the second half of GLOB_FOLDERS */
     GLOB_KIND_COUNT
 };
 

@@ -1,7 +1,7 @@
 /* zone: TZif files (RFC 8536) as offsets from UTC.
  *
- * Owns the binary form of the tz database and the POSIX rule at a file's end ("CET-1CEST,M3.5.0,M10.5.0/3"). It promises that any bytes give
- * a zone or NULL, never a read outside of them. Leap seconds are left out of account, as POSIX time does. */
+ * Owns the binary form of the tz database and the POSIX rule at a file's end ("CET-1CEST,M3.5.0,M10.5.0/3"). It promises that any bytes
+ * give a zone or NULL, never a read outside of them. Leap seconds are left out of account, as POSIX time does. */
 #include "text/zone.h"
 
 #include <string.h>
@@ -260,7 +260,8 @@ static bool header_parse(struct str bytes, size_t time_size, struct counts *out)
     if (bytes.len < HEADER_BYTES || !str_starts(bytes, STR("TZif")))
         return false;
     const char *p = bytes.ptr + 20;
-    *out = (struct counts){ read_u32(p), read_u32(p + 4), read_u32(p + 8), read_u32(p + 12), read_u32(p + 16), read_u32(p + 20), time_size };
+    *out =
+        (struct counts){ read_u32(p), read_u32(p + 4), read_u32(p + 8), read_u32(p + 12), read_u32(p + 16), read_u32(p + 20), time_size };
     return out->times <= TRANSITIONS_MAX && out->types >= 1 && out->types <= TYPES_MAX && out->utc <= TYPES_MAX &&
            out->standard <= TYPES_MAX && out->leaps <= TRANSITIONS_MAX && out->chars <= 4096;
 }

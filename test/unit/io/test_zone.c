@@ -1,5 +1,5 @@
-/* Every zone of the machine's tz database against the C library, which reads the same files with other code; and schedules in them against a walk
- * over every minute. */
+/* Every zone of the machine's tz database against the C library, which reads the same files with other code; and schedules in them against
+ * a walk over every minute. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -86,8 +86,9 @@ static void test_all_zones_equal_the_c_library(void **state)
             int64_t until, offset = zone->offset_at(zone, t, &until);
             int64_t stop = until < end ? until : end, middle = t + (int64_t)rng_below(&rng, (uint64_t)(stop - t));
             if (offset != libc_offset(t) || offset != libc_offset(stop - 1) || offset != libc_offset(middle))
-                fail_msg("%.*s: %lld to %lld: %lld, but the C library says %lld, %lld, %lld", STR_ARG(names[i]), (long long)t, (long long)stop,
-                    (long long)offset, (long long)libc_offset(t), (long long)libc_offset(middle), (long long)libc_offset(stop - 1));
+                fail_msg("%.*s: %lld to %lld: %lld, but the C library says %lld, %lld, %lld", STR_ARG(names[i]), (long long)t,
+                    (long long)stop, (long long)offset, (long long)libc_offset(t), (long long)libc_offset(middle),
+                    (long long)libc_offset(stop - 1));
             t = stop;
             changes++;
         }
@@ -125,16 +126,17 @@ static size_t schedule_walk(const struct zone *zone, const struct cron *cron, in
 static void test_schedules_in_zones_that_changed_much(void **state)
 {
     (void)state;
-    static const struct { const char *name; int64_t from; } places[] = {
-        { "Europe/Berlin", 1767225600 },      /* 2026 */
-        { "America/New_York", 1767225600 },
-        { "Australia/Lord_Howe", 1767225600 }, /* half an hour */
-        { "Pacific/Apia", 1322697600 },        /* 30 December 2011 never was */
-        { "Africa/Casablanca", 1767225600 },   /* back and forth around Ramadan */
-        { "Asia/Pyongyang", 1420070400 },      /* half an hour for good */
-        { "Pacific/Kwajalein", 744768000 },    /* a day skipped in August 1993 */
-        { "America/Caracas", 1196000000 },
-        { "Antarctica/Troll", 1767225600 },    /* two hours */
+    static const struct {
+        const char *name;
+        int64_t from;
+    } places[] = {
+        { "Europe/Berlin", 1767225600 },                                           /* 2026 */
+        { "America/New_York", 1767225600 }, { "Australia/Lord_Howe", 1767225600 }, /* half an hour */
+        { "Pacific/Apia", 1322697600 },                                            /* 30 December 2011 never was */
+        { "Africa/Casablanca", 1767225600 },                                       /* back and forth around Ramadan */
+        { "Asia/Pyongyang", 1420070400 },                                          /* half an hour for good */
+        { "Pacific/Kwajalein", 744768000 },                                        /* a day skipped in August 1993 */
+        { "America/Caracas", 1196000000 }, { "Antarctica/Troll", 1767225600 },     /* two hours */
     };
     static const char *const patterns[] = { "30 2 * * *", "*/15 0-4 * * *", "0 0 * * *", "10 12 31 * SAT" };
     if (n_names == 0)

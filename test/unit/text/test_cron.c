@@ -74,7 +74,8 @@ static void test_what_the_fields_mean(void **state)
     check_sets("* * * * *", minutes, hours, days, months, weekdays);
     check_sets(" ?\t? ? ? ? ", minutes, hours, days, months, weekdays);
     check_sets("0,5-7,50/5 1 2 3 4", 1 | 7 << 5 | UINT64_C(1) << 50 | UINT64_C(1) << 55, 2, 4, 8, 16);
-    check_sets("*/20 */12 */15 */6 */3", UINT64_C(1) | 1 << 20 | UINT64_C(1) << 40, 1 | 1 << 12, 2 | 1 << 16 | 1u << 31, 2 | 1 << 7, 1 | 8 | 64);
+    check_sets(
+        "*/20 */12 */15 */6 */3", UINT64_C(1) | 1 << 20 | UINT64_C(1) << 40, 1 | 1 << 12, 2 | 1 << 16 | 1u << 31, 2 | 1 << 7, 1 | 8 | 64);
     check_sets("0 0 * jan,Dec SUN-tue", 1, 1, days, 2 | 1 << 12, 7);
     check_sets("0 0 * * 5-7", 1, 1, days, months, 1 << 5 | 1 << 6 | 1);
     check_sets("0 0 * * 7", 1, 1, days, months, 1);
@@ -100,7 +101,8 @@ static void test_hashed_values(void **state)
         assert_true(cron_parse(STR("H H H H H"), str_of(key), &a, &fault));
         assert_true(cron_parse(STR("H H H H H"), str_of(key), &b, &fault));
         assert_memory_equal(&a.minutes, &b.minutes, sizeof a.minutes);
-        assert_true(bits_of(a.minutes) == 1 && bits_of(a.hours) == 1 && bits_of(a.days) == 1 && bits_of(a.months) == 1 && bits_of(a.weekdays) == 1);
+        assert_true(
+            bits_of(a.minutes) == 1 && bits_of(a.hours) == 1 && bits_of(a.days) == 1 && bits_of(a.months) == 1 && bits_of(a.weekdays) == 1);
         assert_int_equal(a.days & 0xe0000001u, 0); /* 1 to 28 */
         seen |= a.minutes;
         assert_true(cron_parse(STR("H(0-29)/10 H(8-17) * * H(1-5)"), str_of(key), &c, &fault));
@@ -177,7 +179,7 @@ static void test_the_clock_goes_forward(void **state)
     check_next("30 2,3 * * *", &zone.zone, "2026-03-29T01:00:00Z", "2026-03-29T01:30:00.000Z");
     check_next("0 3 * * *", &zone.zone, "2026-03-28T12:00:00Z", "2026-03-29T01:00:00.000Z");
     check_next("0 2,3 * * *", &zone.zone, "2026-03-29T01:00:00Z", "2026-03-30T00:00:00.000Z"); /* both slots at 03:00: once */
-    check_next("15 * * * *", &zone.zone, "2026-03-29T00:15:00Z", "2026-03-29T01:15:00.000Z"); /* a rhythm: nothing is made up for */
+    check_next("15 * * * *", &zone.zone, "2026-03-29T00:15:00Z", "2026-03-29T01:15:00.000Z");  /* a rhythm: nothing is made up for */
 }
 
 static void test_the_clock_goes_back(void **state)
@@ -188,7 +190,7 @@ static void test_the_clock_goes_back(void **state)
     check_next("30 2 * * *", &zone.zone, "2026-10-25T00:30:00Z", "2026-10-26T01:30:00.000Z"); /* not at 01:30 UTC again */
     check_next("30 2,3 * * *", &zone.zone, "2026-10-25T00:30:00Z", "2026-10-25T02:30:00.000Z");
     check_next("15 * * * *", &zone.zone, "2026-10-25T00:15:00Z", "2026-10-25T01:15:00.000Z"); /* a rhythm: both passes */
-    struct cron cron = cron_of("* 2 * * *"); /* a window is open in both */
+    struct cron cron = cron_of("* 2 * * *");                                                  /* a window is open in both */
     assert_true(cron_matches(&cron, &zone.zone, at("2026-10-25T00:30:00Z")));
     assert_true(cron_matches(&cron, &zone.zone, at("2026-10-25T01:30:00Z")));
     assert_false(cron_matches(&cron, &zone.zone, at("2026-10-25T02:00:00Z")));
@@ -229,8 +231,8 @@ static void walk(const char *pattern, const struct zone *zone, int64_t from, int
         fail_msg("%s never fired", pattern);
 }
 
-static const char *const patterns[] = { "* * * * *", "30 2 * * *", "0,30 1-3 * * *", "*/7 */5 * * 1-5", "H H(0-5) * * *", "59 23 31 * *", "0 0 1 1,7 MON",
-    "15 * * * SUN", "* 1-2 * 3,10,11 *", "0 0 * * *" };
+static const char *const patterns[] = { "* * * * *", "30 2 * * *", "0,30 1-3 * * *", "*/7 */5 * * 1-5", "H H(0-5) * * *", "59 23 31 * *",
+    "0 0 1 1,7 MON", "15 * * * SUN", "* 1-2 * 3,10,11 *", "0 0 * * *" };
 
 static void test_equals_a_walk_over_every_minute(void **state)
 {
@@ -277,10 +279,23 @@ static void test_the_calendar(void **state)
 static void test_bytes_that_are_no_zone(void **state)
 {
     (void)state;
-    static const char good[] = "TZif2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0" "\0\0\0\0" "\0\0\0\0" "\0\0\0\0" "\0\0\0\0" "\0\0\0\1" "\0\0\0\4"
+    static const char good[] = "TZif2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+                               "\0\0\0\0"
+                               "\0\0\0\0"
+                               "\0\0\0\0"
+                               "\0\0\0\0"
+                               "\0\0\0\1"
+                               "\0\0\0\4"
                                "\0\0\0\0\0\0UTC\0"
-                               "TZif2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0" "\0\0\0\0" "\0\0\0\0" "\0\0\0\0" "\0\0\0\0" "\0\0\0\1" "\0\0\0\4"
-                               "\0\0\0\0\0\0UTC\0" "\n<+0330>-3:30<+0430>,J79/24,J263/24\n";
+                               "TZif2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+                               "\0\0\0\0"
+                               "\0\0\0\0"
+                               "\0\0\0\0"
+                               "\0\0\0\0"
+                               "\0\0\0\1"
+                               "\0\0\0\4"
+                               "\0\0\0\0\0\0UTC\0"
+                               "\n<+0330>-3:30<+0430>,J79/24,J263/24\n";
     struct str whole = { good, sizeof good - 1 };
     struct arena arena = { 0 };
     int64_t until;

@@ -1,0 +1,72 @@
+/* expand: a workflow and a revision become tasks and edges; pure, and total: a workflow that was read without a fault always expands.
+ *
+ * COMMIT is implicit: after PREV:COMMIT, and every task depends on it. The edge to COMMIT is left out where a `depends` edge to a task of
+ * the same revision implies it, as in the Ark document's own DAG. PREV is an `after` edge to the latest earlier revision that has the task
+ * ({on: success}: `depends`), a name of the same revision is a `depends` edge ({on: finished}, or when the other has allow_failure:
+ * `after`).
+ *
+ * Created by a commit is what has the trigger `commit` and isn't detached, unless it depends on something of its revision that isn't
+ * created. Running such a task (`run`) creates it and what is reachable only through it, but not tasks that start alone.
+ *
+ * A task whose `paths` the revision doesn't touch is created as `skipped`: it keeps its place in the order (PREV), but cancels nobody and
+ * takes no lock. For `cancels`, PREV is the latest earlier one that isn't skipped: an unrelated commit must not save or end a build.
+ *
+ * Archive locks become `after` edges in the order (revision, depth, place in the files): shared after the last exclusive; exclusive after
+ * every shared one since, else after the last exclusive. The state goes in and comes out as a value. */
+#ifndef WEIR_CORE_EXPAND_H
+#define WEIR_CORE_EXPAND_H
+
+#include "base/arena.h"
+#include "core/workflow.h"
+
+struct expand_ref { /* a task of a revision; rev 0: none */
+    int64_t rev;
+    struct str name;
+};
+
+struct expand_lock {
+    struct expand_ref exclusive; /* the last one */
+    struct expand_ref *shared;   /* those since, of which any may have ended */
+    size_t n_shared, cap_shared;
+};
+
+struct expand_input {
+    const struct workflow *workflow;
+    int64_t rev;
+    const int64_t *prevs; /* the revision before; of a git merge, each parent that has a number; none for the first */
+    size_t n_prevs;
+    /* the latest revision up to `upto` that has the task; 0: none. `ran`: leave out those in which it was skipped */
+    int64_t (*earlier)(void *context, struct str name, int64_t upto, bool ran);
+    /* does the revision touch one of the task's paths? Asked only of tasks that have some. NULL: yes */
+    bool (*touched)(void *context, const struct workflow_task *task);
+    void *context;
+    struct expand_lock lock;
+    const struct str *run; /* not NULL: not a commit, but these tasks are run (by hand, clock or message) */
+    size_t n_run;
+};
+
+struct expand_task {
+    const struct workflow_task *def; /* COMMIT: what was added to it */
+    struct str name;
+    bool skipped;
+    size_t depth; /* longest way to a task that waits for none of its revision, COMMIT aside */
+};
+
+struct expand_edge {
+    size_t task;             /* the one that waits or cancels: index of a task */
+    struct expand_ref other; /* of this revision, or an earlier one */
+    enum edge_kind kind;
+    bool lock;
+};
+
+struct expansion {
+    struct expand_task *tasks; /* COMMIT first (of a commit), then in the order of the files */
+    size_t n_tasks;
+    struct expand_edge *edges;
+    size_t n_edges, cap_edges;
+    struct expand_lock lock; /* for the next revision */
+};
+
+void expand(const struct expand_input *input, struct arena *arena, struct expansion *out);
+
+#endif
