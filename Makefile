@@ -3,10 +3,11 @@ BUILD ?= build
 PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
+SEEDS ?= 2000
 N ?= 20
 
 .DEFAULT_GOAL := all
-.PHONY: promises campaign all run test bench fuzz lint install deb clean setup
+.PHONY: promises campaign all run test bench fuzz lint sim install deb clean setup
 
 all:
 	@tools/build $(BUILD)
@@ -24,6 +25,11 @@ test: setup
 bench: setup
 	@tools/build $(BUILD)
 	@exec bench/run $(BUILD)/weir
+
+# Histories of the engine on virtual time, in a plain optimized build of their own (test/sim/README.md).
+sim: setup
+	@test -f build-sim/build.ninja || meson setup build-sim --buildtype=release >/dev/null
+	@ninja --quiet -C build-sim test/sim/sim test/sim/sim-planted && exec build-sim/test/sim/sim --seeds 1 $(SEEDS)
 
 fuzz: setup
 	@exec tools/fuzz $(FUZZ_SECONDS)

@@ -235,6 +235,7 @@ static enum err_code finish_expect(const struct world *w, const struct finish_it
     if (hashed(was)) return memcmp(was->finish_hash, item->hash, sizeof item->hash) == 0 ? ERR_none : ERR_already_finished;
     if (item->fence.grant != before->grant) return ERR_stale_fence;
     if (was && was->finished && was->outcome != OUTCOME_lost) return ERR_already_ended; /* stopped, and its lease had lapsed */
+    if (!was && w->n_crashes) return ERR_stale_fence; /* taken back by an old poll that came late to a new life of the server: it couldn't know better */
     if (before->state == STATE_X) return ERR_none;
     bool lost_before = before->state == STATE_F && was && was->outcome == OUTCOME_lost;
     return state_ended(before->state) && !lost_before ? ERR_already_ended : ERR_none; /* R5: late, and nobody else has it */
