@@ -381,6 +381,124 @@ static void test_a_back_off_is_not_stretched_by_the_clock(void **state)
     assert_int_equal(rig_state(&rig, id), 'P');
 }
 
+static void test_a_result_of_a_grant_that_was_never_named_counts(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t id = ENQUEUE(&rig, "t"), e = rig_executor(&rig, "e", NULL);
+    struct fence t = granted(rig_one(&rig, rig_poll_command(&rig, e, 1, 7, NULL, 0)), 0);
+    rig_pass(&rig, 3001); /* the link was cut right after the answer: the lease lapses, no attempt is spent */
+    assert_int_equal(rig_state(&rig, id), 'P');
+    assert_int_equal(rig_task(&rig, id).attempts - rig_task(&rig, id).base, 0);
+    assert_int_equal(rig_finish(&rig, t, 0, -1), ERR_none);
+    assert_int_equal(rig_state(&rig, id), 'D');
+}
+
+static void test_a_late_result_leaves_no_hold_behind(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t id = ENQUEUE(&rig, "t queue=q"), e = rig_executor(&rig, "e", NULL);
+    struct fence t = granted(rig_poll(&rig, e, 1), 0);
+    rig_pause(&rig, "q", true);
+    rig_pass(&rig, 3001);
+    rig_poll(&rig, e, 1);
+    assert_int_equal(rig_state(&rig, id), 'S'); /* parked */
+    assert_int_equal(rig_finish(&rig, t, -1, 9), ERR_none); /* killed: another attempt */
+    assert_int_equal(rig_state(&rig, id), 'P');
+    assert_int_equal(rig_task(&rig, id).holds, 0);
+}
+
+static void test_who_waits_behind_an_edge_is_not_parked(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t id = ENQUEUE(&rig, "a", "b queue=q after=0"), e = rig_executor(&rig, "e", NULL);
+    rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), 1, -1);
+    rig_pause(&rig, "q", true);
+    rig_poll(&rig, e, 1);
+    assert_string_equal(rig_states(&rig, id, 2), "FS");
+    rig_order(&rig, CMD_RETRY, id);
+    assert_int_equal(rig_task(&rig, id + 1).holds, 0); /* else a resumed lane would look at it again and again */
+}
+
+static void test_a_promoted_task_is_first_in_the_same_turn(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t id = ENQUEUE(&rig, "a", "b"), e = rig_executor(&rig, "e", NULL);
+    struct command *promote = rig_new(&rig, CMD_PROMOTE), *poll = rig_poll_command(&rig, e, 1, -1, NULL, 0);
+    promote->in.task.task = id + 1;
+    rig_turn(&rig, (struct command *[]){ promote, poll }, 2);
+    assert_int_equal(granted(poll, 0).task, id + 1);
+}
+
+static void test_a_unique_key_given_up_is_not_reclaimed_in_the_same_turn(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t id = ENQUEUE(&rig, "a unique=k");
+    struct command *cancel = rig_new(&rig, CMD_CANCEL), *retry = rig_new(&rig, CMD_RETRY);
+    struct command *other = rig_enqueue_command(&rig, (const char *const[]){ "b unique=k" }, 1);
+    cancel->in.task.task = retry->in.task.task = id;
+    rig_turn(&rig, (struct command *[]){ cancel, other, retry }, 3);
+    assert_int_equal(retry->err.code, ERR_none);
+    assert_int_equal(rig_task(&rig, id).unique.len, 0);
+    assert_int_equal(rig_task(&rig, other->out.enqueue.tasks[0].task.id).unique.len, 1);
+}
+
+static void test_who_is_retried_is_not_superseded_again(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t id = ENQUEUE(&rig, "holder sem=s", "old", "new cancels=1 sem=s"), e = rig_executor(&rig, "e", NULL);
+    assert_string_equal(rig_states(&rig, id, 3), "PAS");
+    rig_order(&rig, CMD_RETRY, id + 1);
+    rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), 0, -1);
+    assert_string_equal(rig_states(&rig, id, 3), "DPP");
+}
+
+static void test_a_poll_of_an_earlier_life_says_nothing_about_numbers(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t e = rig_executor(&rig, "e", NULL);
+    struct command *old = rig_poll_command(&rig, e, 1, 500, NULL, 0);
+    old->in.poll.wait_ms = 900;
+    rig_turn(&rig, &old, 1);
+    assert_int_equal(rig_executor(&rig, "e", NULL), e); /* started anew; the old poll is answered */
+    ENQUEUE(&rig, "t");
+    struct command *poll = rig_one(&rig, rig_poll_command(&rig, e, 1, 3, NULL, 0));
+    assert_int_equal(poll->out.poll.n_grants, 1);
+}
+
+static void test_a_lease_that_lapses_as_it_is_renewed_is_kept(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t id = ENQUEUE(&rig, "t"), e = rig_executor(&rig, "e", NULL);
+    struct fence t = granted(rig_poll(&rig, e, 1), 0);
+    rig.boot += 3000; /* no turn in between: the lapse and the renewal meet in one */
+    rig.wall += 3000;
+    struct command *poll = rig_one(&rig, rig_poll_command(&rig, e, 0, -1, &t, 1));
+    assert_int_equal(poll->out.poll.n_cancels, 0);
+    assert_int_equal(rig_state(&rig, id), 'X');
+    assert_int_equal(rig_task(&rig, id).grant, 1);
+}
+
+static void test_waiters_keep_their_order_over_turns(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t id = ENQUEUE(&rig, "holder sem=s", "a sem=s", "b sem=s", "c sem=s"), e = rig_executor(&rig, "e", NULL);
+    rig_pause(&rig, "all", true);
+    rig_pause(&rig, "all", false);
+    int64_t late = ENQUEUE(&rig, "late sem=s");
+    for (int i = 0; i < 4; i++) rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), 0, -1);
+    assert_string_equal(rig_states(&rig, id, 4), "DDDD");
+    assert_int_equal(rig_state(&rig, late), 'P');
+}
+
 static void test_unique_is_one_until_it_starts(void **state)
 {
     (void)state;
@@ -583,6 +701,15 @@ int main(void)
         cmocka_unit_test(test_a_larger_priority_with_room_does_not_wait_for_a_release),
         cmocka_unit_test(test_who_waits_for_a_retried_task_keeps_no_slot),
         cmocka_unit_test(test_a_back_off_is_not_stretched_by_the_clock),
+        cmocka_unit_test(test_a_result_of_a_grant_that_was_never_named_counts),
+        cmocka_unit_test(test_a_late_result_leaves_no_hold_behind),
+        cmocka_unit_test(test_who_waits_behind_an_edge_is_not_parked),
+        cmocka_unit_test(test_a_promoted_task_is_first_in_the_same_turn),
+        cmocka_unit_test(test_a_unique_key_given_up_is_not_reclaimed_in_the_same_turn),
+        cmocka_unit_test(test_who_is_retried_is_not_superseded_again),
+        cmocka_unit_test(test_a_poll_of_an_earlier_life_says_nothing_about_numbers),
+        cmocka_unit_test(test_a_lease_that_lapses_as_it_is_renewed_is_kept),
+        cmocka_unit_test(test_waiters_keep_their_order_over_turns),
         cmocka_unit_test(test_unique_is_one_until_it_starts),
         cmocka_unit_test(test_a_retry_counts_on_and_has_all_its_attempts),
         cmocka_unit_test(test_idempotency),
