@@ -129,11 +129,13 @@ static void run_choose(struct expander *x)
     for (size_t i = 0; i < x->n; i++) {
         size_t at = x->order[i];
         const struct workflow_task *task = &x->workflow->tasks[at];
-        bool follows = !task->starts_alone && !x->created[at];
-        for (size_t k = 0; k < task->depends.n && follows && !chosen[at]; k++) {
+        bool follows = false, blocks = task->starts_alone || x->created[at];
+        for (size_t k = 0; k < task->depends.n && !blocks; k++) {
             size_t other = task->depends.items[k].prev ? x->n : index_of(x, task->depends.items[k].name);
-            chosen[at] = other < x->n && chosen[other];
+            follows = follows || (other < x->n && chosen[other]);
+            blocks = other < x->n && !chosen[other] && !x->created[other];
         }
+        chosen[at] = chosen[at] || (follows && !blocks);
     }
     for (size_t i = 0; i < x->n; i++)
         x->created[i] = chosen[i];
