@@ -113,13 +113,16 @@ static void key_read(struct api *api, struct buf *out, int64_t task)
 {
     struct arena arena = { 0 };
     struct err err = { 0 };
-    struct task_view view;
+    struct task row;
     bool found = false;
     size_t from = out->len;
-    if (reader_task(api->config.reader, &arena, task, &view, &found, &err) && found)
-        key_add_task(out, view.lane_name, view.lane_kind, &view.task);
-    else
+    enum lane_kind kind = LANE_QUEUE;
+    if (reader_row(api->config.reader, &arena, task, &row, &found, &err) && found) {
+        struct str lane = lane_name_of(api, row.lane, &kind);
+        key_add_task(out, lane, kind, &row);
+    } else {
         buf_add_i64(out, task);
+    }
     if (found && !out->full) {
         if (api->keys.n >= KEYS_KEPT_MAX)
             keys_forget(api);

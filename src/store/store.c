@@ -53,6 +53,11 @@ bool reader_task(struct reader *reader, struct arena *arena, int64_t id, struct 
     return reader->ops->task(reader, arena, id, out, out_found, err);
 }
 
+bool reader_row(struct reader *reader, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
+{
+    return reader->ops->row(reader, arena, id, out, out_found, err);
+}
+
 bool reader_spec(struct reader *reader, struct arena *arena, int64_t task, struct str *out_body, struct err *err)
 {
     return reader->ops->spec(reader, arena, task, out_body, err);

@@ -147,6 +147,11 @@ static bool read_task(struct reader *reader, struct arena *arena, int64_t id, st
     return snapshot_begin(db, err) && snapshot_end(db, task_in_snapshot(db, arena, id, out, out_found, err));
 }
 
+static bool read_row(struct reader *reader, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
+{
+    return rows_task(&sqlite_reader_of(reader)->db, arena, id, out, out_found, err);
+}
+
 static bool spec_in_snapshot(struct db *db, struct arena *arena, int64_t task, struct str *out_body, struct err *err)
 {
     struct task row;
@@ -362,6 +367,7 @@ static bool read_log_tail(struct reader *reader, struct arena *arena, int64_t ta
 const struct reader_ops sqlite_reader_ops = {
     .close = close_reader,
     .task = read_task,
+    .row = read_row,
     .spec = read_spec,
     .tasks = sqlite_read_tasks,
     .find = sqlite_read_find,
