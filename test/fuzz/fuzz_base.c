@@ -2,6 +2,9 @@
 #include "base/when.h"
 #include "fuzz.h"
 
+#define SHAPES(X) X(integer) X(varint) X(time) X(duration) X(size) X(utf8) X(not_utf8)
+FUZZ_SHAPES(SHAPES)
+
 static void numbers(struct str s)
 {
     struct buf buf;
@@ -9,6 +12,7 @@ static void numbers(struct str s)
     uint64_t u, u_back;
     buf_init(&buf, 64);
     if (str_to_i64(s, &i)) {
+        SEEN(integer);
         buf_add_i64(&buf, i);
         HOLDS(str_to_i64(buf_str(&buf), &i_back) && i_back == i);
     }
@@ -20,6 +24,7 @@ static void numbers(struct str s)
     buf_reset(&buf);
     struct str rest = s;
     while (str_cut_varint(&rest, &u)) {
+        SEEN(varint);
         size_t taken = s.len - rest.len;
         buf_add_varint(&buf, u);
         HOLDS(str_eq(buf_str(&buf), str_sub(s, 0, taken))); /* one form only */
@@ -34,13 +39,16 @@ static void texts(struct str s)
     int64_t ms, back;
     uint64_t bytes, bytes_back;
     if (when_parse(s, &ms)) {
+        SEEN(time);
         HOLDS(when_parse(str_of(when_format(ms).z), &back) && back == ms);
     }
     if (duration_parse(s, &ms)) {
+        SEEN(duration);
         HOLDS(ms >= 0 && duration_parse(str_of(duration_format(ms).z), &back) && back == ms);
         HOLDS(strlen(duration_human(ms).z) < sizeof(struct when_text));
     }
     if (size_parse(s, &bytes)) {
+        SEEN(size);
         HOLDS(size_parse(str_of(size_format(bytes).z), &bytes_back) && bytes_back == bytes);
     }
 }
@@ -55,6 +63,8 @@ static void views(struct str s)
     }
     HOLDS(!closest.len || known);
     HOLDS(str_chars(s) <= s.len);
+    SEEN_IF(utf8, str_is_utf8(s));
+    SEEN_IF(not_utf8, !str_is_utf8(s));
     size_t total = 0;
     while (str_cut(&rest, ',', &head)) {
         total += head.len + 1;

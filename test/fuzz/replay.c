@@ -1,5 +1,5 @@
 /* replay: runs a fuzz target without libFuzzer: over each seed, then over mutations that a fixed seed determines, so that a run of the
- * tests is the same every time. usage: replay COUNT FOLDER */
+ * tests is the same every time; then the shapes that the target wanted to see. usage: replay COUNT FOLDER */
 #include <dirent.h>
 
 #include "base/rng.h"
@@ -78,6 +78,19 @@ static size_t mutate(struct rng *rng, uint8_t *bytes, size_t len, const struct s
     }
 }
 
+/* Prints the table; false: a shape was never seen. */
+static bool shapes_check(void)
+{
+    bool all = true;
+    printf("# shapes:");
+    for (const struct fuzz_shape *shape = fuzz_shapes; shape->name; shape++) {
+        printf(" %s %lu", shape->name, shape->n);
+        all &= shape->n > 0;
+    }
+    printf("\n%sok 3 - every shape was seen\n", all ? "" : "not ");
+    return all;
+}
+
 int main(int argc, char **argv)
 {
     static struct seed seeds[SEEDS_MAX];
@@ -92,7 +105,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s: no seeds\n", argv[2]);
         return 1;
     }
-    printf("1..2\n");
+    printf("1..3\n");
     for (size_t i = 0; i < n; i++) {
         run_one(seeds[i].bytes, seeds[i].len);
     }
@@ -110,8 +123,9 @@ int main(int argc, char **argv)
         run_one(work, len);
     }
     printf("ok 2 - %llu mutations\n", (unsigned long long)count);
+    bool all = shapes_check();
     for (size_t i = 0; i < n; i++) {
         mem_free(seeds[i].bytes);
     }
-    return 0;
+    return all ? 0 : 1;
 }
