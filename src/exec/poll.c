@@ -76,6 +76,20 @@ static void call_forget(struct agent *agent, struct poll_call *call)
     call_free(agent, call);
 }
 
+/* Refused before anything has begun: whoever started us has to hear of it, and trying again won't help. Later on (the token was revoked) we
+ * go on trying: jobs may run, and a new token may be on its way. */
+static bool refused_at_once(struct agent *agent, const struct err *err)
+{
+    size_t n = agent->config->n_servers;
+    bool refused = err->code == ERR_unauthorized || err->code == ERR_forbidden;
+    if (!refused || agent->id[0] != '\0' || agent->n_seats > 0 || agent->config->beside || (n > 1 && agent->failures + 1 < 2 * n))
+        return false;
+    fprintf(stderr, "weir executor: %s: %s (--token-file F, a token with the scope execute)\n", agent->config->servers[agent->server], err->text);
+    agent->exit_status = err_exit(err->code);
+    loop_stop(agent->loop);
+    return true;
+}
+
 static void registered(struct client_response *response, struct err *err, void *owner)
 {
     struct agent *agent = owner;
@@ -84,7 +98,8 @@ static void registered(struct client_response *response, struct err *err, void *
     if (response->status != 0 && !answer)
         client_problem(response, err);
     if (!json_is_string(id) && !json_is_integer(id)) {
-        agent_failed(agent, "register", err);
+        if (!refused_at_once(agent, err))
+            agent_failed(agent, "register", err);
         json_decref(answer);
         return;
     }
