@@ -196,28 +196,13 @@ bool store_backup(const char *data_dir, const char *to_file, struct err *err)
     return ok && dir_sync(dir, err);
 }
 
-/* A new incarnation, told in the history; the key leaves the database. */
-static bool incarnation_renew(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], struct err *err)
+/* A new incarnation, told in the history; the key leaves the database, and the place of the store that was copied. */
+static bool restored_mark(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], struct err *err)
 {
-    struct store_head head;
-    struct event event = { .kind = EVENT_incarnation, .actor = STR("restore"), .reason = STR("restored from a backup") };
-    struct buf packed;
-    uint64_t before;
-    if (!db_run(db, SQL_begin, err) || !rows_head(db, &head, NULL, err))
+    if (!db_run(db, SQL_begin, err) || !incarnation_renew(db, key, STR("restore"), STR("restored from a backup"), err))
         return false;
-    before = head.incarnation;
-    while (head.incarnation == before || head.incarnation == 0)
-        clock_entropy(&head.incarnation, sizeof head.incarnation);
-    buf_init(&packed, 4096);
-    pack_events(&packed, &event, 1);
-    head.turn++;
-    uint8_t hash[STORE_HASH_BYTES];
-    memcpy(hash, head.hash, sizeof hash);
-    bool ok = turn_write(db, key, hash, head.turn, head.seq + 1, clock_wall_ms(), buf_str(&packed), head.hash, err);
-    head.seq++;
-    buf_release(&packed);
     bind_text(db->stmts[SQL_meta_delete], 1, KEY_NAME);
-    return ok && head_write(db, key, &head, err) && db_run(db, SQL_meta_delete, err) && db_run(db, SQL_commit, err);
+    return db_run(db, SQL_meta_delete, err) && place_forget(db, err) && db_run(db, SQL_commit, err);
 }
 
 static bool history_check(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const char *file, struct err *err)
@@ -236,7 +221,7 @@ static bool restore_write(const char *from_file, const char *part, struct log_pu
               target_open(&to, part, err) && pages_copy(&from, &to, err) && db_exec(&to, SQL_pragma_single_file, err) &&
               schema_migrate(&to, version, err) && db_prepare(&to, SQL_FOR_WRITER | SQL_FOR_READER | SQL_FOR_VERIFIER, err) &&
               key_get(&to, from_file, out_key, err) && history_check(&to, out_key, from_file, err) && logs_take(&to, put, err) &&
-              incarnation_renew(&to, out_key, err);
+              restored_mark(&to, out_key, err);
     db_close(&to);
     db_close(&from);
     return ok && file_sync(part, err);

@@ -78,8 +78,8 @@ static bool database_open(struct sqlite_store *self, const char *data_dir, bool 
     enum sql_id check = file_size(self->path) <= QUICK_CHECK_BYTES_MAX ? SQL_quick_check : SQL_quick_check_head;
     if (version && !integrity_check(&self->db, check, err))
         return false;
-    return schema_migrate(&self->db, version, err) && db_prepare(&self->db, SQL_FOR_WRITER, err) && head_make(self, err) && head_check(self,
-                                                                                                                                       err);
+    return schema_migrate(&self->db, version, err) && db_prepare(&self->db, SQL_FOR_WRITER, err) && head_make(self, err) &&
+           head_check(self, err) && place_check(self, err);
 }
 
 struct store *sqlite_store_open(const struct store_config *config, const char *dir, struct err *err)

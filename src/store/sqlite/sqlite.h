@@ -41,6 +41,12 @@ bool head_write(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const struct 
 bool turn_write(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const uint8_t before[STORE_HASH_BYTES], int64_t turn, int64_t first_seq,
                 int64_t time, struct str events, uint8_t out_hash[STORE_HASH_BYTES], struct err *err);
 
+/* incarnation_renew: inside a transaction; told in the history. place_check: a copy of the data directory takes a new incarnation when it
+ * is opened. place_forget: the next opener is at home. */
+bool incarnation_renew(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], struct str actor, struct str reason, struct err *err);
+bool place_check(struct sqlite_store *self, struct err *err);
+bool place_forget(struct db *db, struct err *err);
+
 /* verify_walk: store_verify on an open connection (prepared for reader and verifier). */
 bool verify_walk(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], int64_t witness_seq, const uint8_t *witness_hash,
                  struct verify_report *out,

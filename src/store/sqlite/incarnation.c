@@ -1,0 +1,84 @@
+/* incarnation: the random number that stands in every fence, so that a store never takes the word of another for its own.
+ *
+ * A restore takes a new one. So does a copy of the data directory, which is told by its place: inode and time of birth of weir.db, kept in
+ * `meta`; a file that was moved is still the same. A file system that gives a file another inode at each mount gets a new incarnation at
+ * each start: work that was running is then granted anew, nothing else. */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "io/clock.h"
+#include "store/pack.h"
+#include "store/sqlite/rows.h"
+#include "store/sqlite/sqlite.h"
+
+#define PLACE_NAME STR("place")
+
+bool incarnation_renew(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], struct str actor, struct str reason, struct err *err)
+{
+    struct store_head head;
+    struct event event = { .kind = EVENT_incarnation, .actor = actor, .reason = reason };
+    struct buf packed;
+    uint8_t hash[STORE_HASH_BYTES];
+    if (!rows_head(db, &head, NULL, err))
+        return false;
+    uint64_t before = head.incarnation;
+    while (head.incarnation == before || head.incarnation == 0)
+        clock_entropy(&head.incarnation, sizeof head.incarnation);
+    buf_init(&packed, 4096);
+    pack_events(&packed, &event, 1);
+    head.turn++;
+    memcpy(hash, head.hash, sizeof hash);
+    bool ok = turn_write(db, key, hash, head.turn, head.seq + 1, clock_wall_ms(), buf_str(&packed), head.hash, err);
+    head.seq++;
+    buf_release(&packed);
+    return ok && head_write(db, key, &head, err);
+}
+
+bool place_forget(struct db *db, struct err *err)
+{
+    bind_text(db->stmts[SQL_meta_delete], 1, PLACE_NAME);
+    return db_run(db, SQL_meta_delete, err);
+}
+
+static void place_of(const char *path, char *out, size_t size)
+{
+    struct statx st;
+    memset(&st, 0, sizeof st);
+    if (statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_BTIME, &st) != 0) {
+        snprintf(out, size, "-");
+        return;
+    }
+    bool born = st.stx_mask & STATX_BTIME;
+    snprintf(out, size, "%" PRIu64 ".%" PRId64 ".%" PRIu32, (uint64_t)st.stx_ino, born ? (int64_t)st.stx_btime.tv_sec : 0,
+        born ? st.stx_btime.tv_nsec : 0);
+}
+
+bool place_check(struct sqlite_store *self, struct err *err)
+{
+    struct db *db = &self->db;
+    char here[80], known[80] = "";
+    place_of(self->path, here, sizeof here);
+    bind_text(db->stmts[SQL_meta_get], 1, PLACE_NAME);
+    enum db_step step = db_next(db, SQL_meta_get, err);
+    if (step == DB_ROW) {
+        struct str text = column_view(db->stmts[SQL_meta_get], 0);
+        snprintf(known, sizeof known, "%.*s", (int)text.len, text.ptr);
+        db_reset(db, SQL_meta_get);
+    }
+    if (step == DB_ERROR)
+        return false;
+    if (strcmp(here, known) == 0)
+        return true;
+    if (!db_run(db, SQL_begin, err))
+        return false;
+    bool ok = !*known || incarnation_renew(db, self->key, STR("store"), STR("this is a copy: weir.db is another file than before"), err);
+    if (ok) {
+        bind_text(db->stmts[SQL_meta_put], 1, PLACE_NAME);
+        bind_text(db->stmts[SQL_meta_put], 2, str_of(here));
+        ok = db_run(db, SQL_meta_put, err);
+    }
+    return ok && db_run(db, SQL_commit, err) && rows_head(db, &self->head, NULL, err);
+}
