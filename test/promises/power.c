@@ -1,5 +1,5 @@
-/* power: a library for LD_PRELOAD that writes down what a server does to the files below a folder, in order: writes with their bytes, syncs,
- * truncations, new names, renames, removals. power.py makes from it what could be on the disk after a power cut at any moment.
+/* power: a library for LD_PRELOAD that writes down what a server does to the files below a folder, in order: writes with their bytes,
+ * syncs, truncations, new names, renames, removals. power.py makes from it what could be on the disk after a power cut at any moment.
  *
  *   POWER_DIR=FOLDER  POWER_LOG=FILE  POWER_ROLE=serve
  * A record: kind (1 byte), inode (8), number (8), length of a (4), length of b (4), a, b; in the order of the machine.

@@ -1,4 +1,5 @@
-/* trap: a library for LD_PRELOAD that makes calls fail: the K-th that touches a file below a folder, once or from then on; the K-th allocation.
+/* trap: a library for LD_PRELOAD that makes calls fail: the K-th that touches a file below a folder, once or from then on; the K-th
+ * allocation.
  *
  *   TRAP_ROLE=serve            only in processes whose first argument is this
  *   TRAP_DIR=FOLDER            files below it count, others don't
