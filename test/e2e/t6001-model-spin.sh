@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The model of claim, lease, finish and cancel, searched to its last state (test/model/README.md).
-# time limit: 300
+# time limit: 600
 if ! command -v spin >/dev/null; then
     echo '1..0 # skip there is no spin (apt-get install spin)'
     exit 0
