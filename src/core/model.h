@@ -74,6 +74,13 @@ struct lane { /* an archive or a queue; lane 0 is `all` */
     struct str paused_by, paused_reason;
 };
 
+/* What is known of a task's edges without reading them; a mark is never taken back. */
+enum task_mark {
+    MARK_CANCELS = 1, /* it has edges of that kind, as the one that cancels */
+    MARK_OUTPUTS = 2, /* a finish brought outputs */
+    MARK_NEEDS = 4,   /* something it depends on has brought outputs */
+};
+
 struct task {
     int64_t id, lane, rev; /* rev 0: a queue's task */
     struct str name, variant;
@@ -84,6 +91,7 @@ struct task {
     int64_t ins;            /* edges in which it is the waiter */
     int64_t out;            /* edges that name this task as predecessor */
     unsigned holds;         /* bits 1 << hold_kind */
+    unsigned marks;         /* MARK_ */
     int64_t class_id, prio, vt, grant, not_before, spec;
     int64_t attempts; /* in all */
     int64_t base;     /* attempts before the last `weir retry`: they don't count against the limit */

@@ -185,8 +185,8 @@ static void cancels_inherit(struct slice *slice, struct node *heir, struct node 
 static bool cancels_fire(struct slice *slice, struct node *node)
 {
     size_t n;
-    slice_ins(slice, node, &n);
-    for (size_t i = 0; i < node->n_ins; i++) {
+    if (node->row.marks & MARK_CANCELS) slice_ins(slice, node, &n);
+    for (size_t i = 0; node->row.marks & MARK_CANCELS && i < node->n_ins; i++) {
         struct edge edge = node->ins[i];
         if (edge.kind != EDGE_CANCELS || (edge.flags & EDGE_FIRED)) continue;
         struct node *other = slice_find(slice, edge.pred);
@@ -274,6 +274,7 @@ static int64_t waits_count(struct slice *slice, struct node *node)
     for (size_t i = 0; i < n; i++) {
         const struct node *pred = slice_find(slice, ins[i].pred);
         if (!pred) continue; /* pruned: it has ended */
+        if (ins[i].kind == EDGE_DEPENDS && pred->row.marks & MARK_OUTPUTS) node->row.marks |= MARK_NEEDS; /* it may have come while this one had ended */
         if (edge_counts(&ins[i])) waits += ins[i].kind == EDGE_DEPENDS ? pred->row.state != STATE_D : !state_ended(pred->row.state);
     }
     return waits;
@@ -392,6 +393,7 @@ static void propagate(struct slice *slice, struct node *node)
         struct node *waiter = slice_find(slice, outs[i].waiter);
         if (!waiter || state_ended(waiter->row.state)) continue;
         if (!edge_counts(&outs[i])) continue;
+        if (outs[i].kind == EDGE_DEPENDS && node->row.marks & MARK_OUTPUTS) waiter->row.marks |= MARK_NEEDS;
         if (outs[i].kind != EDGE_DEPENDS || node->row.state == STATE_D || PLANT(depends_any_end)) edge_satisfied(slice, waiter);
         else task_pass_on(slice, waiter, node);
     }

@@ -223,6 +223,8 @@ void slice_edge_add(struct slice *slice, struct node *waiter, struct node *pred,
     pred->row.out++;
     bool satisfied = kind == EDGE_CANCELS || (kind == EDGE_AFTER ? state_ended(pred->row.state) : pred->row.state == STATE_D);
     if (!satisfied) waiter->row.waits++;
+    if (kind == EDGE_CANCELS) waiter->row.marks |= MARK_CANCELS;
+    if (kind == EDGE_DEPENDS && pred->row.marks & MARK_OUTPUTS) waiter->row.marks |= MARK_NEEDS;
     waiter->dirty = pred->dirty = true;
 }
 

@@ -49,8 +49,9 @@ static enum err_code finish_judge(struct turn *turn, const struct finish_item *i
     return ERR_none;
 }
 
-static void finish_keep(struct turn *turn, const struct finish_item *item)
+static void finish_keep(struct turn *turn, struct node *node, const struct finish_item *item)
 {
+    if (item->outputs.len) node->row.marks |= MARK_OUTPUTS; /* before its successors hear of the end */
     if (item->outputs.len)
         *ARENA_PUSH(turn->arena, turn->outputs, turn->n_outputs, turn->cap_outputs) =
             (struct task_outputs){ item->fence.task, item->outputs };
@@ -79,7 +80,7 @@ void finish_items(struct turn *turn, const struct actor *actor, struct finish_it
                                .max_rss_bytes = item->max_rss_bytes, .log_bytes = item->log_bytes };
         memcpy(end.finish_hash, item->hash, sizeof end.finish_hash);
         attempt_over(turn, node, &attempt, &end, &because);
-        finish_keep(turn, item);
+        finish_keep(turn, node, item);
         turn->n_finished++;
         slice_settle(turn->slice);
     }

@@ -114,7 +114,7 @@ static bool poll_names(const struct command *poll, int64_t task, int64_t grant)
 static void grant_needs(struct turn *turn, struct command *poll, struct node *node, struct grant *grant)
 {
     size_t n;
-    if (node->row.ins == 0) return;
+    if (!(node->row.marks & MARK_NEEDS)) return;
     struct edge *ins = slice_ins(turn->slice, node, &n);
     grant->needs = ARENA_ARRAY(poll->arena, struct need, n + 1);
     struct store *store = turn->engine->store;

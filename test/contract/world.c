@@ -145,7 +145,7 @@ struct task task_sample(struct world *w, int64_t id, int64_t salt)
         .id = id, .lane = n + 1, .rev = n + 2,
         .name = str_fmt(&w->arena, "name-%lld", (long long)salt), .variant = str_fmt(&w->arena, "os=%lld", (long long)salt),
         .run = n + 3, .state = salt % 2 ? STATE_X : STATE_A, .ending = salt % 2 ? STATE_T : STATE_NONE, .waits = n + 4, .out = n + 5,
-        .holds = (unsigned)n + 6, .class_id = n + 7, .prio = salt % 2 ? -n : n, .vt = n + 8, .grant = n + 9, .attempts = n + 10,
+        .holds = (unsigned)n + 6, .marks = (unsigned)n % 8, .class_id = n + 7, .prio = salt % 2 ? -n : n, .vt = n + 8, .grant = n + 9, .attempts = n + 10,
         .not_before = n + 11, .spec = n + 12, .created = n + 13, .ready = n + 14, .started = n + 15, .finished = n + 16,
         .outcome = salt % 2 ? OUTCOME_lost : OUTCOME_cancelled, .reason = str_fmt(&w->arena, "because %lld \xc3\xa9", (long long)salt),
         .cause = n + 17, .last_turn = n + 18, .unique = str_fmt(&w->arena, "key/%lld", (long long)salt), .ins = n + 19, .base = n + 20,
@@ -165,6 +165,7 @@ void task_same(const struct task *a, const struct task *b)
     assert_int_equal(a->waits, b->waits);
     assert_int_equal(a->out, b->out);
     assert_int_equal(a->holds, b->holds);
+    assert_int_equal(a->marks, b->marks);
     assert_int_equal(a->class_id, b->class_id);
     assert_int_equal(a->prio, b->prio);
     assert_int_equal(a->vt, b->vt);

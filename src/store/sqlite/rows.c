@@ -88,7 +88,7 @@ static const size_t rest_times[] = { offsetof(struct task, ready), offsetof(stru
 enum {
     REST_NUMBERS = sizeof rest_numbers / sizeof rest_numbers[0],
     REST_TIMES = sizeof rest_times / sizeof rest_times[0],
-    REST_OUTCOME = REST_NUMBERS + REST_TIMES, REST_ENDING, REST_HOLDS, REST_REASON, REST_UNIQUE, REST_CELLS,
+    REST_OUTCOME = REST_NUMBERS + REST_TIMES, REST_ENDING, REST_HOLDS, REST_MARKS, REST_REASON, REST_UNIQUE, REST_CELLS,
     VARINT_BYTES_MAX = 10,
 };
 
@@ -126,6 +126,7 @@ void task_pack(struct buf *out, const struct task *task)
     cells[REST_OUTCOME] = task->outcome;
     cells[REST_ENDING] = task->ending;
     cells[REST_HOLDS] = task->holds;
+    cells[REST_MARKS] = task->marks;
     cells[REST_REASON] = task->reason.len;
     cells[REST_UNIQUE] = task->unique.len;
     size_t n = REST_CELLS;
@@ -165,6 +166,7 @@ bool task_unpack(struct str rest, struct task *out)
     out->outcome = (enum outcome)cells[REST_OUTCOME];
     out->ending = (enum task_state)cells[REST_ENDING];
     out->holds = (unsigned)cells[REST_HOLDS];
+    out->marks = (unsigned)cells[REST_MARKS];
     out->reason = str_sub(rest, 0, (size_t)cells[REST_REASON]);
     out->unique = str_sub(rest, (size_t)cells[REST_REASON], rest.len);
     return true;

@@ -19,7 +19,7 @@ static struct task task_any(struct rng *rng)
 {
     static const struct str words[] = { { 0 }, { "superseded", 10 }, { "a\0b\xff", 4 } };
     return (struct task){
-        .waits = number_any(rng), .ins = number_any(rng), .out = number_any(rng), .holds = (unsigned)rng_below(rng, 32), .class_id = number_any(rng),
+        .waits = number_any(rng), .ins = number_any(rng), .out = number_any(rng), .holds = (unsigned)rng_below(rng, 32), .marks = (unsigned)rng_below(rng, 8), .class_id = number_any(rng),
         .prio = number_any(rng), .vt = number_any(rng), .grant = number_any(rng), .not_before = number_any(rng), .spec = number_any(rng),
         .attempts = number_any(rng), .base = number_any(rng), .created = number_any(rng), .ready = number_any(rng), .started = number_any(rng),
         .finished = number_any(rng), .cause = number_any(rng), .last_turn = number_any(rng),
