@@ -34,6 +34,7 @@ got = w.poll(free=5)
 grant = got['grants'][0]
 same((len(got['grants']), got['cancels'], got['state'], got['lease_ms']), (1, [], 'active', 2000), 'only what is ready is granted')
 same((grant['task'], grant['lease_ms']), (a, 2000), 'the grant')
+ok(grant['spec'].pop('token').startswith('weirjob_' + grant['fence'] + '_'), 'a token for the job')
 same(grant['spec'], dict(key=f'q:{a}', name='a', queue='q', attempt=1, holds=False, data={'x': [1, 2.5]}), 'the spec of a task with data')
 same((s.task(a)['state'], s.task(a)['attempts'][0]['executor'], s.task(a)['attempts'][0]['finished']), ('X', 'w', None), 'it executes')
 
@@ -46,6 +47,7 @@ done = s.task(a)
 same((done['state'], done['outputs'], done['attempts'][0]['usage'], done['attempts'][0]['exit'], done['attempts'][0]['outcome']),
      ('D', dict(v='1'), dict(cpu_ms=12, max_rss_bytes=4096), 0, 'done'), 'what was reported is kept')
 grant = w.claim()[0]
+grant['spec'].pop('token')
 same(grant['spec'], dict(key=f'q:{b}', name='b', queue='q', attempt=1, holds=True, needs=dict(a=dict(v='1')), command=['echo', 'hi'], env=dict(K='v'), timeout_ms=5000),
      'the spec of a command, with what it needs and that it holds a slot')
 same(s.get('/v1/semaphores').json['semaphores'], [dict(name='sem', limit=1, used=1, holders=[f'q:{b}'], waiting=0)], 'the semaphore is held')

@@ -29,7 +29,7 @@ static void job_start(struct world *w, struct sim_executor *e, struct fence fenc
         trace(w, "executor %d starts %lld/%lld", e->index, (long long)fence.task, (long long)fence.grant);
         return;
     }
-    ASSERT(!"more grants than were asked for");
+    world_fail(w, "more grants than were asked for", fence.task);
 }
 
 static void job_cancel(struct world *w, struct sim_executor *e, const struct cancel_order *order)
