@@ -425,12 +425,12 @@ void claims_run(struct turn *turn)
         if (!classes.all) fresh_class_add(&classes, row->class_id);
     }
     classes.all |= turn->engine->claims_left;
-    if (turn->engine->claims_left) fresh += turn->engine->batch;
-    for (struct list_node *at = turn->engine->parked.first; at && fresh > 0; at = at->next) {
+    bool all = turn->engine->claims_left;
+    for (struct list_node *at = turn->engine->parked.first; at && (fresh > 0 || all); at = at->next) {
         struct command *poll = CONTAINER_OF(at, struct command, node);
         if (!fresh_fits(turn, &classes, poll)) continue;
         size_t before = poll->out.poll.n_grants;
-        claim_for(turn, poll, fresh);
+        claim_for(turn, poll, all ? fresh + GRANTS_MAX : fresh);
         size_t granted = poll->out.poll.n_grants - before;
         if (granted) poll_answer(turn, poll);
         fresh = granted < fresh ? fresh - granted : 0;

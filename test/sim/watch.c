@@ -158,6 +158,7 @@ static void leases_heard(struct world *w, struct command **commands, size_t n)
             struct watch *watch = &w->watches[poll->in.poll.renew[k].fence.task];
             if (watch->grant != poll->in.poll.renew[k].fence.grant) continue;
             watch->possibly = w->boot;
+            watch->named = true;
             if (newest) watch->surely = w->boot;
         }
         for (size_t k = 0; k < poll->out.poll.n_grants; k++) {
@@ -203,6 +204,8 @@ static const struct finish_item *item_of(const struct attempt *attempt, struct c
 /* I2, I3: a completion has effect once, by the newest grant, with what that grant's executor said. */
 static void check_effects(struct world *w, struct command **commands, size_t n)
 {
+    bool retried = false; /* then an end is none any more */
+    for (size_t i = 0; i < n; i++) retried |= commands[i]->kind == CMD_RETRY;
     for (size_t i = 0; i < w->store->n_attempts; i++) {
         const struct attempt *is = &w->store->attempts[i], *was = attempt_in(w->attempts_before, w->n_attempts_before, is->task, is->grant);
         if (!hashed(is) || hashed(was)) {
@@ -215,7 +218,7 @@ static void check_effects(struct world *w, struct command **commands, size_t n)
         if (is->grant != before->grant) world_fail(w, "I3 an older grant's completion had effect", is->task);
         if (!item_of(is, commands, n)) world_fail(w, "R4 a completion was booked on another grant", is->task);
         bool lost_before = before->state == STATE_F && was->outcome == OUTCOME_lost;
-        if (state_ended(before->state) && !lost_before) world_fail(w, "I2 a completion after the end", is->task);
+        if (state_ended(before->state) && !lost_before && !retried) world_fail(w, "I2 a completion after the end", is->task);
         w->n_late += before->state != STATE_X;
     }
     MAP_EACH(&w->store->tasks, t) {
@@ -235,7 +238,9 @@ static enum err_code finish_expect(const struct world *w, const struct finish_it
     if (hashed(was)) return memcmp(was->finish_hash, item->hash, sizeof item->hash) == 0 ? ERR_none : ERR_already_finished;
     if (item->fence.grant != before->grant) return ERR_stale_fence;
     if (was && was->finished && was->outcome != OUTCOME_lost) return ERR_already_ended; /* stopped, and its lease had lapsed */
-    if (!was && w->n_crashes) return ERR_stale_fence; /* taken back by an old poll that came late to a new life of the server: it couldn't know better */
+    bool forgot = w->n_crashes > 0; /* the server, what polls it had heard: by a new life of its own or of an executor */
+    for (size_t i = 0; i < w->n_executors; i++) forgot |= w->executors[i].boots > 0;
+    if (!was && forgot) return ERR_stale_fence; /* taken back by an old poll that came late: it couldn't know better */
     if (before->state == STATE_X) return ERR_none;
     bool lost_before = before->state == STATE_F && was && was->outcome == OUTCOME_lost;
     return state_ended(before->state) && !lost_before ? ERR_already_ended : ERR_none; /* R5: late, and nobody else has it */
@@ -323,6 +328,8 @@ static void check_poll(struct world *w, const struct command *poll)
     for (size_t i = 0; i < w->n_attempts_before; i++) {
         const struct attempt *was = &w->attempts_before[i];
         if (was->finished || was->executor != poll->in.poll.executor || poll_names(poll, was->task, was->grant)) continue;
+        const struct watch *watch = &w->watches[was->task];
+        if (watch->grant == was->grant && watch->named) continue; /* it had it, and has it no more: that is for the lease to find out */
         const struct attempt *is = store_attempt(w, was->task, was->grant);
         if (is && !is->finished) world_fail(w, "a grant that the executor doesn't know is left with it", was->task);
     }

@@ -323,6 +323,14 @@ static int64_t first_unended(struct world *w)
     return 0;
 }
 
+static void times_come(struct world *w)
+{
+    MAP_EACH(&w->store->tasks, t) { /* times that were asked for have come */
+        const struct task *task = t->value;
+        if (task->not_before > w->wall) w->wall = task->not_before;
+    }
+}
+
 static void world_heal(struct world *w)
 {
     w->healing = true;
@@ -330,10 +338,6 @@ static void world_heal(struct world *w)
     for (size_t i = 0; i < w->n_executors; i++) w->executors[i].frozen_until = 0;
     int64_t wall_behind = INT64_C(1800000000000) + (w->boot - 1000000);
     if (w->wall < wall_behind) w->wall = wall_behind;
-    MAP_EACH(&w->store->tasks, t) { /* times that were asked for have come */
-        const struct task *task = t->value;
-        if (task->not_before > w->wall) w->wall = task->not_before;
-    }
 }
 
 void world_run(struct world *w)
@@ -346,6 +350,7 @@ void world_run(struct world *w)
     while (w->boot < began + HEALING_MS) {
         if (w->boot >= open_again && w->engine) {
             lanes_open(w);
+            times_come(w);
             open_again = w->boot + 5000;
         }
         world_step(w);

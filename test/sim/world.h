@@ -111,6 +111,7 @@ struct call { /* a client's enqueue, repeated with its key until it was answered
 struct watch { /* what the simulator knows of a task's newest grant */
     int64_t grant, executor;
     int64_t granted;          /* boot ms */
+    bool named;               /* by a poll of its executor: it had arrived */
     int64_t surely, possibly; /* boot ms at which the server last heard of it */
 };
 
