@@ -142,7 +142,7 @@ void serve_tasks_get(struct call *call)
     struct str spec = { 0 };
     if (!call_task_view(call, &view))
         return;
-    if (!reader_spec(call->api->config.reader, &call->arena, view.task.id, &spec, &call->err)) {
+    if (!reader_spec(call->api->config.reader, &call->arena, view.task.spec, &spec, &call->err)) {
         call_problem(call);
         return;
     }

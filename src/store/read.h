@@ -30,7 +30,7 @@ struct task_view { /* a task with what its JSON shows */
 bool reader_task(struct reader *reader, struct arena *arena, int64_t id, struct task_view *out, bool *out_found, struct err *err);
 /* reader_row: the task alone, for who only wants its key or state. */
 bool reader_row(struct reader *reader, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err);
-bool reader_spec(struct reader *reader, struct arena *arena, int64_t task, struct str *out_body, struct err *err);
+bool reader_spec(struct reader *reader, struct arena *arena, int64_t spec, struct str *out_body, struct err *err); /* by task.spec */
 
 struct task_filter {
     unsigned states; /* bits 1 << state; 0: all */

@@ -58,9 +58,9 @@ bool reader_row(struct reader *reader, struct arena *arena, int64_t id, struct t
     return reader->ops->row(reader, arena, id, out, out_found, err);
 }
 
-bool reader_spec(struct reader *reader, struct arena *arena, int64_t task, struct str *out_body, struct err *err)
+bool reader_spec(struct reader *reader, struct arena *arena, int64_t spec, struct str *out_body, struct err *err)
 {
-    return reader->ops->spec(reader, arena, task, out_body, err);
+    return reader->ops->spec(reader, arena, spec, out_body, err);
 }
 
 bool reader_tasks(struct reader *reader, struct arena *arena, const struct task_filter *filter, struct task_view **out, size_t *out_n,

@@ -57,7 +57,7 @@ struct changes {
     const struct attempt *attempts_new;     size_t n_attempts_new;
     const struct attempt *attempts_changed; size_t n_attempts_changed; /* by task, grant */
     const struct attempt *attempts_remove;  size_t n_attempts_remove;  /* a grant that never arrived */
-    const struct task_outputs *outputs;     size_t n_outputs;          /* upsert */
+    const struct task_outputs *outputs;     size_t n_outputs;          /* upsert; of tasks that carry MARK_OUTPUTS */
     const struct log_tail *log_tails;       size_t n_log_tails;
     const struct unique_claim *unique_add;  size_t n_unique_add;
     const struct unique_claim *unique_remove; size_t n_unique_remove;

@@ -176,7 +176,7 @@ static void a_task_is_shown_whole(void **state)
     (void)state;
     world_make(&w);
     a = task_sample(&w, 1, 2), b = task_sample(&w, 2, 3);
-    a.lane = b.lane = 1, b.spec = 9;
+    a.lane = b.lane = 1, b.spec = 9, b.marks |= MARK_OUTPUTS;
     turn_begin(&w);
     w.c.lanes = lanes, w.c.n_lanes = 1;
     w.c.specs = specs, w.c.n_specs = 1;
@@ -217,7 +217,7 @@ static void a_task_is_shown_whole(void **state)
     assert_int_equal(views[0].id, 2);
     MUST(&w, reader_edges(w.reader, &w.arena, 1, false, &views, &n, &w.err));
     assert_int_equal(n, 0);
-    MUST(&w, reader_spec(w.reader, &w.arena, 2, &body, &w.err));
+    MUST(&w, reader_spec(w.reader, &w.arena, 9, &body, &w.err));
     str_same(body, spec.body);
     MUST(&w, reader_grant(w.reader, 2, &grant, &at, &found, &w.err));
     assert_true(found);
@@ -227,7 +227,7 @@ static void a_task_is_shown_whole(void **state)
     assert_false(found);
     MUST(&w, reader_task(w.reader, &w.arena, 3, &view, &found, &w.err));
     assert_false(found);
-    assert_false(reader_spec(w.reader, &w.arena, 3, &body, &w.err));
+    assert_false(reader_spec(w.reader, &w.arena, 10, &body, &w.err));
     assert_int_equal(w.err.code, ERR_not_found);
     world_release(&w);
 }

@@ -128,8 +128,10 @@ bool view_fill(struct db *db, struct arena *arena, const struct lane *lane, stru
     view->lane_name = lane->name;
     view->tenant = lane->tenant;
     view->lane_kind = lane->kind;
-    return view_attempts(db, arena, view, err) && views_of_edges(db, arena, view->task.id, false, &view->needs, &view->n_needs, err) &&
-           rows_outputs(db, arena, view->task.id, &view->outputs, err);
+    /* The row says what there is to be read: nothing of all this for a task that just waits in a queue. */
+    return (view->task.grant == 0 || view_attempts(db, arena, view, err)) &&
+           (view->task.ins == 0 || views_of_edges(db, arena, view->task.id, false, &view->needs, &view->n_needs, err)) &&
+           (!(view->task.marks & MARK_OUTPUTS) || rows_outputs(db, arena, view->task.id, &view->outputs, err));
 }
 
 static bool task_in_snapshot(struct db *db, struct arena *arena, int64_t id, struct task_view *out, bool *out_found, struct err *err)
@@ -152,27 +154,19 @@ static bool read_row(struct reader *reader, struct arena *arena, int64_t id, str
     return rows_task(&sqlite_reader_of(reader)->db, arena, id, out, out_found, err);
 }
 
-static bool spec_in_snapshot(struct db *db, struct arena *arena, int64_t task, struct str *out_body, struct err *err)
+/* A spec never changes: one statement, no snapshot with the task's row. */
+static bool read_spec(struct reader *reader, struct arena *arena, int64_t spec, struct str *out_body, struct err *err)
 {
-    struct task row;
-    bool found;
-    if (!rows_task_rest(db, task, &row, &found, err))
-        return false;
-    bind_i64(db->stmts[SQL_spec_get], 1, row.spec);
-    enum db_step step = found ? db_next(db, SQL_spec_get, err) : DB_DONE;
+    struct db *db = &sqlite_reader_of(reader)->db;
+    bind_i64(db->stmts[SQL_spec_get], 1, spec);
+    enum db_step step = db_next(db, SQL_spec_get, err);
     if (step == DB_ERROR)
         return false;
     if (step == DB_DONE)
-        return err_set(err, ERR_not_found, "task %lld has no specification", (long long)task);
+        return err_set(err, ERR_not_found, "there is no specification %lld", (long long)spec);
     *out_body = column_text(db->stmts[SQL_spec_get], 1, arena);
     db_reset(db, SQL_spec_get);
     return true;
-}
-
-static bool read_spec(struct reader *reader, struct arena *arena, int64_t task, struct str *out_body, struct err *err)
-{
-    struct db *db = &sqlite_reader_of(reader)->db;
-    return snapshot_begin(db, err) && snapshot_end(db, spec_in_snapshot(db, arena, task, out_body, err));
 }
 
 static bool read_edges(struct reader *reader, struct arena *arena, int64_t id, bool by_pred, struct edge_view **out, size_t *out_n,
