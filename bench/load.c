@@ -487,7 +487,8 @@ static void revision_add(struct buf *body, int64_t archive, int64_t rev, int64_t
     }
 }
 
-/* Revision r belongs to queue r % archives; a call's ids ascend, so the place of the revision before follows from the first id of its call. */
+/* Revision r belongs to queue r % archives; a call's ids ascend, so the place of the revision before follows from the first id of its call.
+ */
 static void dag_fill(struct load *load, const char *rest)
 {
     struct buf body;
@@ -556,7 +557,8 @@ static void option_read(struct load *load, const char *text)
         int64_t *value;
         int64_t max;
     } numbers[] = { { "c=", &load->c, CONNS_MAX }, { "n=", &load->n, 100000000 }, { "workers=", &load->n_workers, WORKERS_MAX },
-        { "free=", &load->free, 10000 }, { "batch=", &load->batch, 10000 }, { "archives=", &load->archives, 10000 }, { "commands=", &load->commands, 1 } };
+        { "free=", &load->free, 10000 }, { "batch=", &load->batch, 10000 }, { "archives=", &load->archives, 10000 },
+        { "commands=", &load->commands, 1 } };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         size_t n = strlen(numbers[i].name);
         if (!strncmp(text, numbers[i].name, n)) {

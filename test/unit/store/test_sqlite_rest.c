@@ -1,4 +1,5 @@
-/* rest: a task's packed column gives back what was packed; bytes that were cut or changed are refused, or mean another task, without harm. */
+/* rest: a task's packed column gives back what was packed; bytes that were cut or changed are refused, or mean another task, without harm.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,19 +13,37 @@
 
 static int64_t number_any(struct rng *rng)
 {
-    return rng_below(rng, 3) ? (int64_t)rng_below(rng, 300) : (int64_t)(rng_u64(rng) >> (2 + rng_below(rng, 60))) * (rng_below(rng, 8) ? 1 : -1);
+    return rng_below(rng, 3) ? (int64_t)rng_below(rng, 300)
+                             : (int64_t)(rng_u64(rng) >> (2 + rng_below(rng, 60))) * (rng_below(rng, 8) ? 1 : -1);
 }
 
 static struct task task_any(struct rng *rng)
 {
     static const struct str words[] = { { 0 }, { "superseded", 10 }, { "a\0b\xff", 4 } };
     return (struct task){
-        .waits = number_any(rng), .ins = number_any(rng), .out = number_any(rng), .holds = (unsigned)rng_below(rng, 32), .marks = (unsigned)rng_below(rng, 8), .class_id = number_any(rng),
-        .prio = number_any(rng), .vt = number_any(rng), .grant = number_any(rng), .not_before = number_any(rng), .spec = number_any(rng),
-        .attempts = number_any(rng), .base = number_any(rng), .created = number_any(rng), .ready = number_any(rng), .started = number_any(rng),
-        .finished = number_any(rng), .cause = number_any(rng), .last_turn = number_any(rng),
-        .outcome = (enum outcome)rng_below(rng, OUTCOME_COUNT), .ending = (enum task_state)rng_below(rng, STATE_COUNT),
-        .reason = words[rng_below(rng, 3)], .unique = words[rng_below(rng, 3)],
+        .waits = number_any(rng),
+        .ins = number_any(rng),
+        .out = number_any(rng),
+        .holds = (unsigned)rng_below(rng, 32),
+        .marks = (unsigned)rng_below(rng, 8),
+        .class_id = number_any(rng),
+        .prio = number_any(rng),
+        .vt = number_any(rng),
+        .grant = number_any(rng),
+        .not_before = number_any(rng),
+        .spec = number_any(rng),
+        .attempts = number_any(rng),
+        .base = number_any(rng),
+        .created = number_any(rng),
+        .ready = number_any(rng),
+        .started = number_any(rng),
+        .finished = number_any(rng),
+        .cause = number_any(rng),
+        .last_turn = number_any(rng),
+        .outcome = (enum outcome)rng_below(rng, OUTCOME_COUNT),
+        .ending = (enum task_state)rng_below(rng, STATE_COUNT),
+        .reason = words[rng_below(rng, 3)],
+        .unique = words[rng_below(rng, 3)],
     };
 }
 
