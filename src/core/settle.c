@@ -274,7 +274,8 @@ static int64_t waits_count(struct slice *slice, struct node *node)
     for (size_t i = 0; i < n; i++) {
         const struct node *pred = slice_find(slice, ins[i].pred);
         if (!pred) continue; /* pruned: it has ended */
-        if (ins[i].kind == EDGE_DEPENDS && pred->row.marks & MARK_OUTPUTS) node->row.marks |= MARK_NEEDS; /* it may have come while this one had ended */
+        if (ins[i].kind == EDGE_DEPENDS && pred->row.marks & MARK_OUTPUTS)
+            node->row.marks |= MARK_NEEDS; /* they may have come while this one had ended */
         if (edge_counts(&ins[i])) waits += ins[i].kind == EDGE_DEPENDS ? pred->row.state != STATE_D : !state_ended(pred->row.state);
     }
     return waits;
