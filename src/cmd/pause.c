@@ -12,7 +12,8 @@ const struct command_spec pause_spec = {
     .operands_min = 1,
     .operands_max = 1,
     .summary = "let nothing new start there",
-    .description = "What runs goes on. A queue may be paused before its first task. Pauses of `all` and of a single queue or archive are independent of each other.",
+    .description = "What runs goes on. A queue may be paused before its first task. "
+                   "Pauses of `all` and of a single queue or archive are independent of each other.",
     .options = pause_options,
     .flags = COMMAND_CLIENT,
 };

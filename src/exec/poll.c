@@ -84,7 +84,8 @@ static bool refused_at_once(struct agent *agent, const struct err *err)
     bool refused = err->code == ERR_unauthorized || err->code == ERR_forbidden;
     if (!refused || agent->id[0] != '\0' || agent->n_seats > 0 || agent->config->beside || (n > 1 && agent->failures + 1 < 2 * n))
         return false;
-    fprintf(stderr, "weir executor: %s: %s (--token-file F, a token with the scope execute)\n", agent->config->servers[agent->server], err->text);
+    fprintf(stderr, "weir executor: %s: %s (--token-file F, a token with the scope execute)\n", agent->config->servers[agent->server],
+            err->text);
     agent->exit_status = err_exit(err->code);
     loop_stop(agent->loop);
     return true;
