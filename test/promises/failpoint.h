@@ -28,6 +28,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#undef LINE_MAX /* <limits.h>, which came along: a file that didn't ask for it may use the name */
+
 struct failpoint_plan {
     const char *role, *wanted, *once;
     long left;
