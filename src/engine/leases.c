@@ -111,7 +111,8 @@ void leases_expire(struct turn *turn)
         heap_take(&engine->deadlines, first); /* looked at once; the living are settled after the commit */
         struct node *node = slice_find(turn->slice, live->attempt.task);
         if (!node || node->row.state != STATE_X || node->row.grant != live->attempt.grant) continue;
-        if (live->with_seq && !live->renewed) {
+        int64_t uncounted = node->row.grant - node->row.attempts; /* a job that takes its executor down at once must come to an end */
+        if (live->with_seq && !live->renewed && uncounted < UNNAMED_MAX) {
             grant_lapse(turn, node, &live->attempt);
             continue;
         }

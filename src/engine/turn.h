@@ -19,6 +19,7 @@
 enum {
     GRANTS_MAX = 1000,          /* a poll's */
     TRY_AGAIN_MS = 200,
+    UNNAMED_MAX = 3, /* grants of a task that nobody ever named: so many burn no attempt */
     BATCH = 1000,               /* due holds, resumed and parked tasks of one turn, unless the configuration says otherwise */
     SPECS_CACHED_MAX = 8192,
     TASKS_RECENT = 8192,        /* a power of two */

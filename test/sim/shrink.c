@@ -107,7 +107,10 @@ int shrink(uint64_t seed)
     s.starts = mem_alloc(STEPS_MAX * sizeof *s.starts);
     adopt(&s);
     size_t from = s.n, from_steps = s.n_starts;
-    while (time_left(&s) && (steps_delete(&s) | choices_lower(&s))) continue;
+    for (bool smaller = true; smaller && time_left(&s);) {
+        smaller = steps_delete(&s);
+        smaller = choices_lower(&s) || smaller;
+    }
     printf("seed %llu, %s: %zu choices in %zu steps became %zu in %zu (%u of %u tries were good)\n", (unsigned long long)seed, s.invariant,
         from, from_steps, s.n, s.n_starts, s.good, s.tries);
     memcpy(s.trial, s.list, s.n * sizeof *s.trial);
