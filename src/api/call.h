@@ -193,7 +193,8 @@ bool posted_read_document(struct arena *arena, const json_t *document, struct st
 /* finish_read: one item; false: malformed, item->code and err say why. task 0: any. */
 bool finish_read(struct arena *arena, const json_t *value, struct str path, int64_t task, struct finish_item *out, struct err *err);
 bool finish_read_list(struct arena *arena, const json_t *list, struct str path, struct finish_item **out, size_t *out_n, struct err *err);
-/* finishes_read_quick: {"items": [...]} of plain reports from its bytes; true: the same as the general way gives; false: nothing is said. */
+/* finishes_read_quick: {"items": [...]} of plain reports from its bytes; true: the same as the general way gives; false: nothing is said.
+ */
 bool finishes_read_quick(struct arena *arena, struct str raw, struct finish_item **out, size_t *out_n);
 void finish_render_results(struct json *json, const struct finish_item *items, size_t n);
 

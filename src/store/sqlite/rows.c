@@ -75,8 +75,8 @@ void row_lane(sqlite3_stmt *stmt, struct arena *arena, struct lane *out)
         out->counts[state] = sqlite3_column_int64(stmt, 5 + state - STATE_Q);
 }
 
-/* A task's `rest`: the number of cells, then each as a varint; cells at the end that are 0 aren't written; then the bytes of the texts. Numbers
- * are folded so that small negative ones stay short; times are told from `created`. A cell more goes to the end of its group in no
+/* A task's `rest`: the number of cells, then each as a varint; cells at the end that are 0 aren't written; then the bytes of the texts.
+ * Numbers are folded so that small negative ones stay short; times are told from `created`. A cell more goes to the end of its group in no
  * released store: there is a migration for that. */
 static const size_t rest_numbers[] = {
     offsetof(struct task, spec),   offsetof(struct task, class_id), offsetof(struct task, created),  offsetof(struct task, vt),

@@ -189,10 +189,12 @@ static void test_quick(void **state)
             assert_int_equal(n_quick, n_general);
             for (size_t k = 0; k < n_quick; k++) {
                 const struct finish_item *a = &quick[k], *b = &general[k];
-                assert_true(a->fence.incarnation == b->fence.incarnation && a->fence.task == b->fence.task && a->fence.grant == b->fence.grant);
+                assert_true(
+                    a->fence.incarnation == b->fence.incarnation && a->fence.task == b->fence.task && a->fence.grant == b->fence.grant);
                 assert_true(a->exit == b->exit && a->signal == b->signal && a->outcome == b->outcome && a->task == b->task);
                 assert_true(a->cpu_ms == b->cpu_ms && a->max_rss_bytes == b->max_rss_bytes && a->log_bytes == b->log_bytes);
-                assert_true(a->malformed == b->malformed && a->code == b->code && a->outputs.len == b->outputs.len && a->log.len == b->log.len);
+                assert_true(
+                    a->malformed == b->malformed && a->code == b->code && a->outputs.len == b->outputs.len && a->log.len == b->log.len);
                 assert_memory_equal(a->hash, b->hash, sizeof a->hash);
             }
             json_decref(document);
