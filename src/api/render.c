@@ -237,10 +237,13 @@ void render_event(struct api *api, struct json *json, const struct event *event)
         json_key(json, "key");
         json_key_text(api, json, event->lane, event->task);
     }
-    if (event->from != STATE_NONE)
+    bool moves = event->kind == EVENT_move || event->kind == EVENT_created; /* only these change a state: they fold to it */
+    if (moves && event->from != STATE_NONE)
         state_put(json, "from", event->from);
-    if (event->to != STATE_NONE)
+    if (moves && event->to != STATE_NONE)
         state_put(json, "to", event->to);
+    if (event->kind == EVENT_ending)
+        state_put(json, "ending", event->to);
     if (event->attempt > 0)
         json_put_i64(json, "attempt", event->attempt);
     if (event->grant > 0 && event->task > 0) {

@@ -161,7 +161,7 @@ static void test_event(void **state)
     struct fixture f;
     struct event moved = { .seq = 9,
         .time = 1767225600000,
-        .kind = EVENT_token,
+        .kind = EVENT_move,
         .from = STATE_P,
         .to = STATE_X,
         .attempt = 1,
@@ -170,9 +170,16 @@ static void test_event(void **state)
         .subject = STR("ci") };
     begin(&f);
     render_event(&f.api, &f.json, &moved);
-    end(&f, "{\"seq\":9,\"time\":\"2026-01-01T00:00:00.000Z\",\"kind\":\"token\",\"from\":\"P\",\"to\":\"X\",\"attempt\":1,\"subject\":"
+    end(&f, "{\"seq\":9,\"time\":\"2026-01-01T00:00:00.000Z\",\"kind\":\"move\",\"from\":\"P\",\"to\":\"X\",\"attempt\":1,\"subject\":"
             "\"ci\",\"actor\":\"uid:0\","
             "\"reason\":\"r\"}");
+    moved.kind = EVENT_ending; /* no move yet: it says where the end will lead */
+    moved.from = STATE_X;
+    moved.to = STATE_T;
+    begin(&f);
+    render_event(&f.api, &f.json, &moved);
+    end(&f, "{\"seq\":9,\"time\":\"2026-01-01T00:00:00.000Z\",\"kind\":\"ending\",\"ending\":\"T\",\"attempt\":1,\"subject\":\"ci\","
+            "\"actor\":\"uid:0\",\"reason\":\"r\"}");
 }
 
 static void test_executor(void **state)
