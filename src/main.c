@@ -11,6 +11,8 @@ static const struct command_row commands[] = {
     { promote_main, &promote_spec, "work" },
     { pause_main, &pause_spec, "work" },
     { resume_main, &resume_spec, "work" },
+    { lint_main, &lint_spec, "workflows" },
+    { plan_main, &plan_spec, "workflows" },
     { status_main, &status_spec, "look" },
     { list_main, &list_spec, "look" },
     { show_main, &show_spec, "look" },
