@@ -104,8 +104,8 @@ static bool folder_names(struct workflow_sets *sets, const char *folder, struct 
 static bool folder_add(struct workflow_sets *sets, const char *folder, struct err *err)
 {
     struct stat st;
-    struct str **names;
-    size_t n;
+    struct str **names = NULL;
+    size_t n = 0;
     if (lstat(folder, &st) != 0)
         return err_set(err, ERR_not_found, "%s: %s", folder, strerror(errno));
     if (!S_ISDIR(st.st_mode))
