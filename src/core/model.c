@@ -100,3 +100,30 @@ const char *executor_state_name(enum executor_state state)
     ASSERT(state >= EXECUTOR_ACTIVE && state <= EXECUTOR_LOST);
     return executor_states[state];
 }
+
+static const char *const archive_kinds[ARCHIVE_KIND_COUNT] = {
+    [ARCHIVE_NONE] = "", [ARCHIVE_EXTERNAL] = "external", [ARCHIVE_SVN] = "svn", [ARCHIVE_GIT] = "git"
+};
+
+const char *archive_kind_name(enum archive_kind kind)
+{
+    ASSERT(kind < ARCHIVE_KIND_COUNT);
+    return archive_kinds[kind];
+}
+
+enum archive_kind archive_kind_find(struct str name)
+{
+    for (int kind = ARCHIVE_EXTERNAL; kind < ARCHIVE_KIND_COUNT; kind++)
+        if (str_eqz(name, archive_kinds[kind]))
+            return (enum archive_kind)kind;
+    return ARCHIVE_NONE;
+}
+
+const char *revision_state_name(enum revision_state state)
+{
+    static const char *const names[REVISION_STATE_COUNT] = {
+        [REVISION_NONE] = "", [REVISION_WAITING] = "waiting", [REVISION_KNOWN] = "known", [REVISION_SKIPPED] = "skipped"
+    };
+    ASSERT(state < REVISION_STATE_COUNT);
+    return names[state];
+}

@@ -38,6 +38,7 @@ enum edge_kind { EDGE_NONE, EDGE_AFTER, EDGE_DEPENDS, EDGE_CANCELS, EDGE_KIND_CO
 enum edge_flag {
     EDGE_FIRED = 1, /* cancels: the waiter became ready, the other is being put to an end and is waited for */
     EDGE_SPENT = 2, /* cancels: it fired, and the other had ended then or was retried since: it isn't waited for */
+    EDGE_LOCK = 4,  /* after: it stands for the archive's lock, nobody wrote it */
 };
 struct edge {
     int64_t waiter, pred; /* the one that waits or cancels; the other */
@@ -74,11 +75,60 @@ struct lane { /* an archive or a queue; lane 0 is `all` */
     struct str paused_by, paused_reason;
 };
 
+/* An archive: what a lane of kind LANE_ARCHIVE has besides. Its revisions are initialised (their tasks get edges and may run) strictly in
+ * order; one that was posted early waits, its tasks in Q. */
+enum archive_kind { ARCHIVE_NONE, ARCHIVE_EXTERNAL, ARCHIVE_SVN, ARCHIVE_GIT, ARCHIVE_KIND_COUNT };
+struct archive {
+    int64_t lane;
+    enum archive_kind kind;
+    struct str url, branch;
+    int64_t added, removed;  /* removed 0: it is followed */
+    int64_t first;           /* the first revision that is Weir's */
+    int64_t next;            /* the first revision that isn't initialised */
+    int64_t youngest;        /* the highest that was heard of; 0: none */
+    struct str tip;          /* git: the commit of the last number given */
+    int64_t definition;      /* of the newest initialised revision (a spec's id); 0: none. Schedules come from it */
+    int64_t lock_exclusive;  /* task that has the archive's lock, or had it last */
+    const int64_t *lock_shared; /* tasks that share it since */
+    size_t n_lock_shared;
+};
+
+enum revision_state { REVISION_NONE, REVISION_WAITING, REVISION_KNOWN, REVISION_SKIPPED, REVISION_STATE_COUNT };
+struct revision {
+    int64_t lane, rev;
+    enum revision_state state;     /* behind a gap; initialised; given up by `weir archive skip` */
+    struct str ident;              /* git: the commit */
+    struct str txn, author, message;
+    int64_t time, noted;           /* of the commit (0: not known); when Weir heard of it */
+    int64_t cause;                 /* the task whose job made it; 0: a person */
+    int64_t depth;                 /* revisions made by jobs in a row; a person's: 0 */
+    int64_t definition;            /* its workflow files (a spec's id, whose body is the text); 0: none */
+    const int64_t *prevs;          /* what PREV means; none: the first */
+    size_t n_prevs;
+};
+#define CAUSE_DEPTH_MAX 8
+#define REVISION_GAP_MAX 1000000
+
+struct latest { /* the newest revision that has a task of this name; survives pruning */
+    int64_t lane;
+    struct str name, variant;
+    int64_t rev, task;
+    int64_t ran_rev, ran_task; /* of those that weren't left out by `paths` */
+};
+
+struct schedule { /* one cron line of a task of an archive */
+    int64_t lane;
+    struct str task, cron, zone;
+    int64_t next; /* ms: the minute that fires next */
+};
+
 /* What is known of a task's edges without reading them; a mark is never taken back. */
 enum task_mark {
     MARK_CANCELS = 1, /* it has edges of that kind, as the one that cancels */
     MARK_OUTPUTS = 2, /* a finish brought outputs */
     MARK_NEEDS = 4,   /* something it depends on has brought outputs */
+    MARK_SKIPPED = 8, /* its `paths` weren't touched: done, `skipped`, as soon as it is ready */
+    MARK_LOCKED = 16,  /* it has the archive's lock, shared or exclusive, while it runs */
 };
 
 struct task {
@@ -165,7 +215,8 @@ enum { SCOPE_READ = 1, SCOPE_ENQUEUE = 2, SCOPE_EXECUTE = 4, SCOPE_ADMIN = 8 };
 
 #define EVENT_KINDS(X) \
     X(created) X(move) X(ending) X(promoted) X(executor) X(executor_lost) X(executor_state) X(pause) X(resume) X(token) X(token_revoked) \
-    X(semaphore) X(incarnation) X(started)
+    X(semaphore) X(incarnation) X(started) X(archive) X(archive_removed) X(revision) X(revision_skipped) \
+    X(rewritten) X(cause_depth) X(scheduled)
 enum event_kind {
     EVENT_none,
 #define X(name) EVENT_##name,
@@ -198,5 +249,8 @@ const char *event_kind_name(enum event_kind kind);
 const char *class_kind_name(enum class_kind kind);
 enum class_kind class_kind_find(struct str name);
 const char *executor_state_name(enum executor_state state);
+const char *archive_kind_name(enum archive_kind kind);
+enum archive_kind archive_kind_find(struct str name); /* ARCHIVE_NONE: none */
+const char *revision_state_name(enum revision_state state);
 
 #endif

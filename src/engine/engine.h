@@ -30,8 +30,15 @@ enum command_kind {
     CMD_TOKEN_CREATE,
     CMD_TOKEN_REVOKE,
     CMD_SEMAPHORES, /* limits of the configuration */
+    CMD_ARCHIVE_ADD,
+    CMD_ARCHIVE_REMOVE,
+    CMD_ARCHIVE_SKIP, /* a gap that will never close */
+    CMD_REVISION,     /* a revision is known: from a repository in order, or posted in any order */
+    CMD_RUN,          /* by hand */
     CMD_KIND_COUNT
 };
+
+struct definition; /* engine/definition.h */
 
 struct actor {
     struct str name;   /* "token:ci", "uid:0", "executor:node-a" */
@@ -82,7 +89,12 @@ struct grant {
     enum lane_kind lane_kind;
     struct fence fence;
     struct str body;  /* spec body */
-    bool holds_slots;
+    bool holds_slots; /* a slot, or the archive's lock */
+    struct grant_source { /* of an archive's task; kind ARCHIVE_NONE: a queue's */
+        enum archive_kind kind;
+        struct str url, ident; /* ident: git's commit */
+        int64_t prev;          /* 0: none */
+    } source;
     struct need { struct str task_name; struct str outputs; } *needs; /* outputs (JSON object text) of what it depends on */
     size_t n_needs;
 };
@@ -125,9 +137,25 @@ struct command {
         struct { struct finish_item *items; size_t n_items; } finish;
         struct { struct str lane; struct str reason; bool pause; } pause; /* lane "all": everything */
         struct { int64_t executor; enum executor_state state; struct str reason; } executor_state;
-        struct { struct token token; } token_create; /* hash, name, scopes, tenant, expires set */
+        struct { struct token token; uint64_t seed[2]; } token_create; /* hash, name, scopes, tenant, expires set; seed: kept with the key */
         struct { struct str name; } token_revoke;
         struct { struct semaphore_conf *list; size_t n; } semaphores;
+        struct { struct str name; struct archive archive; } archive_add; /* kind, url, branch, first (0: 1), tip */
+        struct { struct str name; int64_t rev; struct str reason; } archive; /* remove, skip */
+        struct {
+            struct str archive;
+            struct revision row;          /* rev, ident, txn, author, message, time, prevs (none: the revision before) */
+            struct str cause;             /* the key of the task whose job made it, or empty */
+            struct definition *definition; /* NULL: no workflow: only COMMIT. The command keeps a reference until done */
+            const bool *touched;          /* by index of the definition's tasks: does it touch the task's paths? NULL: all */
+            bool rewritten;               /* git: the tip before isn't an ancestor of this one */
+        } revision;
+        struct {
+            struct str archive, task;
+            int64_t rev;                   /* 0: the newest initialised one */
+            struct str params, reason;     /* JSON object text, or empty */
+            struct definition *definition; /* of that revision */
+        } run;
     } in;
 
     /* the answer */
@@ -143,7 +171,7 @@ struct command {
             enum executor_state state;
             int64_t lease_ms, head_seq;
         } poll;
-        struct { int64_t id; } token_create;
+        struct { int64_t id, created, expires; uint64_t seed[2]; } token_create; /* as they were the first time */
     } out;
 
     _Atomic bool gone;        /* polls: the caller sets it when nobody waits for the answer any more; nothing is granted to it then */

@@ -64,6 +64,17 @@ bool reader_slots(struct reader *reader, struct arena *arena, struct slot ***out
 bool reader_executors(struct reader *reader, struct arena *arena, struct executor ***out, size_t *out_n, struct err *err);
 bool reader_classes(struct reader *reader, struct arena *arena, struct task_class ***out, size_t *out_n, struct err *err);
 bool reader_tokens(struct reader *reader, struct arena *arena, struct token ***out, size_t *out_n, struct err *err);
+/* Archives with their lanes; removed ones too. */
+struct archive_view { struct archive archive; struct lane lane; };
+bool reader_archives(struct reader *reader, struct arena *arena, struct archive_view **out, size_t *out_n, struct err *err);
+bool reader_archive(struct reader *reader, struct arena *arena, struct str name, struct archive_view *out, bool *out_found, struct err *err);
+bool reader_revision(struct reader *reader, struct arena *arena, int64_t lane, int64_t rev, struct revision *out, bool *out_found,
+                     struct err *err);
+/* reader_revisions: newest first, those below `before` (0: from the newest). */
+bool reader_revisions(struct reader *reader, struct arena *arena, int64_t lane, int64_t before, size_t limit, struct revision **out,
+                      size_t *out_n, struct err *err);
+bool reader_revision_of_ident(struct reader *reader, int64_t lane, struct str ident, int64_t *out_rev, struct err *err); /* 0: none */
+bool reader_schedules(struct reader *reader, struct arena *arena, int64_t lane, struct schedule **out, size_t *out_n, struct err *err);
 bool reader_head(struct reader *reader, struct store_head *out, struct err *err);
 /* What a log chunk or finish must be checked against: the task's newest grant and whether that attempt has finished. */
 bool reader_grant(struct reader *reader, int64_t task, int64_t *out_grant, enum task_state *out_state, bool *out_found, struct err *err);

@@ -65,6 +65,11 @@ struct changes {
     const struct executor **executors;      size_t n_executors;  /* upsert */
     const struct token **tokens;            size_t n_tokens;     /* insert */
     const int64_t *tokens_remove;           size_t n_tokens_remove;
+    const struct archive **archives;        size_t n_archives;   /* upsert */
+    const struct revision *revisions;       size_t n_revisions;  /* upsert by lane, rev */
+    const struct latest *latest;            size_t n_latest;     /* upsert by lane, name, variant */
+    const struct schedule *schedules;       size_t n_schedules;  /* upsert by lane, task, cron, zone */
+    const struct schedule *schedules_remove; size_t n_schedules_remove;
     struct store_head head;   /* after the turn; turn = the turn that carries `events`; head.hash is filled in by the store */
     int64_t first_seq, time;  /* of the events */
     struct str events;        /* packed (store/pack.h); empty: the turn has no event and writes no turn row */
@@ -116,6 +121,20 @@ struct store_ops {
                              struct str key,
                              struct idempotency *out, bool *out_found, struct err *err);
     bool (*idempotency_expire)(struct store *store, int64_t now, size_t n_max, struct err *err); /* inside a turn; deletes at most n_max */
+    bool (*load_archives)(struct store *store, struct arena *arena, struct archive ***out, size_t *out_n, struct err *err);
+    bool (*load_schedules)(struct store *store, struct arena *arena, struct schedule **out, size_t *out_n, struct err *err);
+    bool (*load_revision)(struct store *store, struct arena *arena, int64_t lane, int64_t rev, struct revision *out, bool *out_found,
+                          struct err *err);
+    /* The highest revision of the lane that is known by this commit; 0: none. */
+    bool (*revision_of_ident)(struct store *store, int64_t lane, struct str ident, int64_t *out_rev, struct err *err);
+    bool (*latest_find)(struct store *store, struct arena *arena, int64_t lane, struct str name, struct str variant, struct latest *out,
+                        bool *out_found, struct err *err);
+    /* Tasks of that name of the newest revision <= upto that has one, the highest run first; 0: none. */
+    bool (*task_upto)(struct store *store, int64_t lane, struct str name, struct str variant, int64_t upto, int64_t *out_task,
+                      int64_t *out_rev, struct err *err);
+    /* A task by its key; 0: none. run -1: the highest, whose number comes back. */
+    bool (*task_find)(struct store *store, int64_t lane, int64_t rev, struct str name, struct str variant, int64_t run, int64_t *out_task,
+                      int64_t *out_run, struct err *err);
     int64_t (*size_bytes)(struct store *store);
 };
 
