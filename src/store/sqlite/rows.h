@@ -6,6 +6,7 @@
 #define WEIR_STORE_SQLITE_ROWS_H
 
 #include "base/buf.h"
+#include "store/cells.h"
 #include "store/sqlite/db.h"
 #include "store/store.h"
 
@@ -14,23 +15,12 @@ struct str column_view(sqlite3_stmt *stmt, int column); /* until the next step *
 void column_bytes(sqlite3_stmt *stmt, int column, void *out, size_t n); /* zeros when the column holds another size */
 enum task_state column_state(sqlite3_stmt *stmt, int column);
 
-struct str state_text(enum task_state state); /* its letter, or empty */
-
 bool row_head(sqlite3_stmt *stmt, struct store_head *out);
 void row_lane(sqlite3_stmt *stmt, struct arena *arena, struct lane *out);
 void row_attempt(sqlite3_stmt *stmt, struct attempt *out);
 void row_live(sqlite3_stmt *stmt, struct attempt *out);
 void row_hold(sqlite3_stmt *stmt, struct hold *out);
 void row_edge(sqlite3_stmt *stmt, struct edge *out);
-
-/* task.rest: everything of a task that has no column of its own. task_unpack fills those fields and leaves the others; its texts are views
- * into `rest`. False: damaged. */
-void task_pack(struct buf *out, const struct task *task);
-bool task_unpack(struct str rest, struct task *out);
-
-void labels_pack(struct buf *out, const struct label *labels, size_t n);
-void numbers_pack(struct buf *out, const int64_t *numbers, size_t n);
-bool numbers_unpack(struct str bytes, struct arena *arena, int64_t **out, size_t *out_n);
 
 /* Whole tables, in the order of their ids. */
 bool rows_lanes(struct db *db, struct arena *arena, struct lane ***out, size_t *out_n, struct err *err);

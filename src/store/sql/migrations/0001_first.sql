@@ -40,7 +40,7 @@ CREATE TABLE slot (id @ID@, tenant TEXT NOT NULL, name TEXT NOT NULL, slot_limit
     waiting BIGINT NOT NULL);
 
 -- Columns are what some statement looks for or shows in a list; state is the letter. Everything else is packed into `rest` (task_pack in
--- store/sqlite/rows.c): it is only ever read and written as a whole, and 22 columns more cost each insert and each move twice as much.
+-- store/cells.c): it is only ever read and written as a whole, and 22 columns more cost each insert and each move twice as much.
 CREATE TABLE task (
     id @ID@,
     lane BIGINT NOT NULL, rev BIGINT, state TEXT NOT NULL, name TEXT NOT NULL, variant TEXT NOT NULL, run BIGINT NOT NULL,

@@ -1,0 +1,229 @@
+/* verify: is the recorded history whole, and do the rows agree with it? The same for every store.
+ *
+ * Walks the turns in order: each hash must follow from the one before, turns must ascend, events must be dense, unpack, and move tasks
+ * only along the table; at the end the head must be sealed and equal. Then every task's row must have the state that its events lead to,
+ * and every task of the history its row. Works in steps, each a snapshot of STEP_US or so: each step first follows what a running server
+ * has added, so that rows and history are compared as of one snapshot.
+ *
+ * A damaged store is a report with ok == false and the first fault in words, also where the database itself refuses to read on. */
+#include "store/verify.h"
+
+#include <inttypes.h>
+#include <sodium.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "core/task_state.h"
+#include "io/clock.h"
+#include "store/pack.h"
+
+enum { CLOCK_STEPS = 256, STEP_US = 25000 };
+
+struct verify {
+    const struct verify_source *source;
+    const uint8_t *key;
+    struct verify_report *report;
+    int64_t witness_seq;
+    const uint8_t *witness_hash;
+    bool witnessed;
+
+    struct store_head head; /* of this step's snapshot */
+    int64_t turn, seq;      /* how far the turns are walked */
+    uint8_t hash[STORE_HASH_BYTES];
+    uint8_t *states;        /* by task id: the state its events lead to */
+    size_t n_states;
+    int64_t compared;       /* tasks up to this id are */
+    struct arena arena;
+    int64_t deadline;
+    int steps;
+};
+
+static bool fault(struct verify *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static bool fault(struct verify *v, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(v->report->fault, sizeof v->report->fault, fmt, args);
+    va_end(args);
+    v->report->ok = false;
+    return false;
+}
+
+/* NULL: the history can't know this task. */
+static uint8_t *state_of(struct verify *v, int64_t task)
+{
+    if (task <= 0 || task >= v->head.next_task)
+        return NULL;
+    if ((size_t)task >= v->n_states) {
+        size_t n = v->n_states ? v->n_states : 1024;
+        while (n <= (size_t)task)
+            n *= 2;
+        v->states = mem_realloc(v->states, n);
+        memset(v->states + v->n_states, STATE_NONE, n - v->n_states);
+        v->n_states = n;
+    }
+    return &v->states[task];
+}
+
+static char letter_of(unsigned state)
+{
+    return state ? state_letter((enum task_state)state) : '-';
+}
+
+static bool event_fold(struct verify *v, int64_t turn, const struct event *e)
+{
+    if (e->kind != EVENT_created && e->kind != EVENT_move)
+        return true;
+    uint8_t *state = state_of(v, e->task);
+    if (!state)
+        return fault(v, "event %" PRId64 " (turn %" PRId64 ") names task %" PRId64 ", which can't exist", e->seq, turn, e->task);
+    if (e->from != *state || (e->kind == EVENT_created) != (e->from == STATE_NONE) || e->to == STATE_NONE || !move_legal(e->from, e->to))
+        return fault(v, "event %" PRId64 " (turn %" PRId64 ") moves task %" PRId64 " from %c to %c, which stood in %c", e->seq, turn,
+                     e->task, letter_of(e->from), letter_of(e->to), letter_of(*state));
+    *state = (uint8_t)e->to;
+    return true;
+}
+
+/* Link, numbers, events. */
+static bool turn_check(struct verify *v, const struct verify_turn *t)
+{
+    uint8_t expected[STORE_HASH_BYTES];
+    struct event *events;
+    size_t n;
+    chain_link(v->key, v->hash, t->turn, t->first_seq, t->time, t->events, expected);
+    if (t->first_seq != v->seq + 1)
+        return fault(v, "turn %" PRId64 " begins with event %" PRId64 ", but the one before ended with %" PRId64, t->turn, t->first_seq,
+                     v->seq);
+    if (t->hash.len != STORE_HASH_BYTES || memcmp(t->hash.ptr, expected, STORE_HASH_BYTES) != 0)
+        return fault(v, "turn %" PRId64 " (events from %" PRId64 ") doesn't match its hash: it, or the one before, was changed", t->turn,
+                     t->first_seq);
+    arena_reset(&v->arena);
+    if (!unpack_events(t->events, t->first_seq, t->time, &v->arena, &events, &n))
+        return fault(v, "the events of turn %" PRId64 " can't be read", t->turn);
+    for (size_t i = 0; i < n; i++)
+        if (!event_fold(v, t->turn, &events[i]))
+            return false;
+    if (v->witness_seq >= t->first_seq && v->witness_seq < t->first_seq + (int64_t)n) {
+        if (memcmp(expected, v->witness_hash, STORE_HASH_BYTES) != 0)
+            return fault(v, "event %" PRId64 " has another hash than the witness saw: this is another history", v->witness_seq);
+        v->witnessed = true;
+    }
+    memcpy(v->hash, expected, sizeof expected);
+    v->turn = t->turn;
+    v->seq = t->first_seq + (int64_t)n - 1;
+    v->report->turns++;
+    v->report->events += (int64_t)n;
+    return true;
+}
+
+static enum verify_visit turn_visit(void *owner, const struct verify_turn *turn)
+{
+    struct verify *v = owner;
+    if (!turn_check(v, turn))
+        return VERIFY_FAULT;
+    return clock_boot_us() > v->deadline ? VERIFY_STOP : VERIFY_ON;
+}
+
+static bool head_compare(struct verify *v, const uint8_t seal[STORE_HASH_BYTES])
+{
+    uint8_t expected[STORE_HASH_BYTES];
+    chain_seal(v->key, &v->head, expected);
+    if (v->head.seq != v->seq)
+        return fault(v, "the history ends with event %" PRId64 ", but the head says %" PRId64, v->seq, v->head.seq);
+    if (v->head.turn < v->turn || memcmp(v->head.hash, v->hash, STORE_HASH_BYTES) != 0)
+        return fault(v, "the head (turn %" PRId64 ") isn't the end of the history (turn %" PRId64 ")", v->head.turn, v->turn);
+    if (sodium_memcmp(seal, expected, STORE_HASH_BYTES) != 0)
+        return fault(v, "the head's seal is broken: turns may have been cut off after event %" PRId64, v->head.seq);
+    return true;
+}
+
+/* Ids between two rows that exist: the history must not know them. */
+static bool gap_compare(struct verify *v, int64_t from, int64_t to)
+{
+    for (int64_t id = from; id < to && id < (int64_t)v->n_states; id++)
+        if (v->states[id] != STATE_NONE)
+            return fault(v, "task %" PRId64 " is in the history (%c) but has no row", id, letter_of(v->states[id]));
+    return true;
+}
+
+static bool task_check(struct verify *v, int64_t id, enum task_state state)
+{
+    if (!gap_compare(v, v->compared + 1, id))
+        return false;
+    if (id <= 0 || id >= (int64_t)v->n_states || v->states[id] == STATE_NONE)
+        return fault(v, "task %" PRId64 " has a row but no history", id);
+    if (v->states[id] != state)
+        return fault(v, "task %" PRId64 " stands in %c, but its history leads to %c", id, letter_of(state), letter_of(v->states[id]));
+    v->compared = id;
+    v->report->tasks++;
+    return true;
+}
+
+static enum verify_visit task_visit(void *owner, int64_t id, enum task_state state)
+{
+    struct verify *v = owner;
+    if (!task_check(v, id, state))
+        return VERIFY_FAULT;
+    return ++v->steps % CLOCK_STEPS == 0 && clock_boot_us() > v->deadline ? VERIFY_STOP : VERIFY_ON;
+}
+
+/* One snapshot. *out_end: everything is walked and compared. */
+static bool step_in_snapshot(struct verify *v, bool *out_end, struct err *err)
+{
+    const struct verify_source *from = v->source;
+    uint8_t seal[STORE_HASH_BYTES];
+    enum verify_visit how;
+    *out_end = false;
+    v->deadline = clock_boot_us() + STEP_US;
+    if (!from->head(from->owner, &v->head, seal, err) || !from->turns(from->owner, v->turn, turn_visit, v, &how, err))
+        return false;
+    if (how != VERIFY_ON)
+        return how == VERIFY_STOP;
+    v->deadline = clock_boot_us() + STEP_US / 2;
+    if (!head_compare(v, seal) || !from->tasks(from->owner, v->compared, task_visit, v, &how, err) || how == VERIFY_FAULT)
+        return false;
+    *out_end = how == VERIFY_ON;
+    return !*out_end || gap_compare(v, v->compared + 1, (int64_t)v->n_states);
+}
+
+static bool steps_run(struct verify *v, struct err *err)
+{
+    const struct verify_source *from = v->source;
+    bool end = false;
+    while (!end) {
+        if (!from->begin(from->owner, err))
+            return false;
+        bool ok = step_in_snapshot(v, &end, err);
+        from->end(from->owner);
+        if (!ok)
+            return false;
+    }
+    if (v->witness_seq > 0 && !v->witnessed)
+        return fault(v, "the history ends with event %" PRId64 ", before the witness's %" PRId64 ": this is an older copy", v->seq,
+                     v->witness_seq);
+    return true;
+}
+
+bool verify_run(const struct verify_source *source, const uint8_t key[CHAIN_KEY_BYTES], int64_t witness_seq, const uint8_t *witness_hash,
+                struct verify_report *out, struct err *err)
+{
+    struct verify v = { .source = source, .key = key, .report = out, .witness_seq = witness_seq, .witness_hash = witness_hash };
+    *out = (struct verify_report){ .ok = true };
+    bool ok = steps_run(&v, err) || !out->ok;
+    out->head_seq = v.seq;
+    memcpy(out->head_hash, v.hash, sizeof v.hash);
+    mem_free(v.states);
+    arena_release(&v.arena);
+    return ok;
+}
+
+bool verify_conclude(bool ok, struct verify_report *out, struct err *err)
+{
+    if (ok || err->code != ERR_corrupt)
+        return ok;
+    out->ok = false;
+    snprintf(out->fault, sizeof out->fault, "%.255s", err->text);
+    return true;
+}

@@ -1,0 +1,31 @@
+/* verify: the walk of a history, whatever store keeps it; private to store. What the walk needs of a store is a verify_source. */
+#ifndef WEIR_STORE_VERIFY_H
+#define WEIR_STORE_VERIFY_H
+
+#include "store/chain.h"
+
+struct verify_turn { /* one row of `turn`; its bytes live until the visit returns */
+    int64_t turn, first_seq, time;
+    struct str hash, events;
+};
+enum verify_visit { VERIFY_ON, VERIFY_STOP, VERIFY_FAULT }; /* go on; enough for this snapshot; the report says why not */
+
+/* turns and tasks give what is above `after`, ascending, to `visit` until it stops them; *out_how is its last word, VERIFY_ON: there was no
+ * more in this snapshot. False: could not be read. */
+struct verify_source {
+    void *owner;
+    bool (*begin)(void *owner, struct err *err); /* a snapshot */
+    void (*end)(void *owner);
+    bool (*head)(void *owner, struct store_head *out, uint8_t out_seal[STORE_HASH_BYTES], struct err *err);
+    bool (*turns)(void *owner, int64_t after, enum verify_visit (*visit)(void *, const struct verify_turn *), void *visitor,
+                  enum verify_visit *out_how, struct err *err);
+    bool (*tasks)(void *owner, int64_t after, enum verify_visit (*visit)(void *, int64_t, enum task_state), void *visitor,
+                  enum verify_visit *out_how, struct err *err);
+};
+
+bool verify_run(const struct verify_source *source, const uint8_t key[CHAIN_KEY_BYTES], int64_t witness_seq, const uint8_t *witness_hash,
+                struct verify_report *out, struct err *err);
+/* verify_conclude: a store that could be read well enough to know that it is damaged is a report, not an error. */
+bool verify_conclude(bool ok, struct verify_report *out, struct err *err);
+
+#endif
