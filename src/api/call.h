@@ -24,7 +24,7 @@ struct call;
 typedef void handler_fn(struct call *call);
 
 struct route {
-    const char *method, *path; /* at most one {...} */
+    const char *method, *path; /* at most two {name}; a last {name...} takes slashes */
     unsigned scope;            /* one of SCOPE_; SCOPE_OPEN: anybody */
     handler_fn *handler;
     size_t body_max;
@@ -38,13 +38,14 @@ extern const struct route routes[];
 extern const size_t n_routes;
 
 /* route_find: NULL: none; *out_allow then lists the methods that the path knows, blank if it is unknown. */
-const struct route *route_find(struct str method, struct str path, struct str *out_arg, struct buf *out_allow);
+enum { ROUTE_ARGS = 2 };
+const struct route *route_find(struct str method, struct str path, struct str out_args[ROUTE_ARGS], struct buf *out_allow);
 
 struct call {
     struct api *api;
     struct http_request *request; /* NULL: the client is gone */
     const struct route *route;
-    struct str arg; /* what {...} stands for */
+    struct str arg, arg2; /* what the {...} stand for */
     struct arena arena;
     struct actor actor;
     unsigned scopes;
@@ -81,6 +82,7 @@ struct executor_poll { /* what polls say about an executor's life, faster than i
 };
 
 struct aside;
+struct blobs;
 
 struct api {
     struct api_config config;
@@ -88,8 +90,9 @@ struct api {
     struct list events_followers, log_followers;
     struct loop_timer heartbeat, log_check, events_check;
     struct buf openapi, scratch;
+    struct blobs *blobs;
     uint64_t incarnation;
-    unsigned char job_key[32];
+    unsigned char job_key[32], token_key[32]; /* of DATA/verify.key: for job tokens, for tokens that are made with a key */
     uint64_t requests, refused;
     bool closing;
 
@@ -201,6 +204,17 @@ void finish_render_results(struct json *json, const struct finish_item *items, s
 /* ---- executors (executors.c) ---- */
 const char *executor_state_now(struct api *api, const struct executor *executor, const struct executor_live *live);
 const struct executor_live *executor_live_find(const struct executor_live *live, size_t n, int64_t id);
+
+/* ---- logs (logs.c): what executors send for a grant ---- */
+bool fence_param(struct call *call, int64_t task, struct fence *out); /* false: call->err */
+bool grant_check(struct call *call, struct fence fence);              /* only the newest grant is heard; false: call->err */
+
+/* ---- artifacts (artifacts.c) ---- */
+/* artifacts_read: the `artifacts` of a finish: checked against what was sent; put behind the outputs (see artifacts_split). */
+struct json_reader;
+void artifacts_read(struct json_reader *reader, struct finish_item *out);
+/* artifacts_split: what the store keeps as outputs is a JSON object and, on a second line, the array of artifacts if there are any. */
+struct str artifacts_split(struct str *outputs);
 
 /* ---- followers ---- */
 void events_wake(struct api *api);

@@ -13,14 +13,16 @@ enum { MAC_BYTES = 16 };
 
 bool job_token_open(struct api *api, struct err *err)
 {
-    static const unsigned char purpose[] = "weir job tokens";
+    static const unsigned char jobs[] = "weir job tokens", tokens[] = "weir tokens made with a key";
     struct arena arena = { 0 };
     struct str key;
     const char *path = str_dupz(&arena, str_fmt(&arena, "%s/verify.key", api->config.store->data_dir));
     bool good = fsx_read(path, 4096, &arena, &key, err);
+    size_t len = good && key.len < crypto_generichash_KEYBYTES_MAX ? key.len : crypto_generichash_KEYBYTES_MAX;
     if (good)
-        crypto_generichash(api->job_key, sizeof api->job_key, purpose, sizeof purpose, (const unsigned char *)key.ptr,
-            key.len < crypto_generichash_KEYBYTES_MAX ? key.len : crypto_generichash_KEYBYTES_MAX);
+        crypto_generichash(api->job_key, sizeof api->job_key, jobs, sizeof jobs, (const unsigned char *)key.ptr, len);
+    if (good)
+        crypto_generichash(api->token_key, sizeof api->token_key, tokens, sizeof tokens, (const unsigned char *)key.ptr, len);
     arena_release(&arena);
     return good;
 }

@@ -1,7 +1,8 @@
 /* tokens: creating, listing and revoking bearer tokens.
  *
- * A token is `weir_` and 43 base64url characters of 32 random bytes. It is in the answer to its creation and nowhere else: the store gets
- * its hash. */
+ * A token is `weir_` and 43 base64url characters of 32 bytes. It is in the answer to its creation and nowhere else: the store gets its
+ * hash. The bytes are random; with an Idempotency-Key they are a keyed hash of a random seed that is kept with the key for its 31 days, so
+ * that who lost the answer is given the same one again. The hash's key comes from DATA/verify.key, which no backup carries. */
 #include <sodium.h>
 #include <string.h>
 
@@ -12,11 +13,30 @@
 #define TOKEN_PREFIX "weir_"
 enum { TOKEN_RANDOM_BYTES = 32, NAME_BYTES_MAX = 100 };
 
-static struct str token_make(struct arena *arena)
+/* The bytes of a token that was asked for with a key: another seed, another caller or another key gives another one. */
+static void token_derive(const struct call *call, const uint64_t seed[2], unsigned char *out)
 {
+    crypto_generichash_state hash;
+    struct str parts[] = { call->actor.tenant, call->actor.name, call->command.idempotency.key };
+    crypto_generichash_init(&hash, call->api->token_key, sizeof call->api->token_key, TOKEN_RANDOM_BYTES);
+    crypto_generichash_update(&hash, (const unsigned char *)seed, 2 * sizeof *seed);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        crypto_generichash_update(&hash, (const unsigned char *)&parts[i].len, sizeof parts[i].len);
+        crypto_generichash_update(&hash, (const unsigned char *)parts[i].ptr, parts[i].len);
+    }
+    crypto_generichash_final(&hash, out, TOKEN_RANDOM_BYTES);
+    sodium_memzero(&hash, sizeof hash);
+}
+
+static struct str token_make(struct call *call, const uint64_t seed[2])
+{
+    struct arena *arena = &call->arena;
     unsigned char random[TOKEN_RANDOM_BYTES];
     char text[sodium_base64_ENCODED_LEN(TOKEN_RANDOM_BYTES, sodium_base64_VARIANT_URLSAFE_NO_PADDING)];
-    clock_entropy(random, sizeof random);
+    if (call->command.idempotency.key.len > 0)
+        token_derive(call, seed, random);
+    else
+        clock_entropy(random, sizeof random);
     sodium_bin2base64(text, sizeof text, random, sizeof random, sodium_base64_VARIANT_URLSAFE_NO_PADDING);
     struct str token = str_fmt(arena, TOKEN_PREFIX "%s", text);
     sodium_memzero(random, sizeof random);
@@ -45,15 +65,14 @@ static void token_members(struct json *json, const struct token *token)
 
 static void token_created(struct call *call)
 {
-    const struct token *token = &call->command.in.token_create.token;
+    struct command *command = &call->command;
+    struct token *token = &command->in.token_create.token; /* by the same body: name, scopes, tenant */
     const struct str *text = call->state;
     struct json json = json_to(&call->out);
+    token->created = command->out.token_create.created;
+    token->expires = command->out.token_create.expires;
     json_object_begin(&json);
-    json_key(&json, "token");
-    if (call->command.replay)
-        json_nil(&json); /* it was shown once, to whoever asked first */
-    else
-        json_str(&json, *text);
+    json_put_str(&json, "token", command->replay ? token_make(call, command->out.token_create.seed) : *text);
     token_members(&json, token);
     json_object_end(&json);
     call_answer(call, call->command.status != 0 ? call->command.status : 201);
@@ -117,7 +136,8 @@ void serve_tokens_create(struct call *call)
     if (!call_read_done(call, &reader))
         return;
     struct str *text = ARENA_NEW(&call->arena, struct str);
-    *text = token_make(&call->arena);
+    clock_entropy(call->command.in.token_create.seed, sizeof call->command.in.token_create.seed);
+    *text = token_make(call, call->command.in.token_create.seed);
     auth_token_hash(*text, token->hash);
     call->state = text;
     call->command.kind = CMD_TOKEN_CREATE;

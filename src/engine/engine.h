@@ -137,7 +137,7 @@ struct command {
         struct { struct finish_item *items; size_t n_items; } finish;
         struct { struct str lane; struct str reason; bool pause; } pause; /* lane "all": everything */
         struct { int64_t executor; enum executor_state state; struct str reason; } executor_state;
-        struct { struct token token; uint64_t seed[2]; } token_create; /* hash, name, scopes, tenant, expires set; seed: kept with the key */
+        struct { struct token token; uint64_t seed[2]; } token_create; /* hash, name, scopes, tenant, expires set; seed: kept */
         struct { struct str name; } token_revoke;
         struct { struct semaphore_conf *list; size_t n; } semaphores;
         struct { struct str name; struct archive archive; } archive_add; /* kind, url, branch, first (0: 1), tip */

@@ -1,68 +1,6 @@
 /* intake: posted tasks become rows and edges. Everything is checked before anything is made: a call is taken whole or not at all. */
-#include <string.h>
-
 #include "core/graph.h"
 #include "engine/turn.h"
-
-/* --- idempotency --------------------------------------------------------------------------------------------------------------- */
-
-static struct str idempotency_text(struct turn *turn, const struct command *command)
-{
-    return str_fmt(turn->arena, "%.*s\x1f%.*s\x1f%.*s\x1f%.*s", STR_ARG(command->actor.tenant), STR_ARG(command->actor.name),
-                   STR_ARG(command->idempotency.route), STR_ARG(command->idempotency.key));
-}
-
-static bool answer_again(struct turn *turn, struct command *command, const uint8_t *body_hash, int status, const int64_t *ids, size_t n)
-{
-    if (memcmp(body_hash, command->idempotency.body_hash, sizeof command->idempotency.body_hash) != 0)
-        return turn_refuse(turn, command, ERR_idempotency_mismatch, "Idempotency-Key '%.*s' was used with another body",
-                           STR_ARG(command->idempotency.key));
-    command->replay = true;
-    command->status = status;
-    command->out.enqueue.n_tasks = n;
-    command->out.enqueue.tasks = ARENA_ARRAY(command->arena, struct enqueued, n + 1);
-    for (size_t i = 0; i < n; i++) command->out.enqueue.tasks[i].task.id = ids[i];
-    return true;
-}
-
-/* True: the command is answered (again, or refused). */
-static bool idempotency_met(struct turn *turn, struct command *command)
-{
-    if (command->idempotency.key.len == 0) return false;
-    struct command *first = smap_find(&turn->idempotents, idempotency_text(turn, command));
-    if (first) { /* twice within one turn */
-        size_t n = first->out.enqueue.n_tasks;
-        int64_t *ids = ARENA_ARRAY(turn->arena, int64_t, n + 1);
-        for (size_t i = 0; i < n; i++) ids[i] = first->out.enqueue.tasks[i].task.id;
-        answer_again(turn, command, first->idempotency.body_hash, first->status, ids, n);
-        return true;
-    }
-    struct idempotency known;
-    bool found = false;
-    struct store *store = turn->engine->store;
-    if (!store->ops->idempotency_find(store, turn->arena, command->actor.tenant, command->actor.name, command->idempotency.route,
-            command->idempotency.key, &known, &found, turn->err)) {
-        turn->slice->failed = true;
-        return true;
-    }
-    if (!found || known.expires <= turn->wall) return false;
-    answer_again(turn, command, known.body_hash, known.status, known.ids, known.n_ids);
-    return true;
-}
-
-static void idempotency_keep(struct turn *turn, struct command *command)
-{
-    if (command->idempotency.key.len == 0 || PLANT(idempotency_dropped)) return;
-    size_t n = command->out.enqueue.n_tasks;
-    int64_t *ids = ARENA_ARRAY(turn->arena, int64_t, n + 1);
-    for (size_t i = 0; i < n; i++) ids[i] = command->out.enqueue.tasks[i].task.id;
-    struct idempotency *row = ARENA_PUSH(turn->arena, turn->idempotency, turn->n_idempotency, turn->cap_idempotency);
-    *row = (struct idempotency){ .tenant = command->actor.tenant, .token = command->actor.name, .route = command->idempotency.route,
-                                 .key = command->idempotency.key, .status = command->status, .ids = ids, .n_ids = n,
-                                 .expires = turn->wall + IDEMPOTENCY_MS };
-    memcpy(row->body_hash, command->idempotency.body_hash, sizeof row->body_hash);
-    smap_put(&turn->idempotents, idempotency_text(turn, command), command);
-}
 
 /* --- checks -------------------------------------------------------------------------------------------------------------------- */
 
@@ -171,11 +109,23 @@ static void ref_make(struct turn *turn, struct node *node, struct node *other, e
     if (kind == EDGE_DEPENDS && state_ended(state) && state != STATE_D && !*doomed_by) *doomed_by = other;
 }
 
+/* The same ids as the first time; what they are now is filled in when the turn is decided. */
+static void enqueue_again(struct command *command, const struct kept_answer *kept)
+{
+    command->out.enqueue.n_tasks = kept->n;
+    command->out.enqueue.tasks = ARENA_ARRAY(command->arena, struct enqueued, kept->n + 1);
+    for (size_t i = 0; i < kept->n; i++) command->out.enqueue.tasks[i].task.id = kept->numbers[i];
+}
+
 void cmd_enqueue(struct turn *turn, struct command *command)
 {
     struct task_def *defs = command->in.enqueue.defs;
     size_t n = command->in.enqueue.n_defs;
-    if (idempotency_met(turn, command)) return;
+    struct kept_answer kept = { 0 };
+    if (idempotency_met(turn, command, &kept)) {
+        enqueue_again(command, &kept);
+        return;
+    }
     if (turn->engine->space.full) {
         turn_refuse(turn, command, ERR_disk_full, "there is no room for new tasks in %s; running work goes on", turn->engine->space.dir);
         return;
@@ -208,7 +158,9 @@ void cmd_enqueue(struct turn *turn, struct command *command)
         else task_consider(turn->slice, nodes[i]);
     }
     command->status = existing == n ? 200 : 201;
-    idempotency_keep(turn, command);
+    int64_t *ids = ARENA_ARRAY(turn->arena, int64_t, n + 1);
+    for (size_t i = 0; i < n; i++) ids[i] = nodes[i]->row.id;
+    idempotency_keep(turn, command, ids, n);
 }
 
 void enqueue_fill(struct turn *turn, struct command *command)

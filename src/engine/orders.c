@@ -140,11 +140,28 @@ void cmd_executor_state(struct turn *turn, struct command *command)
     if (known->parked) poll_answer(turn, known->parked); /* it hears its new state at once */
 }
 
+/* What is kept of a token's creation: the token itself can be had again from its seed, by the api alone and only while the key lives. */
+enum { TOKEN_NUMBERS = 5 };
+
+static void token_answer(struct command *command, const int64_t *numbers)
+{
+    command->out.token_create.id = numbers[0];
+    command->out.token_create.created = numbers[1];
+    command->out.token_create.expires = numbers[2];
+    command->out.token_create.seed[0] = (uint64_t)numbers[3];
+    command->out.token_create.seed[1] = (uint64_t)numbers[4];
+}
+
 void cmd_token_create(struct turn *turn, struct command *command)
 {
     struct engine *engine = turn->engine;
     struct token *token = ARENA_NEW(turn->arena, struct token);
+    struct kept_answer kept = { 0 };
     *token = command->in.token_create.token;
+    if (idempotency_met(turn, command, &kept)) {
+        token_answer(command, kept.n == TOKEN_NUMBERS ? kept.numbers : (const int64_t[TOKEN_NUMBERS]){ 0 });
+        return;
+    }
     for (size_t i = 0; i < engine->n_tokens; i++) {
         if (!str_eq(engine->tokens[i].name, token->name)) continue;
         turn_refuse(turn, command, ERR_name_taken, "there is a token named '%.*s'; revoke it first", STR_ARG(token->name));
@@ -155,11 +172,15 @@ void cmd_token_create(struct turn *turn, struct command *command)
         turn_refuse(turn, command, ERR_name_taken, "there is a token named '%.*s'; revoke it first", STR_ARG(token->name));
         return;
     }
-    token->id = command->out.token_create.id = turn->head.next_token++;
+    token->id = turn->head.next_token++;
     token->created = turn->wall;
     *ARENA_PUSH(turn->arena, turn->tokens_new, turn->n_tokens_new, turn->cap_tokens_new) = token;
     slice_event(turn->slice, &(struct event){ .kind = EVENT_token, .subject = token->name, .actor = command->actor.name });
     command->status = 201;
+    const uint64_t *seed = command->in.token_create.seed;
+    int64_t numbers[TOKEN_NUMBERS] = { token->id, token->created, token->expires, (int64_t)seed[0], (int64_t)seed[1] };
+    token_answer(command, numbers);
+    idempotency_keep(turn, command, numbers, TOKEN_NUMBERS);
 }
 
 void semaphores_apply(struct turn *turn, const struct semaphore_conf *list, size_t n)

@@ -18,6 +18,12 @@ void cmd_register(struct turn *turn, struct command *command)
 {
     struct engine *engine = turn->engine;
     struct executor *wish = &command->in.reg.executor;
+    struct kept_answer kept = { 0 };
+    if (idempotency_met(turn, command, &kept)) { /* nothing begins anew: it is the answer that was lost */
+        command->out.reg.id = kept.n ? kept.numbers[0] : 0;
+        command->out.reg.lease_ms = engine->config.lease_ms;
+        return;
+    }
     struct known_executor *known = smap_find(&engine->executor_names, wish->name);
     bool other = known && wish->instance.len && known->row.instance.len && !str_eq(wish->instance, known->row.instance);
     if (other && heard_lately(turn, known)) {
@@ -46,6 +52,7 @@ void cmd_register(struct turn *turn, struct command *command)
     command->out.reg.id = row.id;
     command->out.reg.lease_ms = engine->config.lease_ms;
     command->status = 201;
+    idempotency_keep(turn, command, &row.id, 1);
 }
 
 /* --- what a poll says ------------------------------------------------------------------------------------------------------------ */

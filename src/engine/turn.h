@@ -118,7 +118,7 @@ struct turn {
     struct unique_claim *unique_remove; size_t n_unique_remove, cap_unique_remove;
     struct smap uniques; /* key -> node, of this turn's */
     struct idempotency *idempotency; size_t n_idempotency, cap_idempotency;
-    struct smap idempotents; /* key text -> command, of this turn's */
+    struct smap idempotents; /* key text -> struct idempotency, of this turn's */
     struct executor **executors; size_t n_executors, cap_executors; /* rows to be written */
     const struct token **tokens_new; size_t n_tokens_new, cap_tokens_new;
     int64_t *tokens_gone; size_t n_tokens_gone, cap_tokens_gone;
@@ -152,6 +152,16 @@ int64_t cache_spec_get(struct turn *turn, const struct task_def *def, const int6
 struct known_executor *cache_executor_put(struct engine *engine, const struct executor *row);
 bool cache_fits(struct engine *engine, struct known_executor *executor, int64_t class_id);
 struct executor executor_copy(struct arena *arena, const struct executor *row);
+
+/* idempotency.c: every command that creates, in this order:
+ *     struct kept_answer kept = { 0 };
+ *     if (idempotency_met(turn, command, &kept)) { fill the answer from kept (none when it was refused); return; }
+ *     ... checks that may refuse; changes; command->status = 201;
+ *     idempotency_keep(turn, command, numbers, n);
+ * met, true: nothing more is to be done: command->replay and status are set, or it is refused, or the turn has failed. */
+struct kept_answer { const int64_t *numbers; size_t n; };
+bool idempotency_met(struct turn *turn, struct command *command, struct kept_answer *out);
+void idempotency_keep(struct turn *turn, struct command *command, const int64_t *numbers, size_t n);
 
 /* intake.c, orders.c, finish.c, polls.c: commands. Each either refuses (command->err) or changes the slice. */
 void cmd_enqueue(struct turn *turn, struct command *command);

@@ -24,6 +24,13 @@ refused(s.get('/v1/executors/99'), 404, 'not_found', text='an unknown id')
 
 ids = {s.post('/v1/executors', dict(name='twice')).json['id'] for _ in range(3)}
 same(len(ids), 1, 'registering again is the same executor')
+key = {'Idempotency-Key': 'reg 1'}
+first = s.post('/v1/executors', dict(name='keyed', slots=2), headers=key)
+events = s.get('/v1/events').body.count(b'"keyed"')
+again = s.post('/v1/executors', dict(name='keyed', slots=2), headers=key)
+same((again.status, again.json), (201, first.json), 'the same Idempotency-Key and body: the first answer again')
+same(s.get('/v1/events').body.count(b'"keyed"'), events, 'and nothing is registered anew')
+refused(s.post('/v1/executors', dict(name='keyed', slots=3), headers=key), 422, 'idempotency_mismatch', text='same key, other body')
 
 # -- claiming: the spec of a grant
 w = Worker(s, 'w', kinds=['data', 'command', 'script'])

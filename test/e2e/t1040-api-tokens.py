@@ -50,6 +50,22 @@ short = s.post('/v1/tokens', dict(name='short', scopes=['read'], expires='2s'), 
 ok(short['expires'] is not None, 'a token that expires', short)
 refused(s.post('/v1/tokens', dict(name='read', scopes=['read']), token=admin), 409, 'name_taken', text='a name that is taken')
 
+# -- the same key: the same answer, token and all; nothing but its hash is stored
+key = {'Idempotency-Key': 'tok 1'}
+first = s.post('/v1/tokens', dict(name='keyed', scopes=['read'], expires='90d'), token=admin, headers=key)
+same(first.status, 201, 'with a key')
+again = s.post('/v1/tokens', dict(name='keyed', scopes=['read'], expires='90d'), token=admin, headers=key)
+same((again.status, again.json), (first.status, first.json), 'the same key and body: the first answer again')
+same(s.get('/v1/stats', token=again.json['token']).status, 200, 'the token is good')
+refused(s.post('/v1/tokens', dict(name='keyed', scopes=['admin'], expires='90d'), token=admin, headers=key), 422, 'idempotency_mismatch', text='same key, other body')
+other = s.post('/v1/tokens', dict(name='keyed2', scopes=['read']), local=True, headers=key)
+ok(other.status == 201 and other.json['token'] != first.json['token'], "somebody else's key is another one", other)
+held = [p.name for p in s.dir.rglob('*') if p.is_file() and first.json['token'][5:].encode() in p.read_bytes()]
+same(held, [], 'no file holds the token')
+s.ask('DELETE', '/v1/tokens/keyed', token=admin), s.ask('DELETE', '/v1/tokens/keyed2', token=admin)
+same(s.post('/v1/tokens', dict(name='keyed', scopes=['read'], expires='90d'), token=admin, headers=key).json, first.json, 'after it was revoked: the answer, as it was')
+same(s.get('/v1/stats', token=first.json['token']).status, 401, 'but it opens nothing')
+
 # -- scopes
 calls = [('GET', '/v1/stats', None, 'read'), ('GET', '/v1/tasks', None, 'read'), ('GET', '/metrics', None, 'read'), ('POST', '/v1/tasks', dict(name='x'), 'enqueue'),
          ('POST', '/v1/executors', dict(name='e'), 'execute'), ('POST', '/v1/executors/e/poll', {}, 'execute'), ('GET', '/v1/tokens', None, 'admin'),

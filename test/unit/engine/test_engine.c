@@ -558,6 +558,52 @@ static void test_idempotency(void **state)
     assert_int_equal(rig_one(&rig, twin)->err.code, ERR_idempotency_mismatch);
 }
 
+/* Registrations and tokens answer a key as intake does; nothing begins a second time. */
+static void test_every_creation_knows_its_key(void **state)
+{
+    (void)state;
+    RIG(rig);
+    struct command *first = rig_new(&rig, CMD_REGISTER), *twin = rig_new(&rig, CMD_REGISTER);
+    first->in.reg.executor = twin->in.reg.executor =
+        (struct executor){ .name = STR("e"), .instance = STR("i"), .slots = 2, .kinds = 1u << KIND_COMMAND, .state = EXECUTOR_ACTIVE };
+    first->idempotency.key = twin->idempotency.key = STR("reg-1");
+    first->idempotency.route = twin->idempotency.route = STR("POST /v1/executors");
+    rig_one(&rig, first);
+    ENQUEUE(&rig, "t");
+    struct fence t = granted(rig_one(&rig, rig_poll_command(&rig, first->out.reg.id, 1, 7, NULL, 0)), 0);
+    rig_one(&rig, twin);
+    assert_true(twin->replay);
+    assert_int_equal(twin->status, 201);
+    assert_int_equal(twin->out.reg.id, first->out.reg.id);
+    assert_int_equal(twin->out.reg.lease_ms, first->out.reg.lease_ms);
+    struct command *poll = rig_one(&rig, rig_poll_command(&rig, first->out.reg.id, 1, 7, NULL, 0)); /* its numbers go on */
+    assert_int_equal(granted(poll, 0).grant, t.grant);
+    twin->idempotency.body_hash[0] = 1;
+    assert_int_equal(rig_one(&rig, twin)->err.code, ERR_idempotency_mismatch);
+
+    struct command *token = rig_new(&rig, CMD_TOKEN_CREATE), *again = rig_new(&rig, CMD_TOKEN_CREATE);
+    token->in.token_create.token = again->in.token_create.token =
+        (struct token){ .name = STR("ci"), .tenant = STR("default"), .scopes = 1, .expires = rig.wall + 5000, .hash = { 1 } };
+    token->in.token_create.seed[0] = 11;
+    token->in.token_create.seed[1] = UINT64_MAX;
+    again->in.token_create.token.expires++; /* '90d' is later now */
+    token->idempotency.key = again->idempotency.key = STR("tok-1");
+    token->idempotency.route = again->idempotency.route = STR("POST /v1/tokens");
+    rig_turn(&rig, (struct command *[]){ token, again }, 2); /* both in one turn */
+    rig_restart(&rig);
+    for (int i = 0; i < 2; i++, rig_one(&rig, again)) {
+        assert_int_equal(again->err.code, ERR_none);
+        assert_true(again->replay);
+        assert_int_equal(again->out.token_create.id, token->out.token_create.id);
+        assert_int_equal(again->out.token_create.expires, token->in.token_create.token.expires);
+        assert_true(again->out.token_create.seed[0] == 11 && again->out.token_create.seed[1] == UINT64_MAX);
+    }
+    again->idempotency.key = STR("tok-2");
+    assert_int_equal(rig_one(&rig, again)->err.code, ERR_name_taken);
+    again->idempotency.key = STR("tok-1"); /* what was refused is not kept, what was done is */
+    assert_true(rig_one(&rig, again)->replay);
+}
+
 static void test_refusals_change_nothing(void **state)
 {
     (void)state;
@@ -713,6 +759,7 @@ int main(void)
         cmocka_unit_test(test_unique_is_one_until_it_starts),
         cmocka_unit_test(test_a_retry_counts_on_and_has_all_its_attempts),
         cmocka_unit_test(test_idempotency),
+        cmocka_unit_test(test_every_creation_knows_its_key),
         cmocka_unit_test(test_refusals_change_nothing),
         cmocka_unit_test(test_order_is_priority_then_fair_share),
         cmocka_unit_test(test_labels_choose_the_executor),
