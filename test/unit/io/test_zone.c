@@ -72,7 +72,7 @@ static void test_all_zones_equal_the_c_library(void **state)
     rng_seed(&rng, 17);
     size_t changes = 0;
     if (n_names == 0)
-        skip();
+        fail_msg("there is no tz database in " FOLDER ": tools/setup installs tzdata");
     for (size_t i = 0; i < n_names; i++) {
         struct arena arena = { 0 };
         struct err err = { 0 };
@@ -140,7 +140,7 @@ static void test_schedules_in_zones_that_changed_much(void **state)
     };
     static const char *const patterns[] = { "30 2 * * *", "*/15 0-4 * * *", "0 0 * * *", "10 12 31 * SAT" };
     if (n_names == 0)
-        skip();
+        fail_msg("there is no tz database in " FOLDER ": tools/setup installs tzdata");
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         struct arena arena = { 0 };
         struct err err = { 0 };
