@@ -172,6 +172,8 @@ struct command {
             int64_t lease_ms, head_seq;
         } poll;
         struct { int64_t id, created, expires; uint64_t seed[2]; } token_create; /* as they were the first time */
+        struct { struct revision row; } revision; /* as it is kept; rev 0: nothing is (it is below the archive's first) */
+        struct { int64_t task; } run;
     } out;
 
     _Atomic bool gone;        /* polls: the caller sets it when nobody waits for the answer any more; nothing is granted to it then */
