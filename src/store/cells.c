@@ -174,3 +174,23 @@ bool numbers_unpack(struct str bytes, struct arena *arena, int64_t **out, size_t
     }
     return bytes.len == 0;
 }
+
+void lock_pack(struct buf *out, const struct archive *archive)
+{
+    buf_add_varint(out, archive->n_lock_shared + 1);
+    buf_add_varint(out, (uint64_t)archive->lock_exclusive);
+    for (size_t i = 0; i < archive->n_lock_shared; i++)
+        buf_add_varint(out, (uint64_t)archive->lock_shared[i]);
+}
+
+bool lock_unpack(struct str bytes, struct arena *arena, struct archive *out)
+{
+    int64_t *users;
+    size_t n;
+    if (!numbers_unpack(bytes, arena, &users, &n) || n == 0)
+        return false;
+    out->lock_exclusive = users[0];
+    out->lock_shared = users + 1;
+    out->n_lock_shared = n - 1;
+    return true;
+}

@@ -21,4 +21,8 @@ bool labels_unpack(struct str bytes, struct arena *arena, struct label **out, si
 void numbers_pack(struct buf *out, const int64_t *numbers, size_t n);
 bool numbers_unpack(struct str bytes, struct arena *arena, int64_t **out, size_t *out_n);
 
+/* archive.lock_users: the exclusive task, then those that share since. */
+void lock_pack(struct buf *out, const struct archive *archive);
+bool lock_unpack(struct str bytes, struct arena *arena, struct archive *out);
+
 #endif

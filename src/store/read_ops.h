@@ -32,6 +32,15 @@ struct reader_ops {
     bool (*grant)(struct reader *reader, int64_t task, int64_t *out_grant, enum task_state *out_state, bool *out_found, struct err *err);
     bool (*log_tail)(struct reader *reader, struct arena *arena, int64_t task, int64_t grant, struct log_tail *out, bool *out_found,
                      struct err *err);
+    bool (*archives)(struct reader *reader, struct arena *arena, struct archive_view **out, size_t *out_n, struct err *err);
+    bool (*archive)(
+        struct reader *reader, struct arena *arena, struct str name, struct archive_view *out, bool *out_found, struct err *err);
+    bool (*revision)(
+        struct reader *reader, struct arena *arena, int64_t lane, int64_t rev, struct revision *out, bool *out_found, struct err *err);
+    bool (*revisions)(struct reader *reader, struct arena *arena, int64_t lane, int64_t before, size_t limit, struct revision **out,
+        size_t *out_n, struct err *err);
+    bool (*revision_of_ident)(struct reader *reader, int64_t lane, struct str ident, int64_t *out_rev, struct err *err);
+    bool (*schedules)(struct reader *reader, struct arena *arena, int64_t lane, struct schedule **out, size_t *out_n, struct err *err);
 };
 
 struct reader {

@@ -144,3 +144,35 @@ bool reader_log_tail(struct reader *reader, struct arena *arena, int64_t task, i
 {
     return reader->ops->log_tail(reader, arena, task, grant, out, out_found, err);
 }
+
+bool reader_archives(struct reader *reader, struct arena *arena, struct archive_view **out, size_t *out_n, struct err *err)
+{
+    return reader->ops->archives(reader, arena, out, out_n, err);
+}
+
+bool reader_archive(struct reader *reader, struct arena *arena, struct str name, struct archive_view *out, bool *out_found, struct err *err)
+{
+    return reader->ops->archive(reader, arena, name, out, out_found, err);
+}
+
+bool reader_revision(
+    struct reader *reader, struct arena *arena, int64_t lane, int64_t rev, struct revision *out, bool *out_found, struct err *err)
+{
+    return reader->ops->revision(reader, arena, lane, rev, out, out_found, err);
+}
+
+bool reader_revisions(struct reader *reader, struct arena *arena, int64_t lane, int64_t before, size_t limit, struct revision **out,
+    size_t *out_n, struct err *err)
+{
+    return reader->ops->revisions(reader, arena, lane, before, limit, out, out_n, err);
+}
+
+bool reader_revision_of_ident(struct reader *reader, int64_t lane, struct str ident, int64_t *out_rev, struct err *err)
+{
+    return reader->ops->revision_of_ident(reader, lane, ident, out_rev, err);
+}
+
+bool reader_schedules(struct reader *reader, struct arena *arena, int64_t lane, struct schedule **out, size_t *out_n, struct err *err)
+{
+    return reader->ops->schedules(reader, arena, lane, out, out_n, err);
+}

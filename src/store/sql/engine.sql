@@ -16,3 +16,16 @@ SELECT task FROM unique_key WHERE tenant = $1 AND key_text = $2;
 
 -- name: idempotency_get
 SELECT body_hash, status, ids, expires FROM idempotency WHERE tenant = $1 AND token = $2 AND route = $3 AND key_text = $4;
+
+-- name: latest_get
+SELECT rev, task, ran_rev, ran_task FROM latest WHERE lane = $1 AND name = $2 AND variant = $3;
+
+-- name: task_upto
+-- The newest at or below a revision, its highest run first.
+SELECT id, rev FROM task WHERE lane = $1 AND name = $2 AND variant = $3 AND rev <= $4 AND rev IS NOT NULL ORDER BY rev DESC, run DESC LIMIT 1;
+
+-- name: task_of_key
+SELECT id, run FROM task WHERE lane = $1 AND rev = $2 AND name = $3 AND variant = $4 AND run = $5 AND rev IS NOT NULL LIMIT 1;
+
+-- name: task_last_run
+SELECT id, run FROM task WHERE lane = $1 AND rev = $2 AND name = $3 AND variant = $4 AND rev IS NOT NULL ORDER BY run DESC LIMIT 1;

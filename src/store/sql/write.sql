@@ -137,3 +137,29 @@ SELECT value FROM meta WHERE name = $1;
 
 -- name: meta_delete
 DELETE FROM meta WHERE name = $1;
+
+-- name: archive_put
+INSERT INTO archive (lane, kind, url, branch, added, removed, first_rev, next_rev, youngest, tip, definition, lock_users)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+ON CONFLICT (lane) DO UPDATE SET kind = excluded.kind, url = excluded.url, branch = excluded.branch, added = excluded.added,
+    removed = excluded.removed, first_rev = excluded.first_rev, next_rev = excluded.next_rev, youngest = excluded.youngest,
+    tip = excluded.tip, definition = excluded.definition, lock_users = excluded.lock_users;
+
+-- name: revision_put
+INSERT INTO revision (lane, rev, state, ident, txn, author, message, at, noted, cause, depth, definition, prevs)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+ON CONFLICT (lane, rev) DO UPDATE SET state = excluded.state, ident = excluded.ident, txn = excluded.txn, author = excluded.author,
+    message = excluded.message, at = excluded.at, noted = excluded.noted, cause = excluded.cause, depth = excluded.depth,
+    definition = excluded.definition, prevs = excluded.prevs;
+
+-- name: latest_put
+INSERT INTO latest (lane, name, variant, rev, task, ran_rev, ran_task) VALUES ($1, $2, $3, $4, $5, $6, $7)
+ON CONFLICT (lane, name, variant) DO UPDATE SET rev = excluded.rev, task = excluded.task, ran_rev = excluded.ran_rev,
+    ran_task = excluded.ran_task;
+
+-- name: schedule_put
+INSERT INTO schedule (lane, task, cron, zone, next_ms) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (lane, task, cron, zone) DO UPDATE SET next_ms = excluded.next_ms;
+
+-- name: schedule_delete
+DELETE FROM schedule WHERE lane = $1 AND task = $2 AND cron = $3 AND zone = $4;

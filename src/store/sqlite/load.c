@@ -4,6 +4,7 @@
  * returned is as of the last commit and lives in the caller's arena. */
 #include <stdio.h>
 
+#include "store/sqlite/archives.h"
 #include "store/sqlite/rows.h"
 #include "store/sqlite/sqlite.h"
 
@@ -253,5 +254,12 @@ const struct store_ops sqlite_ops = {
     .unique_find = unique_find,
     .idempotency_find = idempotency_find,
     .idempotency_expire = idempotency_expire,
+    .load_archives = sqlite_load_archives,
+    .load_schedules = sqlite_load_schedules,
+    .load_revision = sqlite_load_revision,
+    .revision_of_ident = sqlite_revision_of_ident,
+    .latest_find = sqlite_latest_find,
+    .task_upto = sqlite_task_upto,
+    .task_find = sqlite_task_find,
     .size_bytes = size_bytes,
 };

@@ -6,6 +6,7 @@
 
 #include "io/clock.h"
 #include "store/pack.h"
+#include "store/sqlite/archives.h"
 #include "store/sqlite/reader.h"
 
 struct reader *sqlite_reader_open(const char *dir, struct err *err)
@@ -378,4 +379,10 @@ const struct reader_ops sqlite_reader_ops = {
     .head = read_head,
     .grant = read_grant,
     .log_tail = read_log_tail,
+    .archives = sqlite_read_archives,
+    .archive = sqlite_read_archive,
+    .revision = sqlite_read_revision,
+    .revisions = sqlite_read_revisions,
+    .revision_of_ident = sqlite_read_revision_of_ident,
+    .schedules = sqlite_read_schedules,
 };

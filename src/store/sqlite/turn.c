@@ -7,6 +7,7 @@
  * contradicts another: our bug). */
 #include <string.h>
 
+#include "store/sqlite/archives.h"
 #include "store/sqlite/rows.h"
 #include "store/sqlite/sqlite.h"
 
@@ -451,6 +452,7 @@ static bool history_write(struct sqlite_store *self, const struct changes *c, st
 static bool (*const writes[])(struct sqlite_store *self, const struct changes *c, struct err *err) = {
     lanes_write,    classes_write, specs_write,   slots_write,         tasks_new_write, tasks_changed_write, readies_write, edges_write,
     holds_write,    attempts_write, results_write, uniques_write,      idempotencies_write, executors_write, tokens_write,
+    archives_write,
 };
 
 static bool changes_write(struct sqlite_store *self, const struct changes *c, struct store_head *out_head, struct err *err)
