@@ -1,0 +1,101 @@
+/* watch: follows the repositories of archives and brings their revisions to the engine, in order.
+ *
+ * What wakes it are hints: a datagram at DATA/run/notify.sock (`weir notify`, from hooks), watch_hint, inotify in a local repository, and a
+ * look at the youngest revision now and then (local without inotify: 1 s; local with it: a slow safety look; served: 60 s). A hint
+ * says no more than: look. The repository is what is true, the store says how far we are; so hints may come in any order, twice, or never.
+ *
+ * An archive is worked on by one thread at a time; served and local repositories have threads of their own, so one that hangs delays no
+ * other. Revisions are read in batches, handed to the engine as CMD_REVISION on the loop's thread, and the next batch is read when these
+ * were answered. A repository that can't be read is a fault of that archive: kept for watch_status, logged when it changes, tried again with
+ * growing pauses, gone by itself.
+ *
+ * All functions are called on the loop's thread but watch_status, which any thread may call. */
+#ifndef WEIR_WATCH_WATCH_H
+#define WEIR_WATCH_WATCH_H
+
+#include "base/err.h"
+#include "core/model.h"
+#include "io/loop.h"
+
+struct engine;
+struct store_config;
+struct watch;
+
+#define WATCH_TREES_MAX 256          /* waiting and streaming */
+#define WATCH_PROBES_MAX 64          /* likewise */
+#define WATCH_TREE_PIECE_BYTES 65536 /* of a tree, at a time */
+
+struct watch_config {
+    struct loop *loop;
+    struct engine *engine;            /* started before the loop runs */
+    const struct store_config *store; /* for readers of its own; lives as long as the watch */
+    const char *data_dir;             /* DATA/run is there; NULL: no notify socket */
+    int64_t look_local_ms, look_safety_ms, look_remote_ms; /* 0: 1000, 30000, 60000 */
+};
+
+/* watch_open: begins with the living svn and git archives of the store. */
+struct watch *watch_open(const struct watch_config *config, struct err *err);
+void watch_closing(struct watch *watch); /* before engine_stop: nothing more is submitted */
+void watch_close(struct watch *watch);   /* after engine_free. A thread that hangs in a served repository is left to the end of the process */
+
+/* watch_archives_changed: after an archive was added, removed, or a revision was skipped: the store is asked which archives there are. */
+void watch_archives_changed(struct watch *watch);
+
+/* watch_hint: somebody says that there is a revision. rev 0: not known which (git). cause: key of the task whose job made it, or
+ * empty. false: no svn or git archive of this name is followed. */
+bool watch_hint(struct watch *watch, struct str archive, int64_t rev, struct str cause);
+
+/* watch_notify_path: absolute; hooks call `weir --server unix:PATH notify ARCHIVE REV`. NULL: there is none. */
+const char *watch_notify_path(const struct watch *watch);
+
+enum watch_state { WATCH_NONE, WATCH_OK, WATCH_BEHIND, WATCH_FAULT, WATCH_STATE_COUNT };
+const char *watch_state_name(enum watch_state state); /* ok behind fault */
+struct watch_status {
+    enum watch_state state; /* behind: revisions are there that the engine doesn't know yet */
+    char text[480];         /* fault: what and where; behind: how many; else empty */
+    int64_t since;          /* wall ms: when the state began */
+    int64_t looked;         /* wall ms of the last look; 0: none yet */
+    int64_t youngest;       /* svn: the youngest seen; git: the last number given; -1: not known yet */
+    char tip[65];           /* git: the branch's commit; empty: none, or not known yet */
+};
+bool watch_status(struct watch *watch, struct str archive, struct watch_status *out); /* false: it isn't followed */
+
+/* watch_probe: opens a repository now, on a thread, and says what an archive of it would start with. `done` is called once, on the loop's
+ * thread, unless the probe is cancelled. The probe and its strings live until done returns. */
+struct watch_probe {
+    /* in; copied */
+    enum archive_kind kind;
+    struct str url, branch;
+    int64_t from; /* 0: from the next revision on; else the first revision that is wanted */
+    void (*done)(struct watch_probe *probe);
+    void *owner;
+    /* out; err.code not ERR_none: nothing else is set */
+    struct err err;
+    struct str branch_found; /* git: the branch, also when none was named */
+    struct str place;        /* local: the repository's folder, where hooks are installed; else the URL */
+    bool local;
+    int64_t youngest;        /* svn: its number; git: commits of the branch along first parents */
+    int64_t first;           /* for archive.first */
+    struct str tip;          /* for archive.tip: git: the commit before `first`; empty: none */
+};
+/* The probe is given with its `in` set; NULL: refused (unavailable), done isn't called. What is returned is watch's own copy, for cancelling
+ * and for done. */
+struct watch_probe *watch_probe(struct watch *watch, const struct watch_probe *in, struct err *err);
+void watch_probe_cancel(struct watch_probe *probe); /* done won't be called; the probe is gone for the caller */
+
+/* watch_tree: the tree of a revision as a tar, in pieces, at the pace of who takes them. */
+struct watch_tree;
+struct watch_tree_sink {
+    /* bytes: one piece, valid during the call; the next one comes after watch_tree_more (which may be called inside). */
+    void (*bytes)(void *owner, struct str bytes);
+    /* end: called once, after the last piece was taken, or on a failure, at any point; err->code ERR_none: whole. The tree is gone then. */
+    void (*end)(void *owner, const struct err *err);
+    void *owner;
+};
+/* archive: kind, url and branch are used, and copied. ident: git's commit. NULL: refused (unavailable), nothing is called. */
+struct watch_tree *watch_tree(struct watch *watch, const struct archive *archive, int64_t rev, struct str ident,
+                              const struct watch_tree_sink *sink, struct err *err);
+void watch_tree_more(struct watch_tree *tree);
+void watch_tree_cancel(struct watch_tree *tree); /* nothing is called any more */
+
+#endif
