@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "api/call.h"
+#include "store/blobs.h"
 #include "text/key.h"
 
 enum { LOG_CHECK_MS = 20, EVENTS_EAGER_MAX = 2, EVENTS_CHECK_MS = 5 };
@@ -35,7 +36,8 @@ struct api *api_new(const struct api_config *config, struct err *err)
     buf_init(&api->scratch, 4 * KEY_BYTES_MAX);
     openapi_build(&api->openapi, config->version);
     aside_init(api);
-    if (!job_token_open(api, err)) {
+    api->blobs = blobs_open(config->store->data_dir, err);
+    if (api->blobs == NULL || !job_token_open(api, err)) {
         api_free(api);
         return NULL;
     }
@@ -66,6 +68,7 @@ void api_free(struct api *api)
     MAP_EACH (&api->polls, entry)
         mem_free(entry->value);
     map_release(&api->polls);
+    blobs_close(api->blobs);
     buf_release(&api->openapi);
     buf_release(&api->scratch);
     mem_free(api);

@@ -24,7 +24,7 @@ struct call;
 typedef void handler_fn(struct call *call);
 
 struct route {
-    const char *method, *path; /* at most two {name}; a last {name...} takes slashes */
+    const char *method, *path; /* at most two {name}; {file} takes slashes */
     unsigned scope;            /* one of SCOPE_; SCOPE_OPEN: anybody */
     handler_fn *handler;
     size_t body_max;

@@ -153,8 +153,10 @@ static void needs_render(struct json *json, const struct grant *grant)
     json_key(json, "needs");
     json_object_begin(json);
     for (size_t i = 0; i < grant->n_needs; i++) {
+        struct str outputs = grant->needs[i].outputs;
+        artifacts_split(&outputs);
         json_key_str(json, grant->needs[i].task_name);
-        json_raw(json, grant->needs[i].outputs.len > 0 ? grant->needs[i].outputs : STR("{}"));
+        json_raw(json, outputs.len > 0 ? outputs : STR("{}"));
     }
     json_object_end(json);
 }

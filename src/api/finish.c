@@ -120,6 +120,7 @@ bool finish_read(struct arena *arena, const json_t *value, struct str path, int6
                 STR_ARG(outcome));
     }
     outputs_read(&reader, out);
+    artifacts_read(&reader, out);
     usage_read(&reader, out);
     json_read_i64(&reader, "log_bytes", 0, INT64_MAX, &out->log_bytes);
     log_read(&reader, out);

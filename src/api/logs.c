@@ -27,7 +27,7 @@ struct log_stream {
 };
 
 /* grant_check: only the newest grant is heard. */
-static bool grant_check(struct call *call, struct fence fence)
+bool grant_check(struct call *call, struct fence fence)
 {
     int64_t newest;
     enum task_state state;
@@ -47,7 +47,7 @@ static bool grant_check(struct call *call, struct fence fence)
     return true;
 }
 
-static bool fence_param(struct call *call, int64_t task, struct fence *out)
+bool fence_param(struct call *call, int64_t task, struct fence *out)
 {
     struct str text = { 0 };
     if (!call_param_str(call, "fence", &text))

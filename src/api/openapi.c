@@ -18,6 +18,7 @@ static const struct {
     { "attempt", "{\"type\":\"integer\",\"minimum\":1}" },
     { "cursor", "{\"type\":\"string\"}" },
     { "fence", "{\"type\":\"string\"}" },
+    { "last", "{\"type\":\"integer\",\"enum\":[0,1]}" },
     { "follow", "{\"type\":\"integer\",\"enum\":[0,1]}" },
     { "limit", "{\"type\":\"integer\",\"minimum\":1}" },
     { "offset", "{\"type\":\"integer\",\"minimum\":0}" },
@@ -73,21 +74,26 @@ static void parameter(struct json *json, struct str name, const char *in, bool r
     json_object_end(json);
 }
 
-static struct str path_parameter(const char *path)
+/* path_parameter: the next one of *path, which moves on behind it; empty: no more. */
+static struct str path_parameter(const char **path)
 {
-    const char *open = strchr(path, '{');
-    return open == NULL ? (struct str){ 0 } : (struct str){ open + 1, (size_t)(strchr(open, '}') - open) - 1 };
+    const char *open = strchr(*path, '{'), *close = open != NULL ? strchr(open, '}') : NULL;
+    if (close == NULL)
+        return (struct str){ 0 };
+    *path = close;
+    return (struct str){ open + 1, (size_t)(close - open) - 1 };
 }
 
 static void route_parameters(struct json *json, const struct route *route)
 {
-    struct str in_path = path_parameter(route->path), rest = str_of(route->params), name;
+    const char *path = route->path;
+    struct str in_path = path_parameter(&path), rest = str_of(route->params), name;
     bool creates = strcmp(route->method, "POST") == 0 && route->status == 201;
     if (in_path.len == 0 && rest.len == 0 && !creates)
         return;
     json_key(json, "parameters");
     json_array_begin(json);
-    if (in_path.len > 0)
+    for (; in_path.len > 0; in_path = path_parameter(&path))
         parameter(json, in_path, "path", true);
     while (str_cut(&rest, ' ', &name))
         parameter(json, name, "query", str_eqz(name, "fence"));

@@ -125,8 +125,13 @@ static void needs_render(struct api *api, struct json *json, const struct task_v
 
 static void outputs_render(struct json *json, struct str outputs)
 {
+    struct str artifacts = artifacts_split(&outputs);
     json_key(json, "outputs");
     json_raw(json, outputs.len > 0 ? outputs : STR("{}"));
+    if (artifacts.len > 0) {
+        json_key(json, "artifacts");
+        json_raw(json, artifacts);
+    }
 }
 
 void render_task(struct api *api, struct json *json, const struct task_view *view, struct str spec)

@@ -14,36 +14,63 @@ const struct route routes[] = {
 };
 const size_t n_routes = sizeof routes / sizeof routes[0];
 
-/* Patterns taken apart once: the ends that a path must have, and whether something stands between them. */
+/* Patterns taken apart once: the ends that a path must have, what stands between its parameters, and how many there are. */
 static struct shape {
-    struct str prefix, suffix;
-    bool has_arg;
+    struct str prefix, middle, suffix;
+    unsigned n_args;
+    bool long_last; /* {file}: it takes slashes */
 } shapes[sizeof routes / sizeof routes[0]];
 
 static void shapes_build(void)
 {
     for (size_t i = 0; i < n_routes; i++) {
+        struct shape *shape = &shapes[i];
         const char *pattern = routes[i].path, *open = strchr(pattern, '{');
-        shapes[i].has_arg = open != NULL;
-        shapes[i].prefix = open != NULL ? (struct str){ pattern, (size_t)(open - pattern) } : str_of(pattern);
-        shapes[i].suffix = open != NULL ? str_of(strchr(open, '}') + 1) : (struct str){ 0 };
+        shape->prefix = open != NULL ? (struct str){ pattern, (size_t)(open - pattern) } : str_of(pattern);
+        if (open == NULL)
+            continue;
+        const char *close = strchr(open, '}') + 1, *second = strchr(close, '{');
+        shape->n_args = second != NULL ? 2 : 1;
+        if (second != NULL) {
+            shape->middle = (struct str){ close, (size_t)(second - close) };
+            close = strchr(second, '}') + 1;
+        }
+        shape->suffix = str_of(close);
+        shape->long_last = strncmp(close - 6, "{file}", 6) == 0;
     }
 }
 
-/* path_match: a parameter is one part of the path, not empty; a slash may only stand inside the brackets of a variant. */
-static bool path_match(const struct shape *shape, struct str path, struct str *out_arg)
+/* A parameter is one part of the path, not empty; a slash may only stand inside the brackets of a variant. */
+static bool arg_good(struct str arg)
 {
-    struct str prefix = shape->prefix, suffix = shape->suffix;
-    if (!shape->has_arg)
-        return path.len == prefix.len && memcmp(path.ptr, prefix.ptr, path.len) == 0;
-    if (path.len <= prefix.len + suffix.len || !str_starts(path, prefix) || !str_ends(path, suffix))
-        return false;
-    struct str arg = str_sub(path, prefix.len, path.len - suffix.len);
     ptrdiff_t first = str_index(arg, '/'), last = str_rindex(arg, '/'), open_at = str_index(arg, '['), close_at = str_rindex(arg, ']');
-    if (first >= 0 && (open_at < 0 || open_at > first || last > close_at))
+    return arg.len > 0 && (first < 0 || (open_at >= 0 && open_at < first && last < close_at));
+}
+
+static bool path_match(const struct shape *shape, struct str path, struct str out_args[ROUTE_ARGS])
+{
+    struct str prefix = shape->prefix, middle = shape->middle;
+    if (shape->n_args == 0)
+        return path.len == prefix.len && memcmp(path.ptr, prefix.ptr, path.len) == 0;
+    if (path.len <= prefix.len + shape->suffix.len || !str_starts(path, prefix) || !str_ends(path, shape->suffix))
         return false;
-    *out_arg = arg;
-    return true;
+    struct str rest = str_sub(path, prefix.len, path.len - shape->suffix.len);
+    if (shape->n_args == 1) {
+        out_args[0] = rest;
+        return arg_good(rest);
+    }
+    for (size_t from = 0; from < rest.len;) { /* the first place where what is before it can be a parameter */
+        const char *at = memmem(rest.ptr + from, rest.len - from, middle.ptr, middle.len);
+        if (at == NULL)
+            return false;
+        from = (size_t)(at - rest.ptr) + 1;
+        out_args[0] = (struct str){ rest.ptr, (size_t)(at - rest.ptr) };
+        out_args[1] = str_sub(rest, out_args[0].len + middle.len, rest.len);
+        bool cut = str_index(out_args[0], '[') > str_rindex(out_args[0], ']'); /* in the middle of a variant */
+        if (!cut && arg_good(out_args[0]) && (shape->long_last ? out_args[1].len > 0 : arg_good(out_args[1])))
+            return true;
+    }
+    return false;
 }
 
 static bool method_match(const char *has, struct str asked)
@@ -51,17 +78,17 @@ static bool method_match(const char *has, struct str asked)
     return str_eqz(asked, has) || (str_eqz(asked, "HEAD") && strcmp(has, "GET") == 0);
 }
 
-const struct route *route_find(struct str method, struct str path, struct str *out_arg, struct buf *out_allow)
+const struct route *route_find(struct str method, struct str path, struct str out_args[ROUTE_ARGS], struct buf *out_allow)
 {
     const struct route *found = NULL;
     if (shapes[0].prefix.ptr == NULL)
         shapes_build();
     for (size_t i = 0; i < n_routes && found == NULL; i++) {
-        struct str arg = { 0 };
-        if (!path_match(&shapes[i], path, &arg))
+        struct str args[ROUTE_ARGS] = { { 0 }, { 0 } };
+        if (!path_match(&shapes[i], path, args))
             continue;
         if (method_match(routes[i].method, method)) {
-            *out_arg = arg;
+            memcpy(out_args, args, sizeof args);
             found = &routes[i];
         } else if (out_allow != NULL) {
             buf_addf(out_allow, "%s%s", out_allow->len > 0 ? ", " : "", routes[i].method);
@@ -73,8 +100,8 @@ const struct route *route_find(struct str method, struct str path, struct str *o
 size_t api_body_limit(struct str method, struct str path, void *owner)
 {
     (void)owner;
-    struct str arg;
-    const struct route *route = route_find(method, path, &arg, NULL);
+    struct str args[ROUTE_ARGS];
+    const struct route *route = route_find(method, path, args, NULL);
     return route == NULL || route->body_max == 0 ? MIB : route->body_max;
 }
 
@@ -138,11 +165,14 @@ void api_serve(struct http_request *request, void *owner)
 {
     struct api *api = owner;
     struct call *call = call_new(api, request);
-    call->route = route_find(request->method, request->path, &call->arg, NULL);
+    struct str args[ROUTE_ARGS] = { { 0 }, { 0 } };
+    call->route = route_find(request->method, request->path, args, NULL);
+    call->arg = args[0];
+    call->arg2 = args[1];
     if (call->route == NULL) {
         struct buf allow;
         buf_init(&allow, KIB);
-        route_find(request->method, request->path, &call->arg, &allow);
+        route_find(request->method, request->path, args, &allow);
         if (auth_check(call)) /* so that strangers learn nothing, not even what exists */
             refuse_path(call, &allow);
         buf_release(&allow);

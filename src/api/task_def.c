@@ -11,6 +11,7 @@
 
 #include "api/raw.h"
 #include "base/when.h"
+#include "text/glob.h"
 #include "text/words.h"
 
 enum {
@@ -21,6 +22,7 @@ enum {
     TEMPLATE_BYTES_MAX = 200,
     IMAGE_BYTES_MAX = 512,
     LABEL_BYTES_MAX = 100,
+    ARTIFACTS_MAX = 100,
 };
 #define TEXT_BYTES_MAX (1 * MIB)
 #define DAY_MS ((int64_t)24 * 3600 * 1000)
@@ -467,7 +469,34 @@ static void only_word(struct def_parse *p, const json_t *value, const char *word
 
 static void field_sandbox(struct def_parse *p, const json_t *value)
 {
-    only_word(p, value, "none");
+    const char *word = json_string_value(value);
+    p->strict = word != NULL && strcmp(word, "strict") == 0;
+    if (word == NULL)
+        def_fault(p, p->field, "'sandbox' must be a string, not %s", def_type_of(value));
+    else if (!p->strict && strcmp(word, "none") != 0)
+        def_fault(p, p->field, "'sandbox' must be \"none\" or \"strict\"");
+}
+
+/* Patterns for files beneath the working directory: glob.h says how they match. */
+static void field_artifacts(struct def_parse *p, const json_t *value)
+{
+    if (!json_is_array(value) || json_array_size(value) > ARTIFACTS_MAX) {
+        def_fault(p, p->field, "'artifacts' must be an array of at most %d patterns", ARTIFACTS_MAX);
+        return;
+    }
+    p->artifacts = value;
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        struct str pattern, rest, part;
+        struct glob glob;
+        if (!text_of(p, nth(p, p->field, i), json_array_get(value, i), GLOB_BYTES_MAX, &pattern))
+            continue;
+        bool outside = pattern.len == 0 || pattern.ptr[0] == '/' || has_control(pattern);
+        for (rest = pattern; str_cut(&rest, '/', &part);)
+            outside = outside || str_eqz(part, "..");
+        const char *fault = outside ? "it is no path beneath the working directory" : glob_parse(pattern, p->arena, &glob);
+        if (fault != NULL)
+            def_fault(p, nth(p, p->field, i), "an artifact's pattern isn't one: %s", fault);
+    }
 }
 
 static void field_lock(struct def_parse *p, const json_t *value)
@@ -609,6 +638,12 @@ static void body_write(struct def_parse *p)
         }
     }
     limits_write(&json, &p->limits);
+    if (p->strict)
+        json_put_z(&json, "sandbox", "strict");
+    if (json_array_size(p->artifacts) > 0) {
+        json_key(&json, "artifacts");
+        json_raw(&json, json_text(p->arena, p->artifacts, false));
+    }
     json_object_end(&json);
     p->def->body = str_dup(p->arena, buf_str(p->out));
 }

@@ -29,7 +29,8 @@ struct def_parse {
     size_t index;      /* position in the call */
     const char *field; /* being read */
     bool named, script_given, shell_given;
-    const json_t *command, *env, *data;
+    bool strict;
+    const json_t *command, *env, *data, *artifacts;
     struct str data_raw; /* as it was written; empty: not found */
     struct words words;  /* of a command line */
     struct str script, shell, image, unique, concurrency;

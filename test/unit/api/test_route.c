@@ -20,6 +20,9 @@ static const struct { const char *method, *path, *found, *arg, *allow; } rows[] 
     { "GET", "", NULL, "", "" },
     { "POST", "/v1/executors/vm-1/poll", "/v1/executors/{executor}/poll", "vm-1", "" },
     { "DELETE", "/v1/tokens/ci", "/v1/tokens/{name}", "ci", "" },
+    { "GET", "/v1/tasks/7/artifacts/out/a.log", "/v1/tasks/{task}/artifacts/{file}", "7", "" },
+    { "POST", "/v1/tasks/a@5:b[os=x/artifacts/y]/artifacts/z", "/v1/tasks/{task}/artifacts/{file}", "a@5:b[os=x/artifacts/y]", "" },
+    { "GET", "/v1/tasks/7/artifacts/", NULL, "", "" },
     { "OPTIONS", "/metrics", NULL, "", "GET" },
 };
 
@@ -27,15 +30,15 @@ static void test_find(void **state)
 {
     (void)state;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        struct str arg = { 0 };
+        struct str args[ROUTE_ARGS] = { { 0 }, { 0 } };
         struct buf allow;
         buf_init(&allow, 1000);
-        const struct route *route = route_find(str_of(rows[i].method), str_of(rows[i].path), &arg, &allow);
+        const struct route *route = route_find(str_of(rows[i].method), str_of(rows[i].path), args, &allow);
         if ((route == NULL) != (rows[i].found == NULL))
             fail_msg("%s %s: %s", rows[i].method, rows[i].path, route != NULL ? route->path : "not found");
         if (route != NULL) {
             assert_string_equal(route->path, rows[i].found);
-            check_str(arg, rows[i].arg);
+            check_str(args[0], rows[i].arg);
         } else {
             check_str(buf_str(&allow), rows[i].allow);
         }

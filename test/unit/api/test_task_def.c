@@ -104,6 +104,8 @@ static const struct { const char *text, *wanted;
     { "{\"name\":\"a\",\"checkout\":false,\"sandbox\":\"none\",\"lock\":\"none\",\"allow_failure\":false,\"detached\":false,\"collapse\":"
       "false,\"env\":null}",
         "default/a none {}" },
+    { "{\"name\":\"a\",\"sandbox\":\"strict\",\"artifacts\":[\"out/*.log\",\"a\"]}",
+        "default/a none {\"sandbox\":\"strict\",\"artifacts\":[\"out/*.log\",\"a\"]}" },
 };
 
 static void test_good(void **state)
@@ -198,7 +200,10 @@ static const struct { const char *text, *wanted;
         "must be from 1 to 4194304, "
         "not 0 | /limits/cpu: 'cpu' must be from 1s to 365d, not 1ms | /limits/mem: unknown field 'mem' [did you mean 'memory'?]" },
     { "{\"name\":\"a\",\"checkout\":true}", "invalid | /checkout: 'checkout': a queue's task has no archive that could be checked out" },
-    { "{\"name\":\"a\",\"sandbox\":\"strict\"}", "invalid | /sandbox: 'sandbox' other than \"none\" isn't supported for queue tasks yet" },
+    { "{\"name\":\"a\",\"sandbox\":\"loose\"}", "invalid | /sandbox: 'sandbox' must be \"none\" or \"strict\"" },
+    { "{\"name\":\"a\",\"artifacts\":[\"../a\"]}",
+        "invalid | /artifacts/0: an artifact's pattern isn't one: it is no path beneath the working directory" },
+    { "{\"name\":\"a\",\"artifacts\":\"a\"}", "invalid | /artifacts: 'artifacts' must be an array of at most 100 patterns" },
     { "{\"name\":\"a\",\"collapse\":true}", LATER("collapse") },
     { "{\"name\":\"a\",\"matrix\":{\"os\":[\"a\"]}}", LATER("matrix") },
     { "{\"name\":\"a\",\"on\":[]}", LATER("on") },
