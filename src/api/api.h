@@ -13,6 +13,7 @@ struct engine;
 struct logs;
 struct reader;
 struct store_config;
+struct watch;
 struct api;
 
 struct api_config {
@@ -20,6 +21,7 @@ struct api_config {
     struct engine *engine;
     struct reader *reader;
     struct logs *logs;
+    struct watch *watch; /* NULL: repositories are neither added nor followed */
     const struct store_config *store; /* copied by pointer: lives as long as the api */
     const char *server_name, *host, *version;
     int64_t lease_ms, slots;

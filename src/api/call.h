@@ -181,6 +181,16 @@ void render_task_new(struct api *api, struct json *json, const struct render_new
 void render_event(struct api *api, struct json *json, const struct event *event);
 void render_executor(struct json *json, const struct executor *executor, const struct executor_live *live, const char *state);
 
+/* render_lane: the fields of an open object: pause and, but for `all`, counts. */
+void render_lane(struct json *json, const struct lane *lane);
+
+/* ---- archives (archives.c) ---- */
+/* call_archive: the archive that call->arg names; false: answered. A removed one isn't there; call_archive_any gives it too. */
+bool call_archive(struct call *call, struct archive_view *out);
+bool call_archive_any(struct call *call, struct archive_view *out);
+/* archive_missing: the first revision that isn't there while younger ones are; 0: none. */
+bool archive_missing(struct api *api, struct arena *arena, const struct archive *archive, int64_t *out_rev, struct err *err);
+
 /* ---- posted tasks (task_def.c) ---- */
 struct posted {
     struct task_def *defs;

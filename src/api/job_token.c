@@ -1,7 +1,7 @@
 /* job_token: the token a running job gets, good for its own task only.
  *
  * Nothing is stored: the token is the fence of the grant and a keyed hash of it, so it ends with the grant. It may read its own task and
- * post new tasks; it opens nothing else. The key is derived from DATA/verify.key, which all servers of a site share. */
+ * post new tasks; of its own archive it may read the files and post revisions (they know their cause); it opens nothing else. The key is derived from DATA/verify.key, which all servers of a site share. */
 #include <sodium.h>
 #include <string.h>
 
@@ -68,14 +68,54 @@ bool job_token_check(struct call *call, struct str text)
     return true;
 }
 
-bool job_token_permits(const struct call *call)
+/* own_task: does the path name the job's own task, by id or by key? */
+static bool own_task(const struct call *call)
 {
     struct key key;
     struct err ignored = { .code = ERR_none };
+    int64_t id = 0;
+    if (!key_parse(call->arg, &key, &ignored))
+        return false;
+    if (key.kind == KEY_TASK && !reader_find(call->api->config.reader, key.lane, key.rev, key.name, key.variant, key.run, &id, &ignored))
+        return false;
+    return (key.kind == KEY_TASK ? id : key.id) == call->job;
+}
+
+/* own_archive: is it the archive of the job's own task? */
+static bool own_archive(const struct call *call)
+{
+    struct arena arena = { 0 };
+    struct err ignored = { .code = ERR_none };
+    struct task row;
+    bool found = false;
+    enum lane_kind kind = LANE_QUEUE;
+    bool own = reader_row(call->api->config.reader, &arena, call->job, &row, &found, &ignored) && found &&
+               str_eq(lane_name_of(call->api, row.lane, &kind), call->arg) && kind == LANE_ARCHIVE;
+    arena_release(&arena);
+    return own;
+}
+
+/* What a job may ask; `own` NULL: anything of that route. */
+static const struct {
+    const char *method, *path;
+    bool (*own)(const struct call *call);
+} permits[] = {
+    { "POST", "/v1/tasks", NULL },
+    { "GET", "/v1/tasks/{task}", own_task },
+    { "GET", "/v1/tasks/{task}/why", own_task },
+    { "GET", "/v1/tasks/{task}/graph", own_task },
+    { "GET", "/v1/tasks/{task}/log", own_task },
+    { "GET", "/v1/tasks/{task}/artifacts/{file}", own_task },
+    { "GET", "/v1/archives/{archive}/revisions/{rev}/tree", own_archive },
+    { "POST", "/v1/archives/{archive}/revisions", own_archive },
+};
+
+bool job_token_permits(const struct call *call)
+{
     if (call->route == NULL)
         return true; /* there is nothing there */
-    if (strcmp(call->route->path, "/v1/tasks") == 0)
-        return strcmp(call->route->method, "POST") == 0;
-    bool of_task = strncmp(call->route->path, "/v1/tasks/{", 11) == 0 && strcmp(call->route->method, "GET") == 0;
-    return of_task && key_parse(call->arg, &key, &ignored) && key.id == call->job;
+    for (size_t i = 0; i < sizeof permits / sizeof permits[0]; i++)
+        if (strcmp(call->route->method, permits[i].method) == 0 && strcmp(call->route->path, permits[i].path) == 0)
+            return permits[i].own == NULL || permits[i].own(call);
+    return false;
 }

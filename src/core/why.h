@@ -14,12 +14,25 @@ struct why_condition {
     int64_t since, until;              /* 0: not known */
 };
 
-struct why_pred { int64_t id; struct str key; enum task_state state; enum edge_kind kind; bool fired; /* cancels: it fired, and counts */ };
+struct why_pred {
+    int64_t id;
+    struct str key;
+    enum task_state state;
+    enum edge_kind kind;
+    bool fired; /* cancels: it fired, and counts */
+    bool lock;  /* after: the archive's lock */
+};
+struct why_gap { /* of a task whose revision isn't initialised */
+    int64_t rev;  /* the revision that is due; 0: no such task */
+    bool missing; /* nobody has told of it */
+    bool posted;  /* its revisions are posted: it comes when somebody does so */
+};
 struct why_slot { struct slot slot; int64_t since; int64_t ahead; struct str *holders; size_t n_holders; /* keys of tasks that have it */ };
 struct why_facts {
     struct task task;
     struct str lane_name;
     struct why_pred *preds; size_t n_preds; /* all edges in which the task is the waiter */
+    struct why_gap gap;
     const struct lane *lane, *all;          /* for pause */
     struct hold *holds; size_t n_holds;
     struct why_slot *slots; size_t n_slots; /* the slots it waits for */

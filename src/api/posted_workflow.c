@@ -1,0 +1,162 @@
+/* posted_workflow: see posted_workflow.h.
+ *
+ * The workflow is taken out of the body as it was written, so a place in it is a place in the body; which value stands there is found by
+ * walking down the text once more. Totals are bounded by the body's limit. */
+#include "api/posted_workflow.h"
+
+#include <string.h>
+
+#include "api/raw.h"
+#include "api/task_def.h"
+#include "text/glob.h"
+
+enum { TOUCHED_MAX = 1000, PATH_BYTES_MAX = 4096 };
+#define POINTER_BYTES_MAX (4 * KIB)
+
+/* offset_of: the byte that a place means. */
+static size_t offset_of(struct str text, unsigned line, unsigned column)
+{
+    size_t at = 0;
+    for (unsigned l = 1; l < line && at < text.len; at++)
+        l += text.ptr[at] == '\n';
+    for (unsigned c = 1; c < column && at < text.len; c++) {
+        size_t len = str_char_len(str_sub(text, at, text.len));
+        at += len > 0 ? len : 1;
+    }
+    return at;
+}
+
+/* part_enter: one step down to the member or item that holds `at`. false: there is none, it is the value itself. *out_value NULL ptr: it is
+ * the member's name that is meant. */
+static bool part_enter(struct str value, const char *at, struct arena *arena, struct buf *path, struct str *out_value)
+{
+    struct str rest = str_trim(value), name, item;
+    char first = rest.len > 0 ? rest.ptr[0] : '\0';
+    if (first == '{') {
+        rest = raw_members(rest);
+        while (raw_member_next(&rest, &name, &item)) {
+            if (at < name.ptr - 1 || at >= item.ptr + item.len)
+                continue;
+            buf_addf(path, "/%.*s", STR_ARG(def_pointer_part(arena, name)));
+            *out_value = at >= item.ptr ? item : (struct str){ 0 };
+            return true;
+        }
+    }
+    if (first == '[') {
+        rest = raw_items(rest);
+        for (size_t i = 0; raw_next(&rest, &item); i++) {
+            if (at < item.ptr || at >= item.ptr + item.len)
+                continue;
+            buf_addf(path, "/%zu", i);
+            *out_value = item;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* pointer_of: the JSON pointer of the deepest value that holds the byte. */
+static struct str pointer_of(struct arena *arena, struct str value, const char *at)
+{
+    struct buf path;
+    buf_init(&path, POINTER_BYTES_MAX);
+    buf_add_z(&path, "/workflow");
+    while (value.len > 0 && part_enter(value, at, arena, &path, &value))
+        ;
+    struct str pointer = str_dup(arena, buf_str(&path));
+    buf_release(&path);
+    return pointer;
+}
+
+static void fault_add(struct call *call, struct str raw, const struct diag *diag)
+{
+    struct str body = call->request->body;
+    struct diag_file whole = { .text = body };
+    const char *at = raw.ptr;
+    if (diag->place.line > 0) {
+        size_t offset = offset_of(raw, diag->place.line, diag->place.column);
+        at += offset < raw.len ? offset : raw.len - 1;
+    }
+    size_t before = call->err.n_items;
+    err_item(&call->err, ERR_invalid, diag->place.line > 0 ? pointer_of(&call->arena, raw, at) : STR("/workflow"), "%.*s",
+        STR_ARG(diag->message));
+    if (call->err.n_items == before)
+        return;
+    struct diag_place place = diag_place_at(&whole, (size_t)(at - body.ptr));
+    struct err_item *item = err_item_last(&call->err);
+    item->line = place.line;
+    item->column = place.column;
+    item->suggestion = str_dup(&call->arena, diag->suggestion);
+}
+
+void posted_workflow_read(struct call *call, struct definition **out)
+{
+    struct str raw = raw_member(call->request->body, STR("workflow"));
+    if (raw.len == 0) { /* its name is spelled with escapes: taken as it was understood */
+        raw = json_text(&call->arena, json_object_get(call->body, "workflow"), false);
+        call->request->body = raw;
+    }
+    struct definition_file file = { STR(POSTED_WORKFLOW_NAME), raw };
+    struct definition *definition = definition_read(&file, 1, (struct str){ 0 });
+    *out = definition;
+    if (definition->valid)
+        return;
+    for (size_t i = 0; i < definition->diags.n; i++)
+        if (definition->diags.items[i].severity == DIAG_ERROR)
+            fault_add(call, raw, &definition->diags.items[i]);
+    if (call->err.code == ERR_none)
+        err_item(&call->err, ERR_invalid, STR("/workflow"), "%.*s", STR_ARG(definition->summary));
+}
+
+static bool task_touched(struct arena *arena, const struct workflow_task *task, const struct str *paths, size_t n)
+{
+    struct globs globs = { ARENA_ARRAY(arena, struct glob, task->paths.n), 0 };
+    for (size_t i = 0; i < task->paths.n; i++)
+        if (glob_parse(task->paths.items[i], arena, &globs.items[globs.n]) == NULL)
+            globs.n++;
+    for (size_t i = 0; i < n; i++)
+        if (globs_match(&globs, paths[i]))
+            return true;
+    return false;
+}
+
+void posted_workflow_touched(struct call *call, const json_t *value, const struct definition *definition, const bool **out)
+{
+    if (value == NULL)
+        return;
+    if (!json_is_array(value) || json_array_size(value) > TOUCHED_MAX) {
+        err_item(&call->err, ERR_invalid, STR("/touched"), "'touched' must be a list of at most %d paths", TOUCHED_MAX);
+        return;
+    }
+    size_t n = json_array_size(value);
+    struct str *paths = ARENA_ARRAY(&call->arena, struct str, n);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *item = json_array_get(value, i);
+        paths[i] = (struct str){ json_is_string(item) ? json_string_value(item) : "", json_string_length(item) };
+        if (paths[i].len == 0 || paths[i].len > PATH_BYTES_MAX || paths[i].ptr[0] == '/')
+            err_item(&call->err, ERR_invalid, json_read_path_at(&call->arena, STR("/touched"), i),
+                "a path is a text of 1 to %d bytes, from the archive's root, without a slash before it", PATH_BYTES_MAX);
+    }
+    if (call->err.code != ERR_none || definition == NULL || !definition->valid)
+        return;
+    bool *touched = ARENA_ARRAY(&call->arena, bool, definition->workflow.n_tasks);
+    for (size_t i = 0; i < definition->workflow.n_tasks; i++) {
+        const struct workflow_task *task = &definition->workflow.tasks[i];
+        touched[i] = task->paths.n == 0 || task_touched(&call->arena, task, paths, n);
+    }
+    *out = touched;
+}
+
+size_t posted_workflow_files(struct arena *arena, struct str text, struct definition_file **out)
+{
+    *out = NULL;
+    if (text.len == 0)
+        return 0;
+    struct definition *definition = definition_of_text(text);
+    size_t n = definition->n_files;
+    *out = ARENA_ARRAY(arena, struct definition_file, n);
+    for (size_t i = 0; i < n; i++)
+        (*out)[i] = (struct definition_file){ str_dup(arena, definition->files[i].name), str_dup(arena, definition->files[i].text) };
+    definition_release(definition);
+    return n;
+}
