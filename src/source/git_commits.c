@@ -1,0 +1,110 @@
+/* git_commits: which commits of the branch have no number yet.
+ *
+ * Walks first parents from the tip to the newest commit that is known. The list stays with the source while the tip stays, so that an
+ * import of a long history walks it once and not once per thousand.
+ *
+ * Fails with body_too_large when the branch is more than SOURCE_CHAIN_MAX ahead, corrupt when a commit is missing. */
+#include "source/git.h"
+
+static bool is_known(const struct source_known *known, const git_oid *oid)
+{
+    char text[GIT_OID_HEXSZ + 1];
+    if (known->is_known == NULL)
+        return false;
+    git_oid_tostr(text, sizeof text, oid);
+    return known->is_known(known->context, (struct str){ text, GIT_OID_HEXSZ });
+}
+
+static bool chain_push(struct git_source *git, const git_oid *oid, struct err *err)
+{
+    if (git->n_chain == SOURCE_CHAIN_MAX)
+        return err_set(err, ERR_body_too_large, "%.*s: more than %d new commits on %.*s", STR_ARG(git->base.place), SOURCE_CHAIN_MAX,
+            STR_ARG(git->base.branch));
+    if (git->n_chain == git->cap_chain) {
+        git->cap_chain = git->cap_chain > 0 ? git->cap_chain * 2 : 64;
+        git->chain = mem_realloc(git->chain, git->cap_chain * sizeof *git->chain);
+    }
+    git->chain[git->n_chain++] = *oid;
+    return true;
+}
+
+/* chain_walk: the list anew, from the tip. */
+static bool chain_walk(struct git_source *git, const git_oid *tip, const struct source_known *known, git_oid *out_base, struct err *err)
+{
+    git_oid at = *tip;
+    git->n_chain = 0;
+    git->chain_tip = *tip;
+    *out_base = (git_oid){ 0 };
+    for (;;) {
+        git_commit *commit = NULL;
+        if (is_known(known, &at)) {
+            *out_base = at;
+            return true;
+        }
+        int code = git_commit_lookup(&commit, git->repo, &at);
+        if (code != 0)
+            return git_fail(git, code, err, "reading a commit");
+        bool more = git_commit_parentcount(commit) > 0;
+        bool good = chain_push(git, &at, err);
+        if (more)
+            at = *git_commit_parent_id(commit, 0);
+        git_commit_free(commit);
+        if (!good || !more)
+            return good;
+    }
+}
+
+/* rewritten_find: is the old tip no ancestor of the new one? base: the known commit that the new ones stand on, or zero. */
+static bool rewritten_find(struct git_source *git, struct str old, const git_oid *tip, const git_oid *base, bool *out, struct err *err)
+{
+    git_oid oid;
+    *out = false;
+    if (old.len == 0)
+        return true;
+    if (git_oid_fromstrn(&oid, old.ptr, old.len) != 0)
+        return err_set(err, ERR_internal, "'%.*s' isn't a commit id", STR_ARG(old));
+    if (git_oid_equal(&oid, tip) || git_oid_equal(&oid, base))
+        return true;
+    int code = git_graph_descendant_of(git->repo, tip, &oid);
+    if (code < 0 && code != GIT_ENOTFOUND)
+        return git_fail(git, code, err, "comparing commits");
+    *out = code != 1; /* not found: it was pruned already */
+    return true;
+}
+
+bool git_new_commits(struct source *source, struct arena *arena, const struct source_known *known, struct source_commits *out,
+    struct err *err)
+{
+    struct git_source *git = git_of(source);
+    struct source_commits commits = { 0 };
+    git_oid tip, base = { 0 };
+    bool found;
+    if (!git_tip(git, &tip, &found, err))
+        return false;
+    if (!found) {
+        commits.rewritten = known->tip.len > 0; /* the branch was deleted, or the repository made anew */
+        git->n_chain = 0;
+        *out = commits;
+        return true;
+    }
+    if (git->n_chain > 0 && git_oid_equal(&git->chain_tip, &tip)) {
+        while (git->n_chain > 0 && is_known(known, &git->chain[git->n_chain - 1]))
+            base = git->chain[--git->n_chain];
+    } else {
+        git->n_chain = 0;
+    }
+    if (git->n_chain == 0 && !chain_walk(git, &tip, known, &base, err)) {
+        git->n_chain = 0;
+        return false;
+    }
+    if (!rewritten_find(git, known->tip, &tip, &base, &commits.rewritten, err))
+        return false;
+    commits.tip = git_oid_text(arena, &tip);
+    commits.n = git->n_chain < SOURCE_COMMITS_MAX ? git->n_chain : SOURCE_COMMITS_MAX;
+    commits.left = git->n_chain - commits.n;
+    commits.ids = ARENA_ARRAY(arena, struct str, commits.n > 0 ? commits.n : 1);
+    for (size_t i = 0; i < commits.n; i++)
+        commits.ids[i] = git_oid_text(arena, &git->chain[git->n_chain - 1 - i]);
+    *out = commits;
+    return true;
+}
