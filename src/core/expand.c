@@ -143,9 +143,9 @@ static void run_choose(struct expander *x)
 
 /* -- edges -- */
 
-static void edge_add(struct expander *x, size_t task, int64_t rev, struct str name, enum edge_kind kind, bool lock)
+static void edge_add(struct expander *x, size_t task, int64_t rev, struct str name, enum edge_kind kind)
 {
-    *ARENA_PUSH(x->arena, x->out->edges, x->out->n_edges, x->out->cap_edges) = (struct expand_edge){ task, { rev, name }, kind, lock };
+    *ARENA_PUSH(x->arena, x->out->edges, x->out->n_edges, x->out->cap_edges) = (struct expand_edge){ task, { rev, name, 0 }, kind, false };
 }
 
 static struct want *want_of(struct expander *x, size_t index)
@@ -194,7 +194,7 @@ static void earlier_add(struct expander *x, size_t task, struct str name, enum e
         for (size_t k = x->out->n_edges; k-- > 0 && x->out->edges[k].task == task && !there;)
             there = x->out->edges[k].other.rev == rev && x->out->edges[k].kind == kind && str_eq(x->out->edges[k].other.name, name);
         if (!there)
-            edge_add(x, task, rev, name, kind, false);
+            edge_add(x, task, rev, name, kind);
     }
 }
 
@@ -221,20 +221,20 @@ static void wants_emit(struct expander *x, size_t task, bool skipped)
     if (!commit && x->wants[n].same == EDGE_AFTER)
         x->wants[n].same = EDGE_DEPENDS; /* `after: [COMMIT]` doesn't loosen what every task does */
     if (!commit && !implied && !x->wants[n].listed && is_there(x, n))
-        edge_add(x, task, x->input->rev, STR("COMMIT"), EDGE_DEPENDS, false);
+        edge_add(x, task, x->input->rev, STR("COMMIT"), EDGE_DEPENDS);
     for (size_t i = 0; i < x->n_listed; i++) {
         size_t other = x->listed[i];
         const struct want want = x->wants[other];
         struct str name = name_of(x, other);
         x->wants[other] = (struct want){ 0 };
         if (other == n && want.same == EDGE_NONE && !commit && !implied && is_there(x, n)) /* PREV:COMMIT is listed, COMMIT isn't */
-            edge_add(x, task, x->input->rev, name, EDGE_DEPENDS, false);
+            edge_add(x, task, x->input->rev, name, EDGE_DEPENDS);
         if (want.same != EDGE_NONE && is_there(x, other))
-            edge_add(x, task, x->input->rev, name, want.same, false);
+            edge_add(x, task, x->input->rev, name, want.same);
         if (want.prev != EDGE_NONE)
             earlier_add(x, task, name, want.prev);
         if (want.cancels_same && !skipped && is_there(x, other))
-            edge_add(x, task, x->input->rev, name, EDGE_CANCELS, false);
+            edge_add(x, task, x->input->rev, name, EDGE_CANCELS);
         if (want.cancels_prev && !skipped)
             earlier_add(x, task, name, EDGE_CANCELS);
     }
@@ -275,13 +275,13 @@ static void lock_wait(struct expander *x, size_t task, struct expand_ref other, 
         if (edge->kind != EDGE_CANCELS && edge->other.rev == other.rev && str_eq(edge->other.name, other.name))
             return; /* it waits for it anyway */
     }
-    edge_add(x, task, other.rev, other.name, EDGE_AFTER, true);
+    *ARENA_PUSH(x->arena, x->out->edges, x->out->n_edges, x->out->cap_edges) = (struct expand_edge){ task, other, EDGE_AFTER, true };
 }
 
 static void lock_take(struct expander *x, size_t task, enum workflow_lock kind, const size_t *begin)
 {
     struct expand_lock *lock = &x->out->lock;
-    struct expand_ref self = { x->input->rev, x->out->tasks[task].name };
+    struct expand_ref self = { x->input->rev, x->out->tasks[task].name, 0 };
     if (kind == WORKFLOW_LOCK_SHARED) {
         if (lock->exclusive.rev > 0)
             lock_wait(x, task, lock->exclusive, begin);

@@ -22,6 +22,7 @@
 struct expand_ref { /* a task of a revision; rev 0: none */
     int64_t rev;
     struct str name;
+    int64_t id; /* of those in the lock that goes in: whatever the caller knows it by, handed back with its edges */
 };
 
 struct expand_lock {

@@ -128,6 +128,7 @@ enum task_mark {
     MARK_OUTPUTS = 2, /* a finish brought outputs */
     MARK_NEEDS = 4,   /* something it depends on has brought outputs */
     MARK_SKIPPED = 8, /* its `paths` weren't touched: done, `skipped`, as soon as it is ready */
+    MARK_EXCLUSIVE = 32, /* beside MARK_LOCKED: not shared */
     MARK_LOCKED = 16,  /* it has the archive's lock, shared or exclusive, while it runs */
 };
 

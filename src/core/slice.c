@@ -209,9 +209,9 @@ struct edge *slice_ins(struct slice *slice, struct node *node, size_t *out_n)
     return node->ins;
 }
 
-void slice_edge_add(struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind)
+static void edge_add(struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind, unsigned flags)
 {
-    struct edge edge = { .waiter = waiter->row.id, .pred = pred->row.id, .kind = kind };
+    struct edge edge = { .waiter = waiter->row.id, .pred = pred->row.id, .kind = kind, .flags = flags };
     edges_load(slice, waiter, false);
     for (size_t i = 0; i < waiter->n_ins; i++)
         if (waiter->ins[i].pred == edge.pred && waiter->ins[i].kind == kind) return;
@@ -226,6 +226,16 @@ void slice_edge_add(struct slice *slice, struct node *waiter, struct node *pred,
     if (kind == EDGE_CANCELS) waiter->row.marks |= MARK_CANCELS;
     if (kind == EDGE_DEPENDS && pred->row.marks & MARK_OUTPUTS) waiter->row.marks |= MARK_NEEDS;
     waiter->dirty = pred->dirty = true;
+}
+
+void slice_edge_add(struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind)
+{
+    edge_add(slice, waiter, pred, kind, 0);
+}
+
+void slice_edge_add_lock(struct slice *slice, struct node *waiter, struct node *pred)
+{
+    edge_add(slice, waiter, pred, EDGE_AFTER, EDGE_LOCK);
 }
 
 /* Sets the flags of the edge in one list; false: it isn't there. */

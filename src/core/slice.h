@@ -93,6 +93,7 @@ void slice_move(struct slice *slice, struct node *node, enum task_state to, cons
 struct edge *slice_outs(struct slice *slice, struct node *node, size_t *out_n);
 struct edge *slice_ins(struct slice *slice, struct node *node, size_t *out_n);
 void slice_edge_add(struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind);
+void slice_edge_add_lock(struct slice *slice, struct node *waiter, struct node *pred); /* an `after` that stands for the archive's lock */
 void slice_edge_flag(struct slice *slice, struct node *waiter, struct node *pred, unsigned flags); /* adds flags to its cancels edge */
 
 void slice_hold_add(struct slice *slice, const struct hold *hold);

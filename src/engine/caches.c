@@ -46,13 +46,17 @@ struct lane *cache_lane_find(struct turn *turn, struct str tenant, struct str na
     return smap_find(&turn->engine->lane_names, keyed(turn->arena, tenant, name));
 }
 
+struct lane *cache_lane_make(struct turn *turn, struct str tenant, struct str name, enum lane_kind kind)
+{
+    struct lane *lane = lane_put(turn->engine, &(struct lane){ .id = turn->head.next_lane++, .kind = kind, .tenant = tenant, .name = name });
+    slice_lane(turn->slice, lane->id); /* so that it is written */
+    return lane;
+}
+
 struct lane *cache_lane_get(struct turn *turn, struct str tenant, struct str name)
 {
     struct lane *lane = cache_lane_find(turn, tenant, name);
-    if (lane) return lane;
-    lane = lane_put(turn->engine, &(struct lane){ .id = turn->head.next_lane++, .kind = LANE_QUEUE, .tenant = tenant, .name = name });
-    slice_lane(turn->slice, lane->id); /* so that it is written */
-    return lane;
+    return lane ? lane : cache_lane_make(turn, tenant, name, LANE_QUEUE);
 }
 
 static const struct lane *rows_lane(void *owner, int64_t id)
@@ -350,6 +354,8 @@ void caches_drop(struct engine *engine)
     smap_clear(&engine->class_keys);
     smap_clear(&engine->slot_names);
     smap_clear(&engine->spec_texts);
+    archives_drop(engine);
+    schedules_drop(engine);
     arena_reset(&engine->spec_arena);
     recent_drop(engine);
 }
@@ -376,5 +382,5 @@ bool caches_load(struct engine *engine, struct err *err)
         for (size_t i = 0; i < n_executors; i++) cache_executor_put(engine, executors[i]);
     }
     arena_release(&scratch);
-    return ok;
+    return ok && archives_load(engine, err) && schedules_load(engine, err);
 }

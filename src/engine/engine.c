@@ -48,6 +48,11 @@ static void (*const apply[CMD_KIND_COUNT])(struct turn *turn, struct command *co
     [CMD_TOKEN_CREATE] = cmd_token_create,
     [CMD_TOKEN_REVOKE] = cmd_token_revoke,
     [CMD_SEMAPHORES] = cmd_semaphores,
+    [CMD_ARCHIVE_ADD] = cmd_archive_add,
+    [CMD_ARCHIVE_REMOVE] = cmd_archive_remove,
+    [CMD_ARCHIVE_SKIP] = cmd_archive_skip,
+    [CMD_REVISION] = cmd_revision,
+    [CMD_RUN] = cmd_run,
 };
 
 static void turn_open(struct turn *turn, struct engine *engine, int64_t wall, int64_t boot, struct err *err)
@@ -72,6 +77,8 @@ static void turn_close(struct turn *turn)
     map_release(&turn->attempts);
     smap_release(&turn->uniques);
     smap_release(&turn->idempotents);
+    map_release(&turn->archives);
+    smap_release(&turn->names);
 }
 
 /* --- what falls due by itself ------------------------------------------------------------------------------------------------------ */
@@ -210,6 +217,7 @@ static bool turn_commit(struct turn *turn, struct err *err)
     changes_nodes(turn, &c);
     changes_attempts(turn, &c);
     changes_small(turn, &c);
+    changes_archives(turn, &c);
     c.head = turn->head;
     c.head.v_now = slice->v_now;
     c.first_seq = turn->head.seq + 1;
@@ -236,6 +244,7 @@ static void caches_follow(struct turn *turn)
     struct engine *engine = turn->engine;
     MAP_EACH(&turn->slice->lanes, e) *(struct lane *)map_find(&engine->lanes, e->key) = *(struct lane *)e->value;
     MAP_EACH(&turn->slice->slots, e) *(struct slot *)map_find(&engine->slots, e->key) = *(struct slot *)e->value;
+    archives_follow(turn);
     recent_follow(turn);
     engine->arrivals = turn->slice->arrivals;
     leases_commit(turn);
@@ -279,6 +288,8 @@ static bool turn_run(struct turn *turn, struct command **commands, size_t n, str
     leases_expire(turn);
     executors_watch(turn);
     holds_lift(turn);
+    schedules_fire(turn);
+    revisions_left(turn);
     for (size_t i = 0; i < n && !turn->slice->failed; i++) {
         struct command *command = commands[i];
         struct arena *items = command->arena;
@@ -289,6 +300,7 @@ static bool turn_run(struct turn *turn, struct command **commands, size_t n, str
         slice_settle(turn->slice);
         if (command->kind != CMD_POLL || command->err.code) turn_answer(turn, command);
     }
+    archives_removing(turn);
     lanes_resume(turn);
     claims_run(turn);
     polls_settle(turn);
@@ -303,7 +315,7 @@ static bool turn_run(struct turn *turn, struct command **commands, size_t n, str
         return false;
     }
     caches_follow(turn);
-    if (!tokens_follow(turn, err) || !holds_next(turn, err)) return false;
+    if (!tokens_follow(turn, err) || !holds_next(turn, err) || (turn->schedules_changed && !schedules_load(engine, err))) return false;
     turn_count(turn);
     return true;
 }
@@ -404,10 +416,12 @@ static int64_t next_turn(struct engine *engine, int64_t wall, int64_t boot)
     int64_t next = polls_deadline(engine);
     struct heap_node *first = heap_first(&engine->deadlines);
     if (first && first->key < next) next = first->key;
-    if (engine->n_resuming || engine->claims_left) next = boot;
+    if (engine->n_resuming || engine->claims_left || engine->n_removing || engine->archives_left) next = boot;
     if (engine->next_watch < next) next = engine->next_watch;
-    if (engine->next_time != INT64_MAX) {
-        int64_t in = engine->next_time - wall;
+    int64_t due = schedules_next(engine);
+    if (engine->next_time < due) due = engine->next_time;
+    if (due != INT64_MAX) {
+        int64_t in = due - wall;
         if (in < 0) in = 0;
         if (in > 60000) in = 60000; /* the wall clock may be set */
         if (boot + in < next) next = boot + in;
@@ -535,6 +549,11 @@ void engine_free(struct engine *engine)
         mem_free(known->fits);
         mem_free(known);
     }
+    archives_drop(engine);
+    schedules_drop(engine);
+    map_release(&engine->archives);
+    map_release(&engine->definitions);
+    arena_release(&engine->schedule_arena);
     struct map *maps[] = { &engine->lanes, &engine->classes, &engine->slots, &engine->executors, &engine->specs, &engine->lives };
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_release(maps[i]);
     struct smap *smaps[] = { &engine->lane_names, &engine->class_keys, &engine->slot_names, &engine->executor_names, &engine->spec_texts };

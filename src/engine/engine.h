@@ -172,6 +172,7 @@ struct command {
             int64_t lease_ms, head_seq;
         } poll;
         struct { int64_t id, created, expires; uint64_t seed[2]; } token_create; /* as they were the first time */
+        struct { struct archive archive; } archive; /* add, remove, skip: as it is then */
         struct { struct revision row; } revision; /* as it is kept; rev 0: nothing is (it is below the archive's first) */
         struct { int64_t task; } run;
     } out;

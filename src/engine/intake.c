@@ -4,6 +4,16 @@
 
 /* --- checks -------------------------------------------------------------------------------------------------------------------- */
 
+/* Archives and queues share one namespace: tasks of an archive come from its revisions. */
+static bool queue_check(struct turn *turn, struct command *command, const struct task_def *def)
+{
+    const struct lane *lane = cache_lane_find(turn, command->actor.tenant, def->queue);
+    if (!lane || lane->kind != LANE_ARCHIVE) return true;
+    command->err.arena = command->arena;
+    return err_item(&command->err, ERR_invalid, str_fmt(command->arena, "%.*s/queue", STR_ARG(def->path)),
+                    "'%.*s' is an archive, not a queue: its tasks come from its revisions (weir run starts one by hand)", STR_ARG(def->queue));
+}
+
 static bool refs_check(struct turn *turn, struct command *command, const struct task_def *def)
 {
     bool good = true;
@@ -51,7 +61,7 @@ static bool cycle_check(struct turn *turn, struct command *command)
 
 /* --- making -------------------------------------------------------------------------------------------------------------------- */
 
-static struct node *unique_find(struct turn *turn, struct str tenant, struct str key)
+struct node *unique_find(struct turn *turn, struct str tenant, struct str key)
 {
     struct node *node = smap_find(&turn->uniques, str_fmt(turn->arena, "%.*s\x1f%.*s", STR_ARG(tenant), STR_ARG(key)));
     struct store *store = turn->engine->store;
@@ -82,27 +92,33 @@ static size_t slots_of(struct turn *turn, struct str tenant, const struct task_d
     return kept;
 }
 
-static struct node *task_make(struct turn *turn, const struct command *command, const struct task_def *def)
+struct node *task_make_of(struct turn *turn, struct str tenant, struct str actor, const struct task_def *def, const struct task *like)
 {
-    struct str tenant = command->actor.tenant;
     int64_t *slots = NULL;
     size_t n_slots = slots_of(turn, tenant, def, &slots);
-    struct task row = { .id = turn->head.next_task++,
-                        .lane = cache_lane_get(turn, tenant, def->queue)->id,
-                        .name = def->name,
-                        .class_id = cache_class_get(turn, tenant, def),
-                        .prio = def->prio,
-                        .not_before = def->not_before,
-                        .spec = cache_spec_get(turn, def, slots, n_slots),
-                        .created = turn->wall,
-                        .unique = def->unique };
-    struct node *node = slice_create(turn->slice, &row, &(struct because){ .actor = command->actor.name });
+    struct task row = *like;
+    row.id = turn->head.next_task++;
+    row.name = def->name;
+    row.class_id = cache_class_get(turn, tenant, def);
+    row.prio = def->prio;
+    row.not_before = def->not_before;
+    row.spec = cache_spec_get(turn, def, slots, n_slots);
+    row.created = turn->wall;
+    row.unique = def->unique;
+    struct node *node = slice_create(turn->slice, &row, &(struct because){ .actor = actor });
     if (def->unique.len) smap_put(&turn->uniques, str_fmt(turn->arena, "%.*s\x1f%.*s", STR_ARG(tenant), STR_ARG(def->unique)), node);
     return node;
 }
 
+static struct node *task_make(struct turn *turn, const struct command *command, const struct task_def *def)
+{
+    struct str tenant = command->actor.tenant;
+    struct task like = { .lane = cache_lane_get(turn, tenant, def->queue)->id };
+    return task_make_of(turn, tenant, command->actor.name, def, &like);
+}
+
 /* An edge to a task that has ended already is judged by its end. */
-static void ref_make(struct turn *turn, struct node *node, struct node *other, enum edge_kind kind, struct node **doomed_by)
+void edge_make(struct turn *turn, struct node *node, struct node *other, enum edge_kind kind, struct node **doomed_by)
 {
     slice_edge_add(turn->slice, node, other, kind);
     enum task_state state = other->row.state;
@@ -131,7 +147,7 @@ void cmd_enqueue(struct turn *turn, struct command *command)
         return;
     }
     bool good = true;
-    for (size_t i = 0; i < n; i++) good &= refs_check(turn, command, &defs[i]);
+    for (size_t i = 0; i < n; i++) good &= queue_check(turn, command, &defs[i]) && refs_check(turn, command, &defs[i]);
     if (!good || !cycle_check(turn, command)) return;
 
     struct node **nodes = ARENA_ARRAY(turn->arena, struct node *, n + 1), **doomed_by = ARENA_ARRAY(turn->arena, struct node *, n + 1);
@@ -149,7 +165,7 @@ void cmd_enqueue(struct turn *turn, struct command *command)
         for (size_t k = 0; k < defs[i].n_refs && !command->out.enqueue.tasks[i].existing; k++) {
             const struct task_ref *ref = &defs[i].refs[k];
             struct node *other = ref->id ? slice_find(turn->slice, ref->id) : nodes[ref->index];
-            if (other && other != nodes[i]) ref_make(turn, nodes[i], other, ref->kind, &doomed_by[i]);
+            if (other && other != nodes[i]) edge_make(turn, nodes[i], other, ref->kind, &doomed_by[i]);
         }
     }
     for (size_t i = 0; i < n; i++) {

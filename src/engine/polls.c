@@ -151,7 +151,8 @@ static void grant_render(struct turn *turn, struct command *poll, struct node *n
     struct grant *grant = &grants[poll->out.poll.n_grants++];
     *grant = (struct grant){ .task = node->row, .lane_name = lane->name, .lane_kind = lane->kind,
                              .fence = { turn->head.incarnation, node->row.id, node->row.grant }, .body = str_dup(poll->arena, spec->body),
-                             .holds_slots = spec->n_slots > 0 };
+                             .holds_slots = spec->n_slots > 0 || (node->row.marks & MARK_LOCKED),
+                             .source = archive_source(turn, &node->row, poll->arena) };
     grant->task.name = str_dup(poll->arena, node->row.name);
     grant->task.variant = str_dup(poll->arena, node->row.variant);
     grant_needs(turn, poll, node, grant);

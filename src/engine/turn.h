@@ -14,6 +14,7 @@
 #include "base/plant.h"
 #include "core/settle.h"
 #include "core/why.h"
+#include "engine/definition.h"
 #include "engine/engine.h"
 
 enum {
@@ -25,6 +26,10 @@ enum {
     TASKS_RECENT = 8192,        /* a power of two */
     RECENT_TEXT_BYTES = 120,
     SPEC_BYTES_CACHED_MAX = 16 << 20,
+    IDENT_BYTES_MAX = 72,       /* of a commit */
+    DEFINITIONS_MAX = 64,       /* kept */
+    REVISIONS_BATCH = 100,      /* waiting revisions that one turn opens */
+    FIRED_BATCH = 100,          /* schedules that one turn fires */
 };
 #define IDEMPOTENCY_MS (INT64_C(31) * 24 * 3600 * 1000)
 
@@ -62,6 +67,18 @@ struct recent { /* a task's row as the last turn that changed it left it; id 0: 
     char text[RECENT_TEXT_BYTES]; /* its strings; a row with longer ones isn't kept */
 };
 
+struct known_archive { /* its row; what grows or changes often has a place of its own */
+    struct archive row;
+    char tip[IDENT_BYTES_MAX];
+    int64_t *shared;
+    size_t cap_shared;
+};
+
+struct known_schedule { /* a cron line of an archive's task */
+    struct schedule row;
+    struct heap_node due; /* by the minute it fires next */
+};
+
 struct engine {
     struct engine_config config;
     struct store *store;
@@ -71,6 +88,13 @@ struct engine {
 
     struct map lanes, classes, slots, executors, specs, lives; /* by id (lanes: id + 1) */
     struct smap lane_names, class_keys, slot_names, executor_names, spec_texts;
+    struct map archives;     /* lane -> known_archive */
+    struct map definitions;  /* spec id -> definition, a few that were needed lately */
+    struct heap schedules;   /* known_schedule by the wall ms of its next minute */
+    struct arena schedule_arena;
+    int64_t *removing;       /* lanes of removed archives whose tasks are being put to an end */
+    size_t n_removing, cap_removing;
+    bool archives_left;      /* waiting revisions whose gap has closed are still to be opened */
     struct heap deadlines; /* of lives */
     struct heap polls_due; /* parked polls, by their deadline: a turn looks at those that are due, not at all that wait */
     struct list parked;    /* polls, oldest first */
@@ -129,6 +153,20 @@ struct turn {
     struct supply **supplies; size_t n_supplies, cap_supplies; /* polls.c: pending tasks by class */
     size_t n_parked_tasks;
     uint64_t n_granted, n_finished, n_lost;
+
+    struct map archives; /* lane -> struct archive, this turn's copy */
+    struct revision **revisions; size_t n_revisions, cap_revisions;
+    struct smap names;   /* lane and name -> struct name_track: what PREV means, this turn's tasks included */
+    struct name_track **tracks; size_t n_tracks, cap_tracks;
+    struct schedule *schedules; size_t n_schedules, cap_schedules;
+    struct schedule *schedules_gone; size_t n_schedules_gone, cap_schedules_gone;
+    bool schedules_changed;
+};
+
+struct name_track { /* the newest revision that has a task of a name, and those of this turn before it */
+    struct latest latest;
+    bool dirty;
+    struct made { int64_t rev, task, run; bool skipped; struct made *before; } *made; /* newest first */
 };
 
 /* engine.c */
@@ -144,7 +182,8 @@ void caches_specs_trim(struct engine *engine);
 void recent_follow(struct turn *turn); /* rows that the turn wrote are remembered, after the commit */
 struct rows caches_rows(struct engine *engine);
 struct lane *cache_lane_find(struct turn *turn, struct str tenant, struct str name); /* NULL: none */
-struct lane *cache_lane_get(struct turn *turn, struct str tenant, struct str name); /* made when there is none */
+struct lane *cache_lane_get(struct turn *turn, struct str tenant, struct str name); /* a queue is made when there is none */
+struct lane *cache_lane_make(struct turn *turn, struct str tenant, struct str name, enum lane_kind kind);
 int64_t cache_class_get(struct turn *turn, struct str tenant, const struct task_def *def); /* 0: nothing to run */
 struct slot *cache_slot_get(struct turn *turn, struct str tenant, struct str name);
 struct slot *cache_slot_put(struct turn *turn, struct str tenant, struct str name, int64_t limit);
@@ -181,6 +220,41 @@ void cmd_poll(struct turn *turn, struct command *command);
 void cmd_finish(struct turn *turn, struct command *command);
 void lanes_resume(struct turn *turn);  /* returns a batch of parked tasks of resumed lanes */
 void finish_items(struct turn *turn, const struct actor *actor, struct finish_item *items, size_t n);
+
+/* intake.c: what revisions make tasks with. */
+struct node *task_make_of(struct turn *turn, struct str tenant, struct str actor, const struct task_def *def, const struct task *like);
+struct node *unique_find(struct turn *turn, struct str tenant, struct str key);
+void edge_make(struct turn *turn, struct node *node, struct node *other, enum edge_kind kind, struct node **doomed_by);
+
+/* archives.c: archives as the turn sees them. */
+bool archives_load(struct engine *engine, struct err *err);
+void archives_drop(struct engine *engine);
+void archives_follow(struct turn *turn); /* after the commit */
+struct archive *turn_archive(struct turn *turn, int64_t lane); /* this turn's copy, for change; NULL: the lane is a queue */
+struct archive *archive_named(struct turn *turn, const struct command *command, struct str name); /* NULL: none, and the command is refused */
+void changes_archives(struct turn *turn, struct changes *c);
+struct definition *definition_get(struct turn *turn, int64_t id); /* NULL: it can't be read (the turn has failed) */
+int64_t definition_put(struct turn *turn, struct definition *definition);
+struct grant_source archive_source(struct turn *turn, const struct task *task, struct arena *arena);
+void cmd_archive_add(struct turn *turn, struct command *command);
+void cmd_archive_remove(struct turn *turn, struct command *command);
+void archives_removing(struct turn *turn); /* a batch of what removed archives have left */
+void cmd_archive_skip(struct turn *turn, struct command *command);
+
+/* revisions.c */
+void cmd_revision(struct turn *turn, struct command *command);
+void cmd_run(struct turn *turn, struct command *command);
+void revisions_open(struct turn *turn, struct archive *archive); /* waiting ones whose gap has closed, a batch */
+void revisions_left(struct turn *turn);                          /* goes on where a batch ended */
+struct node *run_make(struct turn *turn, struct archive *archive, const struct revision *revision, struct definition *definition,
+                      struct str task, struct str params, const struct because *because);
+
+/* schedules.c */
+bool schedules_load(struct engine *engine, struct err *err);
+void schedules_drop(struct engine *engine);
+void schedules_set(struct turn *turn, const struct archive *archive, const struct definition *definition); /* NULL: none any more */
+void schedules_fire(struct turn *turn);
+int64_t schedules_next(const struct engine *engine); /* wall ms; INT64_MAX: none */
 
 /* leases: attempts that are out. */
 struct pending_attempt *attempt_find(

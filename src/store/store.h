@@ -79,7 +79,7 @@ struct ready_row { int64_t task, prio, vt; };
 
 struct store;
 struct store_config {
-    const char *url;      /* "sqlite:///DIR": DIR/weir.db */
+    const char *url;      /* "sqlite:///DIR": DIR/weir.db; "postgresql://..." as libpq takes it */
     const char *data_dir; /* verify.key, logs and the rest live here */
     bool create;
 };
@@ -129,12 +129,14 @@ struct store_ops {
     bool (*revision_of_ident)(struct store *store, int64_t lane, struct str ident, int64_t *out_rev, struct err *err);
     bool (*latest_find)(struct store *store, struct arena *arena, int64_t lane, struct str name, struct str variant, struct latest *out,
                         bool *out_found, struct err *err);
-    /* Tasks of that name of the newest revision <= upto that has one, the highest run first; 0: none. */
+    /* The task of that name (not a second run) of the newest revision <= upto that has one; 0: none. */
     bool (*task_upto)(struct store *store, int64_t lane, struct str name, struct str variant, int64_t upto, int64_t *out_task,
                       int64_t *out_rev, struct err *err);
     /* A task by its key; 0: none. run -1: the highest, whose number comes back. */
     bool (*task_find)(struct store *store, int64_t lane, int64_t rev, struct str name, struct str variant, int64_t run, int64_t *out_task,
                       int64_t *out_run, struct err *err);
+    /* The first n tasks of an archive that haven't ended. Walks its history: for what is rare. */
+    bool (*tasks_open)(struct store *store, struct arena *arena, int64_t lane, size_t n, int64_t **out, size_t *out_n, struct err *err);
     int64_t (*size_bytes)(struct store *store);
 };
 
@@ -162,5 +164,10 @@ struct verify_report {
 /* store_verify: walks the chain in steps and folds events against the rows. witness_seq > 0: the event with that seq must belong to a turn
  * whose hash is witness_hash. false: it could not be read; a damaged history is report->ok == false. Safe beside a running server. */
 bool store_verify(const char *data_dir, int64_t witness_seq, const uint8_t *witness_hash, struct verify_report *out, struct err *err);
+
+/* The same for the store that a URL names. store_backup_at: a store in PostgreSQL is backed up by PostgreSQL (ERR_invalid says how). */
+bool store_verify_at(const struct store_config *config, int64_t witness_seq, const uint8_t *witness_hash, struct verify_report *out,
+                     struct err *err);
+bool store_backup_at(const struct store_config *config, const char *to_file, struct err *err);
 
 #endif

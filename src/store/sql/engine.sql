@@ -21,11 +21,15 @@ SELECT body_hash, status, ids, expires FROM idempotency WHERE tenant = $1 AND to
 SELECT rev, task, ran_rev, ran_task FROM latest WHERE lane = $1 AND name = $2 AND variant = $3;
 
 -- name: task_upto
--- The newest at or below a revision, its highest run first.
-SELECT id, rev FROM task WHERE lane = $1 AND name = $2 AND variant = $3 AND rev <= $4 AND rev IS NOT NULL ORDER BY rev DESC, run DESC LIMIT 1;
+-- The newest at or below a revision; second runs don't count.
+SELECT id, rev FROM task WHERE lane = $1 AND name = $2 AND variant = $3 AND rev <= $4 AND rev IS NOT NULL AND run = 0 ORDER BY rev DESC LIMIT 1;
 
 -- name: task_of_key
 SELECT id, run FROM task WHERE lane = $1 AND rev = $2 AND name = $3 AND variant = $4 AND run = $5 AND rev IS NOT NULL LIMIT 1;
 
 -- name: task_last_run
 SELECT id, run FROM task WHERE lane = $1 AND rev = $2 AND name = $3 AND variant = $4 AND rev IS NOT NULL ORDER BY run DESC LIMIT 1;
+
+-- name: tasks_open
+-- For the removal of an archive: walks its history once.
+SELECT id FROM task WHERE lane = $1 AND rev IS NOT NULL AND state <> 'D' AND state <> 'F' AND state <> 'T' AND state <> 'A' ORDER BY rev LIMIT $2;

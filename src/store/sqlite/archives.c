@@ -196,6 +196,19 @@ bool sqlite_task_find(struct store *store, int64_t lane, int64_t rev, struct str
     return numbers_get(db, id, out_task, out_run, err);
 }
 
+bool sqlite_tasks_open(struct store *store, struct arena *arena, int64_t lane, size_t n, int64_t **out, size_t *out_n, struct err *err)
+{
+    struct db *db = &sqlite_of(store)->db;
+    size_t cap = 0;
+    enum db_step step;
+    *out = NULL, *out_n = 0;
+    bind_i64(db->stmts[SQL_tasks_open], 1, lane);
+    bind_i64(db->stmts[SQL_tasks_open], 2, (int64_t)n);
+    while ((step = db_next(db, SQL_tasks_open, err)) == DB_ROW)
+        *ARENA_PUSH(arena, *out, *out_n, cap) = sqlite3_column_int64(db->stmts[SQL_tasks_open], 0);
+    return step == DB_DONE;
+}
+
 /* --- what a turn writes ------------------------------------------------------------------------------------------------------------ */
 
 static bool archive_write(struct sqlite_store *self, const struct archive *archive, struct err *err)

@@ -261,5 +261,6 @@ const struct store_ops sqlite_ops = {
     .latest_find = sqlite_latest_find,
     .task_upto = sqlite_task_upto,
     .task_find = sqlite_task_find,
+    .tasks_open = sqlite_tasks_open,
     .size_bytes = size_bytes,
 };

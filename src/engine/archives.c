@@ -1,0 +1,308 @@
+/* archives: lanes whose tasks come from revisions. What is known of each (how far it is, who has its lock, its newest definition) is kept
+ * here between turns; a turn changes a copy of its own, which is taken over after the commit. */
+#include <string.h>
+
+#include "engine/turn.h"
+
+/* --- between turns ------------------------------------------------------------------------------------------------------------------ */
+
+static void archive_put(struct engine *engine, const struct archive *row)
+{
+    struct known_archive *known = map_find(&engine->archives, (uint64_t)row->lane);
+    if (!known) {
+        known = mem_alloc_zero(sizeof *known);
+        map_put(&engine->archives, (uint64_t)row->lane, known);
+    }
+    struct archive was = known->row;
+    known->row = *row;
+    /* url and branch change only when an archive is added anew */
+    known->row.url = str_eq(was.url, row->url) ? was.url : str_dup(&engine->arena, row->url);
+    known->row.branch = str_eq(was.branch, row->branch) ? was.branch : str_dup(&engine->arena, row->branch);
+    size_t tip = row->tip.len < sizeof known->tip ? row->tip.len : 0;
+    if (tip && row->tip.ptr != known->tip) memcpy(known->tip, row->tip.ptr, tip);
+    known->row.tip = (struct str){ known->tip, tip };
+    if (row->n_lock_shared > known->cap_shared) {
+        known->cap_shared = row->n_lock_shared * 2;
+        known->shared = mem_realloc(known->shared, known->cap_shared * sizeof *known->shared);
+    }
+    if (row->n_lock_shared) memcpy(known->shared, row->lock_shared, row->n_lock_shared * sizeof *known->shared);
+    known->row.lock_shared = known->shared;
+}
+
+static void removing_add(struct engine *engine, int64_t lane)
+{
+    for (size_t i = 0; i < engine->n_removing; i++)
+        if (engine->removing[i] == lane) return;
+    *ARENA_PUSH(&engine->arena, engine->removing, engine->n_removing, engine->cap_removing) = lane;
+}
+
+bool archives_load(struct engine *engine, struct err *err)
+{
+    struct arena scratch = { 0 };
+    struct archive **rows;
+    size_t n;
+    bool ok = engine->store->ops->load_archives(engine->store, &scratch, &rows, &n, err);
+    for (size_t i = 0; ok && i < n; i++) {
+        archive_put(engine, rows[i]);
+        engine->archives_left |= rows[i]->next <= rows[i]->youngest && !rows[i]->removed;
+        if (rows[i]->removed) removing_add(engine, rows[i]->lane);
+    }
+    arena_release(&scratch);
+    return ok;
+}
+
+void archives_drop(struct engine *engine)
+{
+    MAP_EACH(&engine->archives, e) {
+        struct known_archive *known = e->value;
+        mem_free(known->shared);
+        mem_free(known);
+    }
+    map_clear(&engine->archives);
+    MAP_EACH(&engine->definitions, e) definition_release(e->value);
+    map_clear(&engine->definitions);
+}
+
+void archives_follow(struct turn *turn)
+{
+    MAP_EACH(&turn->archives, e) archive_put(turn->engine, e->value);
+}
+
+/* --- in a turn ----------------------------------------------------------------------------------------------------------------------- */
+
+struct archive *turn_archive(struct turn *turn, int64_t lane)
+{
+    struct archive *copy = map_find(&turn->archives, (uint64_t)lane);
+    const struct known_archive *known = copy ? NULL : map_find(&turn->engine->archives, (uint64_t)lane);
+    if (!known) return copy;
+    copy = ARENA_NEW(turn->arena, struct archive);
+    *copy = known->row;
+    map_put(&turn->archives, (uint64_t)lane, copy);
+    return copy;
+}
+
+struct archive *archive_named(struct turn *turn, const struct command *command, struct str name)
+{
+    const struct lane *lane = cache_lane_find(turn, command->actor.tenant, name);
+    return lane && lane->kind == LANE_ARCHIVE ? turn_archive(turn, lane->id) : NULL;
+}
+
+static bool archive_same(const struct archive *a, const struct archive *b)
+{
+    return a->kind == b->kind && str_eq(a->url, b->url) && str_eq(a->branch, b->branch) && a->added == b->added &&
+           a->removed == b->removed && a->first == b->first && a->next == b->next && a->youngest == b->youngest && str_eq(a->tip, b->tip) &&
+           a->definition == b->definition && a->lock_exclusive == b->lock_exclusive && a->lock_shared == b->lock_shared &&
+           a->n_lock_shared == b->n_lock_shared;
+}
+
+void changes_archives(struct turn *turn, struct changes *c)
+{
+    const struct archive **archives = ARENA_ARRAY(turn->arena, const struct archive *, turn->archives.n + 1);
+    MAP_EACH(&turn->archives, e) {
+        const struct known_archive *known = map_find(&turn->engine->archives, e->key);
+        if (!known || !archive_same(&known->row, e->value)) archives[c->n_archives++] = e->value;
+    }
+    c->archives = archives;
+    struct revision *revisions = ARENA_ARRAY(turn->arena, struct revision, turn->n_revisions + 1);
+    for (size_t i = 0; i < turn->n_revisions; i++) revisions[i] = *turn->revisions[i];
+    c->revisions = revisions;
+    c->n_revisions = turn->n_revisions;
+    struct latest *latest = ARENA_ARRAY(turn->arena, struct latest, turn->n_tracks + 1);
+    for (size_t i = 0; i < turn->n_tracks; i++)
+        if (turn->tracks[i]->dirty) latest[c->n_latest++] = turn->tracks[i]->latest;
+    c->latest = latest;
+    c->schedules = turn->schedules; c->n_schedules = turn->n_schedules;
+    c->schedules_remove = turn->schedules_gone; c->n_schedules_remove = turn->n_schedules_gone;
+}
+
+/* --- definitions: kept as specs, whose body is the text ------------------------------------------------------------------------------- */
+
+static void definition_remember(struct engine *engine, int64_t id, struct definition *definition)
+{
+    if (engine->definitions.n >= DEFINITIONS_MAX) {
+        MAP_EACH(&engine->definitions, e) definition_release(e->value);
+        map_clear(&engine->definitions);
+    }
+    map_put(&engine->definitions, (uint64_t)id, definition);
+}
+
+struct definition *definition_get(struct turn *turn, int64_t id)
+{
+    struct definition *definition = map_find(&turn->engine->definitions, (uint64_t)id);
+    if (definition) return definition;
+    const struct spec *spec = turn->engine->rows.spec(turn->engine, id, turn->err);
+    if (!spec) {
+        turn->slice->failed = true;
+        return NULL;
+    }
+    definition = definition_of_text(spec->body);
+    definition_remember(turn->engine, id, definition);
+    return definition;
+}
+
+int64_t definition_put(struct turn *turn, struct definition *definition)
+{
+    int64_t id = cache_spec_get(turn, &(struct task_def){ .body = definition->text }, NULL, 0);
+    if (!map_find(&turn->engine->definitions, (uint64_t)id)) definition_remember(turn->engine, id, definition_keep(definition));
+    return id;
+}
+
+/* --- what a job needs to check its revision out ------------------------------------------------------------------------------------------ */
+
+struct grant_source archive_source(struct turn *turn, const struct task *task, struct arena *arena)
+{
+    const struct archive *archive = task->rev ? turn_archive(turn, task->lane) : NULL;
+    struct store *store = turn->engine->store;
+    struct revision revision = { 0 };
+    bool found = false;
+    if (!archive) return (struct grant_source){ 0 };
+    for (size_t i = turn->n_revisions; i-- > 0 && !found;) {
+        found = turn->revisions[i]->lane == task->lane && turn->revisions[i]->rev == task->rev;
+        if (found) revision = *turn->revisions[i];
+    }
+    if (!found && !store->ops->load_revision(store, turn->arena, task->lane, task->rev, &revision, &found, turn->err))
+        turn->slice->failed = true;
+    return (struct grant_source){ .kind = archive->kind,
+        .url = str_dup(arena, archive->url),
+        .ident = found ? str_dup(arena, revision.ident) : (struct str){ 0 },
+        .prev = found && revision.n_prevs ? revision.prevs[0] : 0 };
+}
+
+/* --- commands ---------------------------------------------------------------------------------------------------------------------------- */
+
+static void archive_event(struct turn *turn, const struct command *command, enum event_kind kind, const struct archive *archive,
+                          struct str subject, struct str reason)
+{
+    slice_event(turn->slice,
+        &(struct event){ .kind = kind, .lane = archive->lane, .subject = subject, .actor = command->actor.name, .reason = reason });
+}
+
+static void archive_answer(struct command *command, const struct archive *archive)
+{
+    struct archive *out = &command->out.archive.archive;
+    *out = *archive;
+    out->url = str_dup(command->arena, archive->url);
+    out->branch = str_dup(command->arena, archive->branch);
+    out->tip = str_dup(command->arena, archive->tip);
+    out->lock_shared = NULL;
+    out->n_lock_shared = 0;
+}
+
+void cmd_archive_add(struct turn *turn, struct command *command)
+{
+    struct str name = command->in.archive_add.name;
+    const struct archive *wish = &command->in.archive_add.archive;
+    struct kept_answer kept = { 0 };
+    struct lane *lane = cache_lane_find(turn, command->actor.tenant, name);
+    struct archive *archive = lane ? turn_archive(turn, lane->id) : NULL;
+    if (idempotency_met(turn, command, &kept)) {
+        if (!command->err.code && archive) archive_answer(command, archive);
+        return;
+    }
+    if (lane && !archive) {
+        turn_refuse(turn, command, ERR_name_taken, "'%.*s' is the name of a queue; choose another", STR_ARG(name));
+        return;
+    }
+    if (archive && !archive->removed) {
+        bool same = archive->kind == wish->kind && str_eq(archive->url, wish->url) && str_eq(archive->branch, wish->branch);
+        if (!same)
+            turn_refuse(turn, command, ERR_name_taken, "there is an archive '%.*s' of another kind, address or branch: remove it first",
+                        STR_ARG(name));
+        command->status = 200;
+        archive_answer(command, archive);
+        return;
+    }
+    if (!lane) lane = cache_lane_make(turn, command->actor.tenant, name, LANE_ARCHIVE);
+    int64_t first = wish->first > 0 ? wish->first : 1, before = archive ? archive->next : 0;
+    struct archive *row = ARENA_NEW(turn->arena, struct archive);
+    *row = archive ? *archive : (struct archive){ .lane = lane->id };
+    row->kind = wish->kind;
+    row->url = wish->url;
+    row->branch = wish->branch;
+    row->tip = wish->tip;
+    row->added = turn->wall;
+    row->removed = 0;
+    row->first = row->next = first > before ? first : before; /* numbers are never used twice */
+    if (row->youngest < row->next - 1) row->youngest = row->next - 1;
+    map_put(&turn->archives, (uint64_t)lane->id, row);
+    archive_event(turn, command, EVENT_archive, row, name, str_fmt(turn->arena, "%s %.*s", archive_kind_name(row->kind), STR_ARG(row->url)));
+    command->status = 201;
+    archive_answer(command, row);
+    idempotency_keep(turn, command, &lane->id, 1);
+}
+
+/* archives_removing: a batch a turn. What executes is told to end and ends in its own time; a batch of nothing but those is the last. */
+void archives_removing(struct turn *turn)
+{
+    struct engine *engine = turn->engine;
+    size_t left = 0;
+    for (size_t i = 0; i < engine->n_removing && !turn->slice->failed; i++) {
+        int64_t *ids;
+        size_t n, stopped = 0;
+        if (!engine->store->ops->tasks_open(engine->store, turn->arena, engine->removing[i], engine->batch, &ids, &n, turn->err)) {
+            turn->slice->failed = true;
+            return;
+        }
+        for (size_t k = 0; k < n; k++) {
+            struct node *node = slice_find(turn->slice, ids[k]);
+            if (!node || state_ended(node->row.state) || node->row.ending) continue;
+            task_stop(turn->slice, node, STATE_A, &(struct because){ .actor = STR("engine"), .reason = STR("its archive was removed") });
+            stopped++;
+        }
+        slice_settle(turn->slice);
+        if (n == engine->batch && stopped) engine->removing[left++] = engine->removing[i];
+    }
+    engine->n_removing = left;
+}
+
+void cmd_archive_remove(struct turn *turn, struct command *command)
+{
+    struct str name = command->in.archive.name;
+    struct archive *archive = archive_named(turn, command, name);
+    if (!archive || archive->removed) {
+        turn_refuse(turn, command, ERR_not_found, "there is no archive '%.*s'", STR_ARG(name));
+        return;
+    }
+    archive->removed = turn->wall;
+    removing_add(turn->engine, archive->lane); /* in this very turn, after the commands; looked at again if it comes to nothing */
+    archive->definition = 0;
+    schedules_set(turn, archive, NULL);
+    archive_event(turn, command, EVENT_archive_removed, archive, name, command->in.archive.reason);
+    command->status = 200;
+    archive_answer(command, archive);
+}
+
+void cmd_archive_skip(struct turn *turn, struct command *command)
+{
+    struct str name = command->in.archive.name;
+    int64_t rev = command->in.archive.rev;
+    struct archive *archive = archive_named(turn, command, name);
+    struct store *store = turn->engine->store;
+    struct revision *row = ARENA_NEW(turn->arena, struct revision);
+    bool found = false;
+    if (!archive || archive->removed) {
+        turn_refuse(turn, command, ERR_not_found, "there is no archive '%.*s'", STR_ARG(name));
+        return;
+    }
+    for (size_t i = 0; i < turn->n_revisions && !found; i++)
+        found = turn->revisions[i]->lane == archive->lane && turn->revisions[i]->rev == rev;
+    if (!found && !store->ops->load_revision(store, turn->arena, archive->lane, rev, row, &found, turn->err)) turn->slice->failed = true;
+    if (found || rev < archive->next) {
+        turn_refuse(turn, command, ERR_conflict, "revision %lld of '%.*s' is known: there is nothing to skip", (long long)rev,
+                    STR_ARG(name));
+        return;
+    }
+    if (rev > archive->youngest) {
+        turn_refuse(turn, command, ERR_conflict, "revision %lld of '%.*s' is beyond the youngest known one (%lld): no gap there",
+                    (long long)rev, STR_ARG(name), (long long)archive->youngest);
+        return;
+    }
+    *row = (struct revision){ .lane = archive->lane, .rev = rev, .state = REVISION_SKIPPED, .noted = turn->wall,
+                              .message = command->in.archive.reason };
+    *ARENA_PUSH(turn->arena, turn->revisions, turn->n_revisions, turn->cap_revisions) = row;
+    archive_event(turn, command, EVENT_revision_skipped, archive,
+                  str_fmt(turn->arena, "%.*s@%lld", STR_ARG(name), (long long)rev), command->in.archive.reason);
+    revisions_open(turn, archive);
+    command->status = 200;
+    archive_answer(command, archive);
+}

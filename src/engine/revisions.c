@@ -1,0 +1,593 @@
+/* revisions: a revision's workflow becomes tasks and edges, in the order of the revisions; and tasks that are run by hand or by the clock.
+ *
+ * A revision that comes before its predecessors waits: its row says so and its tasks stand in Q without edges, because what PREV means
+ * isn't known yet. It is opened in the turn that closes the gap. Opening asks core/expand for the tasks and edges, finds or makes the rows
+ * and lets slice_settle carry on. */
+#include <string.h>
+
+#include "core/expand.h"
+#include "engine/turn.h"
+
+static const struct workflow no_workflow;
+#define REPORT_BYTES_MAX ((size_t)16 << 10) /* of diagnostics, as the log of WORKFLOW */
+
+struct opening { /* one revision, or one run, on its way to rows */
+    struct turn *turn;
+    struct archive *archive;
+    const struct revision *revision;
+    const struct definition *definition; /* NULL: no workflow */
+    const bool *touched;
+    struct str tenant, archive_name, actor;
+    struct smap earlier; /* revision and name -> task id, of what `expand` was told about */
+    struct node **nodes, **doomed_by;
+    bool *existing; /* not made now: another's, by its unique key */
+};
+
+/* --- what PREV means ---------------------------------------------------------------------------------------------------------------- */
+
+static struct name_track *track_of(struct turn *turn, int64_t lane, struct str name)
+{
+    struct str key = str_fmt(turn->arena, "%lld\x1f%.*s", (long long)lane, STR_ARG(name));
+    struct name_track *track = smap_find(&turn->names, key);
+    struct store *store = turn->engine->store;
+    bool found = false;
+    if (track) return track;
+    track = ARENA_NEW(turn->arena, struct name_track);
+    if (!store->ops->latest_find(store, turn->arena, lane, name, STR(""), &track->latest, &found, turn->err)) turn->slice->failed = true;
+    if (!found) track->latest = (struct latest){ .lane = lane, .name = str_dup(turn->arena, name) };
+    smap_put(&turn->names, key, track);
+    *ARENA_PUSH(turn->arena, turn->tracks, turn->n_tracks, turn->cap_tracks) = track;
+    return track;
+}
+
+/* The newest at or below `upto`; `ran`: of those that weren't skipped. 0: none. */
+static int64_t track_upto(struct turn *turn, const struct name_track *track, int64_t upto, bool ran, int64_t *out_task)
+{
+    const struct latest *latest = &track->latest;
+    int64_t rev = ran ? latest->ran_rev : latest->rev;
+    *out_task = ran ? latest->ran_task : latest->task;
+    if (rev <= upto) return rev;
+    for (const struct made *made = track->made; made; made = made->before) {
+        if (made->rev > upto || made->run > 0 || (ran && made->skipped)) continue;
+        *out_task = made->task;
+        return made->rev;
+    }
+    struct store *store = turn->engine->store;
+    for (;;) {
+        if (!store->ops->task_upto(store, latest->lane, latest->name, STR(""), upto, out_task, &rev, turn->err)) {
+            turn->slice->failed = true;
+            return 0;
+        }
+        const struct node *node = rev && ran ? slice_find(turn->slice, *out_task) : NULL;
+        if (!node || !(node->row.marks & MARK_SKIPPED)) return rev;
+        upto = rev - 1;
+    }
+}
+
+static void track_made(struct turn *turn, struct name_track *track, const struct node *node)
+{
+    struct made *made = ARENA_NEW(turn->arena, struct made);
+    bool skipped = (node->row.marks & MARK_SKIPPED) != 0;
+    *made = (struct made){ node->row.rev, node->row.id, node->row.run, skipped, track->made };
+    track->made = made;
+    if (node->row.run > 0) return; /* second runs don't count */
+    if (node->row.rev >= track->latest.rev) {
+        track->latest.rev = node->row.rev;
+        track->latest.task = node->row.id;
+        track->dirty = true;
+    }
+    if (!skipped && node->row.rev >= track->latest.ran_rev) {
+        track->latest.ran_rev = node->row.rev;
+        track->latest.ran_task = node->row.id;
+        track->dirty = true;
+    }
+}
+
+static struct str earlier_key(struct opening *o, int64_t rev, struct str name)
+{
+    return str_fmt(o->turn->arena, "%lld\x1f%.*s", (long long)rev, STR_ARG(name));
+}
+
+static int64_t opening_earlier(void *context, struct str name, int64_t upto, bool ran)
+{
+    struct opening *o = context;
+    int64_t task = 0, rev = track_upto(o->turn, track_of(o->turn, o->archive->lane, name), upto, ran, &task);
+    if (rev > 0) smap_put(&o->earlier, earlier_key(o, rev, name), (void *)(uintptr_t)task);
+    return rev;
+}
+
+static bool opening_touched(void *context, const struct workflow_task *task)
+{
+    const struct opening *o = context;
+    return !o->touched || o->touched[task - o->definition->workflow.tasks];
+}
+
+/* --- the archive's lock ---------------------------------------------------------------------------------------------------------------- */
+
+/* The lock as expand knows it; those that have ended are forgotten. */
+static struct expand_lock lock_in(struct opening *o)
+{
+    struct expand_lock lock = { 0 };
+    struct slice *slice = o->turn->slice;
+    const struct node *node = o->archive->lock_exclusive ? slice_find(slice, o->archive->lock_exclusive) : NULL;
+    if (node && !state_ended(node->row.state)) lock.exclusive = (struct expand_ref){ node->row.rev, node->row.name, node->row.id };
+    for (size_t i = 0; i < o->archive->n_lock_shared; i++) {
+        node = slice_find(slice, o->archive->lock_shared[i]);
+        if (!node || state_ended(node->row.state)) continue;
+        *ARENA_PUSH(o->turn->arena, lock.shared, lock.n_shared, lock.cap_shared) =
+            (struct expand_ref){ node->row.rev, node->row.name, node->row.id };
+    }
+    return lock;
+}
+
+static int64_t node_id_of(struct opening *o, const struct expansion *x, const struct expand_ref *ref)
+{
+    if (ref->id || ref->rev == 0) return ref->id;
+    for (size_t i = 0; i < x->n_tasks; i++)
+        if (str_eq(x->tasks[i].name, ref->name)) return o->nodes[i]->row.id;
+    return 0;
+}
+
+static void lock_out(struct opening *o, const struct expansion *x)
+{
+    int64_t *shared = ARENA_ARRAY(o->turn->arena, int64_t, x->lock.n_shared + 1);
+    for (size_t i = 0; i < x->lock.n_shared; i++) shared[i] = node_id_of(o, x, &x->lock.shared[i]);
+    o->archive->lock_exclusive = node_id_of(o, x, &x->lock.exclusive);
+    if (x->lock.n_shared == 0 && o->archive->n_lock_shared == 0) return;
+    o->archive->lock_shared = shared;
+    o->archive->n_lock_shared = x->lock.n_shared;
+}
+
+/* --- tasks -------------------------------------------------------------------------------------------------------------------------------- */
+
+/* template_fill: {archive} {rev} {name} {variant}; what else stands in braces is left as it is (the reader of the file has refused it). */
+static struct str template_fill(struct opening *o, struct str template, struct str name)
+{
+    struct buf out;
+    buf_init(&out, 4096);
+    for (size_t i = 0; i < template.len; i++) {
+        struct str rest = str_sub(template, i, template.len);
+        ptrdiff_t end = rest.ptr[0] == '{' ? str_index(rest, '}') : -1;
+        struct str word = end > 0 ? str_sub(rest, 1, (size_t)end) : (struct str){ 0 };
+        if (str_eqz(word, "archive")) buf_add_str(&out, o->archive_name);
+        else if (str_eqz(word, "rev")) buf_addf(&out, "%lld", (long long)o->revision->rev);
+        else if (str_eqz(word, "name")) buf_add_str(&out, name);
+        else if (!str_eqz(word, "variant")) {
+            buf_add_char(&out, template.ptr[i]);
+            continue;
+        }
+        i += (size_t)end;
+    }
+    struct str text = str_dup(o->turn->arena, buf_str(&out));
+    buf_release(&out);
+    return text;
+}
+
+static const struct task_def nothing = { .body = { "{}", 2 }, .attempts_max = 1, .backoff_ms = 1000 };
+
+static struct task_def def_of(struct opening *o, const struct expand_task *task, struct str params)
+{
+    struct arena *arena = o->turn->arena;
+    bool real = o->definition && task->def != &o->definition->workflow.commit && task->def != &no_workflow.commit && !task->skipped;
+    struct task_def def = nothing;
+    if (real) def = o->definition->defs[task->def - o->definition->workflow.tasks];
+    def.name = str_dup(arena, task->name); /* the definition may be forgotten within the turn */
+    if (!real) return def;
+    if (def.unique.len) def.unique = template_fill(o, def.unique, task->name);
+    if (def.concurrency.len) def.concurrency = template_fill(o, def.concurrency, task->name);
+    if (params.len)
+        def.body = str_fmt(arena, "%.*s%s\"params\":%.*s}", (int)(def.body.len - 1), def.body.ptr, def.body.len > 2 ? "," : "",
+                           STR_ARG(params));
+    return def;
+}
+
+static struct node *task_new(struct opening *o, const struct expand_task *task, int64_t run, struct str params)
+{
+    struct task_def def = def_of(o, task, params);
+    enum workflow_lock lock = task->skipped || !task->def ? WORKFLOW_LOCK_NONE : task->def->lock;
+    struct task like = { .lane = o->archive->lane, .rev = o->revision->rev, .run = run,
+                         .marks = (task->skipped ? MARK_SKIPPED : 0u) | (lock != WORKFLOW_LOCK_NONE ? MARK_LOCKED : 0u) |
+                                  (lock == WORKFLOW_LOCK_EXCLUSIVE ? MARK_EXCLUSIVE : 0u) };
+    return task_make_of(o->turn, o->tenant, o->actor, &def, &like);
+}
+
+/* The task of a waiting revision stands there already. */
+static struct node *task_waiting(struct opening *o, struct str name)
+{
+    struct turn *turn = o->turn;
+    struct store *store = turn->engine->store;
+    int64_t id = 0, run;
+    for (const struct made *made = track_of(turn, o->archive->lane, name)->made; made; made = made->before)
+        if (made->rev == o->revision->rev && made->run == 0) return slice_find(turn->slice, made->task);
+    if (!store->ops->task_find(store, o->archive->lane, o->revision->rev, name, STR(""), 0, &id, &run, turn->err)) turn->slice->failed = true;
+    return id ? slice_find(turn->slice, id) : NULL;
+}
+
+/* The number of the next run of a task in a revision: 0 for the first, then 2, 3, ... */
+static int64_t run_next(struct opening *o, struct str name)
+{
+    struct turn *turn = o->turn;
+    struct store *store = turn->engine->store;
+    int64_t id = 0, last = 0, seen = -1;
+    if (!store->ops->task_find(store, o->archive->lane, o->revision->rev, name, STR(""), -1, &id, &last, turn->err)) turn->slice->failed = true;
+    if (id) seen = last;
+    for (const struct made *made = track_of(turn, o->archive->lane, name)->made; made; made = made->before)
+        if (made->rev == o->revision->rev && made->run > seen) seen = made->run;
+    return seen < 0 ? 0 : seen == 0 ? 2 : seen + 1;
+}
+
+static struct node *edge_other(struct opening *o, const struct expansion *x, const struct expand_edge *edge)
+{
+    struct slice *slice = o->turn->slice;
+    if (edge->other.id) return slice_find(slice, edge->other.id);
+    if (edge->other.rev == o->revision->rev)
+        for (size_t i = 0; i < x->n_tasks; i++)
+            if (str_eq(x->tasks[i].name, edge->other.name)) return o->nodes[i];
+    int64_t id = (int64_t)(uintptr_t)smap_find(&o->earlier, earlier_key(o, edge->other.rev, edge->other.name));
+    return id ? slice_find(slice, id) : NULL; /* pruned: it has ended */
+}
+
+/* Edges to what has ended are judged by its end; then everything is looked at. */
+static void edges_make(struct opening *o, const struct expansion *x)
+{
+    struct slice *slice = o->turn->slice;
+    for (size_t i = 0; i < x->n_edges; i++) {
+        const struct expand_edge *edge = &x->edges[i];
+        struct node *node = o->nodes[edge->task], *other = edge_other(o, x, edge);
+        if (!other || other == node || o->existing[edge->task] || state_ended(node->row.state)) continue;
+        if (edge->lock) slice_edge_add_lock(slice, node, other);
+        else edge_make(o->turn, node, other, edge->kind, &o->doomed_by[edge->task]);
+    }
+    for (size_t i = 0; i < x->n_tasks; i++) {
+        struct node *node = o->nodes[i];
+        if (o->existing[i] || state_ended(node->row.state)) continue;
+        if (o->doomed_by[i]) task_pass_on(slice, node, o->doomed_by[i]);
+        else task_consider(slice, node);
+    }
+}
+
+static void opening_begin(struct opening *o, struct turn *turn, struct archive *archive, const struct revision *revision,
+                          const struct definition *definition, struct str actor)
+{
+    const struct lane *lane = slice_lane(turn->slice, archive->lane);
+    *o = (struct opening){ .turn = turn, .archive = archive, .revision = revision, .definition = definition, .tenant = lane->tenant,
+                           .archive_name = lane->name, .actor = actor };
+}
+
+static struct expand_input expand_input_of(struct opening *o)
+{
+    bool usable = o->definition && o->definition->valid && o->revision->depth <= CAUSE_DEPTH_MAX;
+    if (!usable) o->definition = NULL;
+    return (struct expand_input){ .workflow = usable ? &o->definition->workflow : &no_workflow, .rev = o->revision->rev,
+        .prevs = o->revision->prevs, .n_prevs = o->revision->n_prevs, .earlier = opening_earlier, .touched = opening_touched, .context = o };
+}
+
+static void opening_room(struct opening *o, size_t n)
+{
+    o->nodes = ARENA_ARRAY(o->turn->arena, struct node *, n + 1);
+    o->doomed_by = ARENA_ARRAY(o->turn->arena, struct node *, n + 1);
+    o->existing = ARENA_ARRAY(o->turn->arena, bool, n + 1);
+}
+
+/* A workflow that can't be read: a task that has failed says so, with the diagnostics as its log; nobody waits for it. */
+static void workflow_fail(struct opening *o, const struct definition *definition)
+{
+    struct turn *turn = o->turn;
+    struct task_def def = nothing;
+    def.name = STR("WORKFLOW");
+    struct task like = { .lane = o->archive->lane, .rev = o->revision->rev, .grant = 1, .attempts = 1 };
+    struct node *node = task_make_of(turn, o->tenant, o->actor, &def, &like);
+    struct str report = str_sub(definition->report, 0, definition->report.len < REPORT_BYTES_MAX ? definition->report.len : REPORT_BYTES_MAX);
+    struct attempt attempt = { .task = node->row.id, .number = 1, .grant = 1, .started = turn->wall, .finished = turn->wall, .exit = -1,
+                               .signal = -1, .outcome = OUTCOME_failed, .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = (int64_t)report.len };
+    struct pending_attempt *pending = attempt_change(turn, &attempt);
+    pending->is_new = pending->ended = true;
+    *ARENA_PUSH(turn->arena, turn->tails, turn->n_tails, turn->cap_tails) =
+        (struct log_tail){ .task = node->row.id, .grant = 1, .bytes = str_dup(turn->arena, report) };
+    task_end(turn->slice, node, STATE_F, OUTCOME_failed,
+             &(struct because){ .actor = STR("engine"), .reason = str_dup(turn->arena, definition->summary) });
+    track_made(turn, track_of(turn, o->archive->lane, def.name), node);
+}
+
+/* --- semaphores that a workflow declares --------------------------------------------------------------------------------------------------- */
+
+static void semaphores_declare(struct opening *o)
+{
+    struct turn *turn = o->turn;
+    const struct workflow *workflow = &o->definition->workflow;
+    for (size_t i = 0; i < workflow->n_semaphores; i++) {
+        const struct slot *known = cache_slot_get(turn, o->tenant, workflow->semaphores[i].name);
+        struct slot *slot = slice_slot(turn->slice, known->id);
+        if (slot->tenant.len == 0 || slot->limit == workflow->semaphores[i].limit) continue; /* a global one is the site's */
+        slot->limit = workflow->semaphores[i].limit;
+        slot_changed(turn->slice, slot->id);
+        slice_event(turn->slice, &(struct event){ .kind = EVENT_semaphore, .subject = slot->name, .actor = o->actor,
+                                                  .reason = str_fmt(turn->arena, "limit %lld", (long long)slot->limit) });
+    }
+}
+
+/* --- opening a revision -------------------------------------------------------------------------------------------------------------------- */
+
+static struct node *opening_node(struct opening *o, const struct expand_task *task, bool waited, bool *out_existing)
+{
+    struct turn *turn = o->turn;
+    struct node *node = waited ? task_waiting(o, task->name) : NULL;
+    if (node) return node;
+    struct task_def def = def_of(o, task, (struct str){ 0 });
+    node = def.unique.len ? unique_find(turn, o->tenant, def.unique) : NULL;
+    *out_existing = node != NULL;
+    return node ? node : task_new(o, task, 0, (struct str){ 0 });
+}
+
+static void revision_open(struct turn *turn, struct archive *archive, struct revision *revision, struct definition *definition,
+                          const bool *touched, struct str actor)
+{
+    struct opening o;
+    struct expansion x;
+    bool waited = revision->state == REVISION_WAITING;
+    opening_begin(&o, turn, archive, revision, definition, actor);
+    o.touched = touched;
+    struct expand_input input = expand_input_of(&o);
+    if (definition) definition_keep(definition);
+    input.lock = lock_in(&o);
+    expand(&input, turn->arena, &x);
+    opening_room(&o, x.n_tasks);
+    if (o.definition) semaphores_declare(&o);
+    for (size_t i = 0; i < x.n_tasks; i++) {
+        o.nodes[i] = opening_node(&o, &x.tasks[i], waited, &o.existing[i]);
+        if (!o.existing[i]) track_made(turn, track_of(turn, archive->lane, x.tasks[i].name), o.nodes[i]);
+    }
+    edges_make(&o, &x);
+    lock_out(&o, &x);
+    if (definition && !definition->valid) workflow_fail(&o, definition);
+    revision->state = REVISION_KNOWN;
+    archive->next = revision->rev + 1;
+    if (revision->ident.len) archive->tip = revision->ident;
+    if (revision->depth > CAUSE_DEPTH_MAX)
+        slice_event(turn->slice, &(struct event){ .kind = EVENT_cause_depth, .lane = archive->lane, .actor = actor, .cause = revision->cause,
+            .subject = str_fmt(turn->arena, "%.*s@%lld", STR_ARG(o.archive_name), (long long)revision->rev),
+            .reason = str_fmt(turn->arena, "made by a job %lld deep (at most %d): its workflow isn't started", (long long)revision->depth,
+                              CAUSE_DEPTH_MAX) });
+    bool newer = archive->definition != revision->definition && (!definition || definition->valid);
+    if (newer) {
+        archive->definition = revision->definition;
+        schedules_set(turn, archive, definition);
+    }
+    slice_settle(turn->slice);
+    smap_release(&o.earlier);
+    definition_release(definition);
+}
+
+static struct revision *revision_find(struct turn *turn, int64_t lane, int64_t rev)
+{
+    struct store *store = turn->engine->store;
+    bool found = false;
+    for (size_t i = turn->n_revisions; i-- > 0;)
+        if (turn->revisions[i]->lane == lane && turn->revisions[i]->rev == rev) return turn->revisions[i];
+    struct revision *row = ARENA_NEW(turn->arena, struct revision);
+    if (!store->ops->load_revision(store, turn->arena, lane, rev, row, &found, turn->err)) turn->slice->failed = true;
+    return found ? row : NULL;
+}
+
+static void revision_put(struct turn *turn, struct revision *row)
+{
+    for (size_t i = turn->n_revisions; i-- > 0;)
+        if (turn->revisions[i] == row) return;
+    *ARENA_PUSH(turn->arena, turn->revisions, turn->n_revisions, turn->cap_revisions) = row;
+}
+
+void revisions_open(struct turn *turn, struct archive *archive)
+{
+    for (size_t n = 0; archive->next <= archive->youngest && !turn->slice->failed; n++) {
+        if (n == REVISIONS_BATCH) {
+            turn->engine->archives_left = true;
+            return;
+        }
+        struct revision *row = revision_find(turn, archive->lane, archive->next);
+        if (!row) return; /* the gap */
+        if (row->state == REVISION_SKIPPED) {
+            archive->next++;
+            continue;
+        }
+        struct definition *definition = row->definition ? definition_get(turn, row->definition) : NULL;
+        if (turn->slice->failed) return;
+        revision_put(turn, row);
+        revision_open(turn, archive, row, definition, NULL, STR("engine"));
+    }
+}
+
+void revisions_left(struct turn *turn)
+{
+    struct engine *engine = turn->engine;
+    if (!engine->archives_left) return;
+    engine->archives_left = false;
+    MAP_EACH(&engine->archives, e) {
+        const struct known_archive *known = e->value;
+        if (!known->row.removed && known->row.next <= known->row.youngest) revisions_open(turn, turn_archive(turn, known->row.lane));
+    }
+}
+
+/* --- commands ---------------------------------------------------------------------------------------------------------------------------------- */
+
+/* Behind a gap: the tasks are there to be seen, in Q. Which there will be depends on the workflow alone. */
+static void revision_wait(struct turn *turn, struct archive *archive, struct revision *row, struct definition *definition, struct str actor)
+{
+    struct opening o;
+    struct expansion x;
+    opening_begin(&o, turn, archive, row, definition, actor);
+    struct expand_input input = expand_input_of(&o);
+    input.n_prevs = 0;
+    row->state = REVISION_WAITING;
+    expand(&input, turn->arena, &x);
+    for (size_t i = 0; i < x.n_tasks; i++) {
+        struct node *node = task_new(&o, &x.tasks[i], 0, (struct str){ 0 });
+        struct name_track *track = track_of(turn, archive->lane, x.tasks[i].name);
+        struct made *made = ARENA_NEW(turn->arena, struct made);
+        *made = (struct made){ row->rev, node->row.id, 0, false, track->made }; /* not what PREV means yet */
+        track->made = made;
+    }
+    smap_release(&o.earlier);
+}
+
+/* The task whose job made the revision, and how deep it stands. */
+static void cause_find(struct turn *turn, const struct command *command, struct revision *row)
+{
+    struct key key;
+    struct err ignored = { 0 };
+    struct store *store = turn->engine->store;
+    int64_t id = 0, run;
+    if (!command->in.revision.cause.len || !key_parse(command->in.revision.cause, &key, &ignored)) return;
+    if (key.kind == KEY_ID || key.kind == KEY_QUEUE_TASK) id = key.id;
+    const struct lane *lane = key.kind == KEY_TASK ? cache_lane_find(turn, command->actor.tenant, key.lane) : NULL;
+    if (lane && !store->ops->task_find(store, lane->id, key.rev, key.name, key.variant, key.run, &id, &run, turn->err))
+        turn->slice->failed = true;
+    const struct node *node = id ? slice_find(turn->slice, id) : NULL;
+    if (!node) return;
+    row->cause = id;
+    row->depth = 1;
+    const struct revision *made_in = node->row.rev ? revision_find(turn, node->row.lane, node->row.rev) : NULL;
+    if (made_in) row->depth = made_in->depth + 1;
+}
+
+static void revision_answer(struct command *command, const struct revision *row)
+{
+    struct revision *out = &command->out.revision.row;
+    struct arena *arena = command->arena;
+    *out = *row;
+    out->ident = str_dup(arena, row->ident);
+    out->txn = str_dup(arena, row->txn);
+    out->author = str_dup(arena, row->author);
+    out->message = str_dup(arena, row->message);
+    int64_t *prevs = ARENA_ARRAY(arena, int64_t, row->n_prevs + 1);
+    if (row->n_prevs) memcpy(prevs, row->prevs, row->n_prevs * sizeof *prevs);
+    out->prevs = prevs;
+}
+
+static bool revision_refused(struct turn *turn, struct command *command, const struct archive *archive)
+{
+    int64_t rev = command->in.revision.row.rev, ahead = archive ? rev - (archive->youngest > archive->next - 1 ? archive->youngest : archive->next - 1) : 0;
+    if (!archive || archive->removed)
+        return !turn_refuse(turn, command, ERR_not_found, "there is no archive '%.*s'", STR_ARG(command->in.revision.archive));
+    if (ahead > REVISION_GAP_MAX)
+        return !turn_refuse(turn, command, ERR_gap_too_large, "revision %lld is more than %d ahead of the youngest known one (%lld)",
+                            (long long)rev, REVISION_GAP_MAX, (long long)archive->youngest);
+    if (turn->engine->space.full)
+        return !turn_refuse(turn, command, ERR_disk_full, "there is no room for new tasks in %s; running work goes on", turn->engine->space.dir);
+    return false;
+}
+
+/* prevs_default: the revision before; those that are named but not below it, or below the archive's first, don't count. */
+static void prevs_set(struct turn *turn, const struct archive *archive, struct revision *row)
+{
+    int64_t *prevs = ARENA_ARRAY(turn->arena, int64_t, row->n_prevs + 2);
+    size_t n = 0;
+    for (size_t i = 0; i < row->n_prevs; i++)
+        if (row->prevs[i] > 0 && row->prevs[i] < row->rev) prevs[n++] = row->prevs[i];
+    if (n == 0 && row->rev > archive->first) prevs[n++] = row->rev - 1;
+    row->prevs = prevs;
+    row->n_prevs = n;
+}
+
+void cmd_revision(struct turn *turn, struct command *command)
+{
+    struct archive *archive = archive_named(turn, command, command->in.revision.archive);
+    struct definition *definition = command->in.revision.definition;
+    int64_t rev = command->in.revision.row.rev;
+    if (revision_refused(turn, command, archive)) return;
+    const struct revision *known = rev < archive->first ? NULL : revision_find(turn, archive->lane, rev);
+    command->status = 200;
+    if (turn->slice->failed) return;
+    if (known || rev < archive->next) {
+        if (known) revision_answer(command, known);
+        return;
+    }
+    struct revision *row = ARENA_NEW(turn->arena, struct revision);
+    *row = command->in.revision.row;
+    row->lane = archive->lane;
+    row->noted = turn->wall;
+    row->state = REVISION_NONE;
+    prevs_set(turn, archive, row);
+    cause_find(turn, command, row);
+    row->definition = definition ? definition_put(turn, definition) : 0;
+    revision_put(turn, row);
+    struct str name = slice_lane(turn->slice, archive->lane)->name;
+    if (command->in.revision.rewritten)
+        slice_event(turn->slice, &(struct event){ .kind = EVENT_rewritten, .lane = archive->lane, .subject = name, .actor = command->actor.name,
+            .reason = str_fmt(turn->arena, "the branch was rewritten: %.*s isn't an ancestor of %.*s; numbers go on at %lld",
+                              STR_ARG(archive->tip), STR_ARG(row->ident), (long long)rev) });
+    slice_event(turn->slice, &(struct event){ .kind = EVENT_revision, .lane = archive->lane, .actor = command->actor.name, .cause = row->cause,
+                                              .subject = str_fmt(turn->arena, "%.*s@%lld", STR_ARG(name), (long long)rev) });
+    if (rev > archive->youngest) archive->youngest = rev;
+    if (rev == archive->next) {
+        revision_open(turn, archive, row, definition, command->in.revision.touched, command->actor.name);
+        revisions_open(turn, archive);
+    } else {
+        revision_wait(turn, archive, row, definition, command->actor.name);
+    }
+    command->status = 202;
+    revision_answer(command, row);
+}
+
+/* --- runs ------------------------------------------------------------------------------------------------------------------------------------- */
+
+struct node *run_make(struct turn *turn, struct archive *archive, const struct revision *revision, struct definition *definition,
+                      struct str task, struct str params, const struct because *because)
+{
+    struct opening o;
+    struct expansion x;
+    struct node *asked = NULL;
+    opening_begin(&o, turn, archive, revision, definition, because->actor);
+    struct expand_input input = expand_input_of(&o);
+    if (!o.definition || !workflow_find(&definition->workflow, task)) return NULL;
+    input.run = &task;
+    input.n_run = 1;
+    input.lock = lock_in(&o);
+    expand(&input, turn->arena, &x);
+    opening_room(&o, x.n_tasks);
+    for (size_t i = 0; i < x.n_tasks; i++) {
+        struct str name = x.tasks[i].name;
+        o.nodes[i] = task_new(&o, &x.tasks[i], run_next(&o, name), params);
+        o.nodes[i]->row.reason = because->reason;
+        track_made(turn, track_of(turn, archive->lane, name), o.nodes[i]);
+        if (str_eq(name, task)) asked = o.nodes[i];
+    }
+    edges_make(&o, &x);
+    lock_out(&o, &x);
+    slice_settle(turn->slice);
+    smap_release(&o.earlier);
+    return asked;
+}
+
+void cmd_run(struct turn *turn, struct command *command)
+{
+    struct kept_answer kept = { 0 };
+    if (idempotency_met(turn, command, &kept)) {
+        command->out.run.task = kept.n ? kept.numbers[0] : 0;
+        return;
+    }
+    struct str name = command->in.run.archive;
+    struct archive *archive = archive_named(turn, command, name);
+    int64_t rev = command->in.run.rev > 0 ? command->in.run.rev : archive ? archive->next - 1 : 0;
+    if (!archive || archive->removed) {
+        turn_refuse(turn, command, ERR_not_found, "there is no archive '%.*s'", STR_ARG(name));
+        return;
+    }
+    const struct revision *revision = rev > 0 && rev < archive->next ? revision_find(turn, archive->lane, rev) : NULL;
+    if (!revision || revision->state != REVISION_KNOWN) {
+        turn_refuse(turn, command, ERR_not_found, "revision %lld of '%.*s' isn't known", (long long)rev, STR_ARG(name));
+        return;
+    }
+    struct definition *definition = command->in.run.definition;
+    if (!definition && revision->definition) definition = definition_get(turn, revision->definition);
+    if (turn->slice->failed) return;
+    const struct node *node = definition ? run_make(turn, archive, revision, definition, command->in.run.task, command->in.run.params,
+        &(struct because){ .actor = command->actor.name, .reason = command->in.run.reason }) : NULL;
+    if (!node) {
+        turn_refuse(turn, command, ERR_not_found, "the workflow of %.*s@%lld has no task '%.*s'", STR_ARG(name), (long long)rev,
+                    STR_ARG(command->in.run.task));
+        return;
+    }
+    command->out.run.task = node->row.id;
+    command->status = 201;
+    idempotency_keep(turn, command, &node->row.id, 1);
+}

@@ -1,0 +1,165 @@
+/* schedules: tasks that the clock starts. Each cron line of an archive's newest workflow has a row with the minute that fires next; firing
+ * makes the run and moves the minute on in the same turn, so each slot fires exactly once, whatever restarts lie between. Slots that were
+ * missed while no server ran fire once together; a wall clock that is set back fires nothing twice, because the minute only moves forward. */
+#include "engine/turn.h"
+#include "io/zone.h"
+#include "text/cron.h"
+
+static struct str schedule_key(struct turn *turn, const struct archive *archive, struct str task)
+{
+    struct str name = slice_lane(turn->slice, archive->lane)->name;
+    return str_fmt(turn->arena, "%.*s:%.*s", STR_ARG(name), STR_ARG(task)); /* what H hashes */
+}
+
+/* The first minute later than `after`; INT64_MAX: never, or the line or its zone can't be read here. */
+static int64_t minute_after(struct str cron_text, struct str key, struct str zone_name, int64_t after)
+{
+    struct cron cron;
+    struct cron_fault fault;
+    struct arena scratch = { 0 };
+    struct err ignored = { 0 };
+    const struct zone *zone;
+    int64_t next;
+    bool fires = cron_parse(cron_text, key, &cron, &fault) && zone_load(NULL, zone_name, &scratch, &zone, &ignored) &&
+                 cron_next(&cron, zone, after / 1000, &next);
+    arena_release(&scratch);
+    return fires ? next * 1000 : INT64_MAX;
+}
+
+static void known_add(struct engine *engine, const struct schedule *row)
+{
+    struct known_schedule *known = ARENA_NEW(&engine->schedule_arena, struct known_schedule);
+    known->row = (struct schedule){ row->lane, str_dup(&engine->schedule_arena, row->task), str_dup(&engine->schedule_arena, row->cron),
+                                    str_dup(&engine->schedule_arena, row->zone), row->next };
+    if (row->next < INT64_MAX) heap_put(&engine->schedules, &known->due, row->next);
+}
+
+void schedules_drop(struct engine *engine)
+{
+    heap_release(&engine->schedules);
+    arena_reset(&engine->schedule_arena);
+}
+
+bool schedules_load(struct engine *engine, struct err *err)
+{
+    struct arena scratch = { 0 };
+    struct schedule *rows;
+    size_t n;
+    schedules_drop(engine);
+    bool ok = engine->store->ops->load_schedules(engine->store, &scratch, &rows, &n, err);
+    for (size_t i = 0; ok && i < n; i++) known_add(engine, &rows[i]);
+    arena_release(&scratch);
+    return ok;
+}
+
+int64_t schedules_next(const struct engine *engine)
+{
+    const struct heap_node *first = heap_first(&engine->schedules);
+    return first ? first->key : INT64_MAX;
+}
+
+static bool schedule_same(const struct schedule *a, const struct schedule *b)
+{
+    return a->lane == b->lane && str_eq(a->task, b->task) && str_eq(a->cron, b->cron) && str_eq(a->zone, b->zone);
+}
+
+/* What the archive has now, this turn's changes included. */
+static size_t schedules_of(struct turn *turn, int64_t lane, struct schedule **out)
+{
+    struct store *store = turn->engine->store;
+    struct schedule *rows, *list = NULL;
+    size_t n_rows, n = 0, cap = 0;
+    if (!store->ops->load_schedules(store, turn->arena, &rows, &n_rows, turn->err)) {
+        turn->slice->failed = true;
+        return 0;
+    }
+    for (size_t i = 0; i < n_rows; i++) {
+        bool gone = rows[i].lane != lane;
+        for (size_t k = 0; k < turn->n_schedules_gone && !gone; k++) gone = schedule_same(&rows[i], &turn->schedules_gone[k]);
+        for (size_t k = 0; k < turn->n_schedules && !gone; k++) gone = schedule_same(&rows[i], &turn->schedules[k]);
+        if (!gone) *ARENA_PUSH(turn->arena, list, n, cap) = rows[i];
+    }
+    for (size_t k = 0; k < turn->n_schedules; k++)
+        if (turn->schedules[k].lane == lane) *ARENA_PUSH(turn->arena, list, n, cap) = turn->schedules[k];
+    *out = list;
+    return n;
+}
+
+static void schedule_put(struct turn *turn, const struct schedule *row)
+{
+    for (size_t i = 0; i < turn->n_schedules_gone; i++)
+        if (schedule_same(&turn->schedules_gone[i], row)) turn->schedules_gone[i--] = turn->schedules_gone[--turn->n_schedules_gone];
+    for (size_t i = 0; i < turn->n_schedules; i++) {
+        if (!schedule_same(&turn->schedules[i], row)) continue;
+        turn->schedules[i] = *row;
+        return;
+    }
+    *ARENA_PUSH(turn->arena, turn->schedules, turn->n_schedules, turn->cap_schedules) = *row;
+}
+
+static void schedule_remove(struct turn *turn, const struct schedule *row)
+{
+    for (size_t i = 0; i < turn->n_schedules; i++)
+        if (schedule_same(&turn->schedules[i], row)) turn->schedules[i--] = turn->schedules[--turn->n_schedules];
+    *ARENA_PUSH(turn->arena, turn->schedules_gone, turn->n_schedules_gone, turn->cap_schedules_gone) = *row;
+}
+
+/* Lines that were there keep their minute; new ones count from now; others go. */
+void schedules_set(struct turn *turn, const struct archive *archive, const struct definition *definition)
+{
+    struct schedule *had = NULL;
+    size_t n_had = schedules_of(turn, archive->lane, &had), n_tasks = definition && definition->valid ? definition->workflow.n_tasks : 0;
+    bool *kept = ARENA_ARRAY(turn->arena, bool, n_had + 1);
+    for (size_t i = 0; i < n_tasks; i++) {
+        const struct workflow_task *task = &definition->workflow.tasks[i];
+        for (size_t k = 0; k < task->schedule.n && task->triggers & TRIGGER_SCHEDULE; k++) {
+            struct schedule row = { .lane = archive->lane, .task = str_dup(turn->arena, task->name),
+                                    .cron = str_dup(turn->arena, task->schedule.items[k].cron),
+                                    .zone = str_dup(turn->arena, task->schedule.items[k].zone) };
+            bool there = false;
+            for (size_t h = 0; h < n_had; h++)
+                if (schedule_same(&had[h], &row)) kept[h] = there = true;
+            row.next = there ? 0 : minute_after(row.cron, schedule_key(turn, archive, row.task), row.zone, turn->wall);
+            if (!there) schedule_put(turn, &row);
+            turn->schedules_changed |= !there;
+        }
+    }
+    for (size_t h = 0; h < n_had; h++) {
+        if (kept[h]) continue;
+        schedule_remove(turn, &had[h]);
+        turn->schedules_changed = true;
+    }
+}
+
+static void schedule_fire(struct turn *turn, const struct schedule *row)
+{
+    struct archive *archive = turn_archive(turn, row->lane);
+    struct store *store = turn->engine->store;
+    struct revision revision;
+    bool found = false;
+    struct schedule moved = *row;
+    moved.next = minute_after(row->cron, schedule_key(turn, archive, row->task), row->zone, turn->wall);
+    turn->schedules_changed = true;
+    schedule_put(turn, &moved);
+    if (archive->removed || archive->definition == 0 || archive->next <= archive->first) return;
+    if (!store->ops->load_revision(store, turn->arena, row->lane, archive->next - 1, &revision, &found, turn->err)) turn->slice->failed = true;
+    struct definition *definition = found ? definition_get(turn, archive->definition) : NULL;
+    if (!definition || turn->slice->failed) return;
+    struct because because = { .actor = STR("schedule"), .reason = str_fmt(turn->arena, "schedule %.*s", STR_ARG(row->cron)) };
+    const struct node *node = run_make(turn, archive, &revision, definition, row->task, (struct str){ 0 }, &because);
+    slice_event(turn->slice, &(struct event){ .kind = EVENT_scheduled, .lane = row->lane, .task = node ? node->row.id : 0, .actor = because.actor,
+        .subject = row->task, .reason = str_fmt(turn->arena, "%.*s for %lld", STR_ARG(row->cron), (long long)(row->next / 1000)) });
+}
+
+/* Before the commands, so that what they add counts from now. */
+void schedules_fire(struct turn *turn)
+{
+    struct engine *engine = turn->engine;
+    struct heap_node *first;
+    for (size_t n = 0; n < FIRED_BATCH && !turn->slice->failed && (first = heap_first(&engine->schedules)) && first->key <= turn->wall; n++) {
+        const struct known_schedule *known = CONTAINER_OF(first, struct known_schedule, due);
+        heap_take(&engine->schedules, first); /* all are read anew after the commit, and when it fails */
+        turn->schedules_changed = true;
+        schedule_fire(turn, &known->row);
+    }
+}
