@@ -1,0 +1,76 @@
+-- for: exec
+-- Run as they are while a connection is opened or a schema made; not prepared.
+
+-- name: session
+-- Every statement of ours walks an index, also while a table is so small that a scan would look cheaper: the plan is made once and kept while
+-- the table grows.
+SET jit = off;
+SET plan_cache_mode = force_generic_plan;
+SET enable_seqscan = off;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SET idle_in_transaction_session_timeout = '60s';
+SET standard_conforming_strings = on;
+
+-- name: session_durable
+-- Stronger settings (remote_write, remote_apply) stay as they are.
+SELECT set_config('synchronous_commit', 'on', false) FROM pg_settings WHERE name = 'synchronous_commit' AND setting IN ('off', 'local');
+
+-- name: session_keepalive
+-- A server whose network is gone gives its lock back within a quarter of a minute; a unix socket ignores these.
+SET tcp_keepalives_idle = 5;
+SET tcp_keepalives_interval = 3;
+SET tcp_keepalives_count = 3;
+SET tcp_user_timeout = 15000;
+
+-- name: session_reader
+SET default_transaction_read_only = on;
+
+-- name: lock_wait
+SET lock_timeout = '2s';
+
+-- name: lock_wait_long
+SET lock_timeout = '30s';
+
+-- name: writer_lock
+-- One server writes at a time; the lock ends with the connection.
+SELECT pg_advisory_lock(1466263922, hashtext('writer ' || current_schema()));
+
+-- name: writer_holder
+SELECT a.application_name, a.pid::bigint, a.state FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
+WHERE l.locktype = 'advisory' AND l.granted AND l.classid = 1466263922 AND a.datname = current_database()
+    AND l.objid = (hashtext('writer ' || current_schema())::bigint & 4294967295)::oid;
+
+-- name: schema_lock
+-- Two servers that start on an empty database make it once.
+SELECT pg_advisory_xact_lock(1466263922, hashtext('schema ' || current_schema()));
+
+-- name: schema_exists
+SELECT count(*) FROM pg_class WHERE relname = 'weir_schema' AND relkind = 'r' AND relnamespace = current_schema()::regnamespace;
+
+-- name: schema_strangers
+-- Tables, views and sequences that no extension has put there.
+SELECT count(*) FROM pg_class c WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND c.relnamespace = current_schema()::regnamespace
+    AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e');
+
+-- name: schema_version
+SELECT version FROM weir_schema;
+
+-- name: schema_planted
+-- Weir makes neither triggers nor rules; one that is there was put there.
+SELECT (SELECT count(*) FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+        WHERE c.relnamespace = current_schema()::regnamespace AND NOT t.tgisinternal)
+    + (SELECT count(*) FROM pg_rules WHERE schemaname = current_schema());
+
+-- name: count_beginnings
+-- 0: never used. A history without a head isn't new but damaged.
+SELECT (SELECT count(*) FROM head) + (SELECT count(*) FROM (SELECT 1 FROM turn LIMIT 1) t);
+
+-- name: exec_begin
+BEGIN;
+
+-- name: exec_commit
+COMMIT;
+
+-- name: exec_rollback
+ROLLBACK;

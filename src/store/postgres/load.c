@@ -1,0 +1,285 @@
+/* load: what the engine reads while it decides: single rows by key and 'the first N by rank'.
+ *
+ * Each is one round trip on the writer's connection. What is returned is as of the last commit and lives in the caller's arena. A
+ * connection that was lost is made anew, once per call, and the question asked again; should another server have written in between,
+ * that is a conflict: the caller's caches are old. */
+#include <string.h>
+
+#include "store/postgres/archives.h"
+#include "store/postgres/postgres.h"
+
+bool writer_ask(struct postgres_store *self, enum pg_id id, const struct pg_args *args, PGresult **out, struct err *err)
+{
+    struct store_head head;
+    int64_t tick;
+    struct err why = { 0 };
+    if (pg_run(&self->pg, id, args, out, &why))
+        return true;
+    if (!self->pg.lost)
+        return err_set(err, why.code, "%s", why.text);
+    if (!writer_reopen(self, &head, &tick, err))
+        return false;
+    if (tick != self->tick || memcmp(head.hash, self->head.hash, sizeof head.hash) != 0)
+        return err_set(err, ERR_conflict, "another server has written to %s since turn %lld", self->pg.place, (long long)self->head.turn);
+    return pg_run(&self->pg, id, args, out, err);
+}
+
+/* The store's own picture is made anew too: after a conflict the caller begins again from here. */
+static bool load_head(struct store *store, struct store_head *out, struct err *err)
+{
+    struct postgres_store *self = postgres_of(store);
+    struct err why = { 0 };
+    int64_t tick;
+    if (!head_read(&self->pg, out, NULL, &tick, &why)) {
+        if (!self->pg.lost)
+            return err_set(err, why.code, "%s", why.text);
+        if (!writer_reopen(self, out, &tick, err))
+            return false;
+    }
+    self->head = *out;
+    self->tick = tick;
+    return true;
+}
+
+#define LOAD_ALL(function, rows, statement, type) \
+    static bool function(struct store *store, struct arena *arena, type ***out, size_t *out_n, struct err *err) \
+    { \
+        PGresult *result; \
+        return writer_ask(postgres_of(store), statement, NULL, &result, err) && rows(result, arena, out, out_n, err); \
+    }
+LOAD_ALL(load_lanes, pg_rows_lanes, PG_lanes, struct lane)
+LOAD_ALL(load_classes, pg_rows_classes, PG_classes, struct task_class)
+LOAD_ALL(load_slots, pg_rows_slots, PG_slots, struct slot)
+LOAD_ALL(load_executors, pg_rows_executors, PG_executors, struct executor)
+LOAD_ALL(load_tokens, pg_rows_tokens, PG_tokens, struct token)
+
+static bool load_live(struct store *store, struct arena *arena, struct attempt **out, size_t *out_n, struct err *err)
+{
+    PGresult *result;
+    if (!writer_ask(postgres_of(store), PG_lives, NULL, &result, err))
+        return false;
+    *out_n = (size_t)PQntuples(result);
+    *out = *out_n ? ARENA_ARRAY(arena, struct attempt, *out_n) : NULL;
+    for (size_t i = 0; i < *out_n; i++)
+        pg_row_live(result, (int)i, &(*out)[i]);
+    return true;
+}
+
+static bool load_task(struct store *store, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    arg_i64(&args, id);
+    if (!writer_ask(postgres_of(store), PG_task_get, &args, &result, err))
+        return false;
+    *out_found = PQntuples(result) > 0;
+    return !*out_found || pg_row_task(result, 0, arena, out, err);
+}
+
+static bool load_edges(struct store *store, struct arena *arena, int64_t id, bool by_pred, struct edge **out, size_t *out_n,
+                       struct err *err)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    arg_i64(&args, id);
+    if (!writer_ask(postgres_of(store), by_pred ? PG_edges_by_pred : PG_edges_by_waiter, &args, &result, err))
+        return false;
+    *out_n = (size_t)PQntuples(result);
+    *out = *out_n ? ARENA_ARRAY(arena, struct edge, *out_n) : NULL;
+    for (size_t i = 0; i < *out_n; i++)
+        pg_row_edge(result, (int)i, &(*out)[i]);
+    return true;
+}
+
+static bool load_spec(struct store *store, struct arena *arena, int64_t id, struct spec *out, struct err *err)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    arg_i64(&args, id);
+    if (!writer_ask(postgres_of(store), PG_spec_get, &args, &result, err))
+        return false;
+    if (PQntuples(result) == 0)
+        return err_set(err, ERR_corrupt, "spec %lld is missing", (long long)id);
+    *out = (struct spec){
+        .id = cell_i64(result, 0, 0),
+        .body = cell_text(result, 0, 1, arena),
+        .attempts_max = cell_i64(result, 0, 2),
+        .backoff_ms = cell_i64(result, 0, 3),
+        .retry_on = (unsigned)cell_i64(result, 0, 4),
+    };
+    struct str slots = cell_view(result, 0, 5);
+    int64_t *ids = NULL;
+    bool ok = !slots.len || numbers_unpack(slots, arena, &ids, &out->n_slots);
+    out->slots = ids;
+    return ok || err_set(err, ERR_corrupt, "the slots of spec %lld can't be read", (long long)id);
+}
+
+static bool load_attempt(struct store *store, int64_t task, int64_t grant, struct attempt *out, bool *out_found, struct err *err)
+{
+    static const struct { enum pg_id id; void (*row)(const PGresult *, int, struct attempt *); } tables[] = {
+        { PG_live_get, pg_row_live }, { PG_attempt_get, pg_row_attempt },
+    };
+    struct pg_args args = { 0 };
+    arg_i64(&args, task);
+    arg_i64(&args, grant);
+    *out_found = false;
+    for (size_t i = 0; i < 2 && !*out_found; i++) {
+        PGresult *result;
+        if (!writer_ask(postgres_of(store), tables[i].id, &args, &result, err))
+            return false;
+        *out_found = PQntuples(result) > 0;
+        if (*out_found)
+            tables[i].row(result, 0, out);
+    }
+    return true;
+}
+
+static bool load_outputs(struct store *store, struct arena *arena, int64_t task, struct str *out_json, struct err *err)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    arg_i64(&args, task);
+    if (!writer_ask(postgres_of(store), PG_outputs_get, &args, &result, err))
+        return false;
+    *out_json = PQntuples(result) > 0 ? cell_text(result, 0, 0, arena) : (struct str){ 0 };
+    return true;
+}
+
+static bool ready_first(struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out, size_t *out_n,
+                        struct err *err)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    arg_i64(&args, class_id);
+    arg_i64(&args, (int64_t)n);
+    if (!writer_ask(postgres_of(store), PG_ready_first, &args, &result, err))
+        return false;
+    *out_n = (size_t)PQntuples(result);
+    *out = *out_n ? ARENA_ARRAY(arena, struct ready_row, *out_n) : NULL;
+    for (int i = 0; i < (int)*out_n; i++)
+        (*out)[i] = (struct ready_row){ .task = cell_i64(result, i, 0), .prio = -cell_i64(result, i, 1), .vt = cell_i64(result, i, 2) };
+    return true;
+}
+
+static bool holds_due(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key_max, size_t n, struct hold **out,
+                      size_t *out_n, struct err *err)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    arg_i64(&args, kind);
+    arg_i64(&args, key_max);
+    arg_i64(&args, (int64_t)n);
+    return writer_ask(postgres_of(store), PG_holds_due, &args, &result, err) && pg_rows_holds(result, arena, out, out_n);
+}
+
+static bool holds_of(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n,
+                     struct err *err)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    arg_i64(&args, kind);
+    arg_i64(&args, key);
+    arg_i64(&args, (int64_t)n);
+    return writer_ask(postgres_of(store), PG_holds_of, &args, &result, err) && pg_rows_holds(result, arena, out, out_n);
+}
+
+static bool holds_of_task(struct store *store, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    arg_i64(&args, task);
+    return writer_ask(postgres_of(store), PG_holds_of_task, &args, &result, err) && pg_rows_holds(result, arena, out, out_n);
+}
+
+static bool unique_find(struct store *store, struct str tenant, struct str key, int64_t *out_task, struct err *err)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    arg_text(&args, tenant);
+    arg_text(&args, key);
+    if (!writer_ask(postgres_of(store), PG_unique_get, &args, &result, err))
+        return false;
+    *out_task = PQntuples(result) > 0 ? cell_i64(result, 0, 0) : 0;
+    return true;
+}
+
+static bool idempotency_find(struct store *store, struct arena *arena, struct str tenant, struct str token, struct str route,
+                             struct str key, struct idempotency *out, bool *out_found, struct err *err)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    arg_text(&args, tenant);
+    arg_text(&args, token);
+    arg_text(&args, route);
+    arg_text(&args, key);
+    if (!writer_ask(postgres_of(store), PG_idempotency_get, &args, &result, err))
+        return false;
+    *out_found = PQntuples(result) > 0;
+    if (!*out_found)
+        return true;
+    *out = (struct idempotency){
+        .tenant = str_dup(arena, tenant),
+        .token = str_dup(arena, token),
+        .route = str_dup(arena, route),
+        .key = str_dup(arena, key),
+        .status = (int)cell_i64(result, 0, 1),
+        .expires = cell_i64(result, 0, 3),
+    };
+    cell_bytes(result, 0, 0, out->body_hash, sizeof out->body_hash);
+    int64_t *ids = NULL;
+    bool ok = numbers_unpack(cell_view(result, 0, 2), arena, &ids, &out->n_ids);
+    out->ids = ids;
+    return ok || err_set(err, ERR_corrupt, "the ids of idempotency key %.*s can't be read", STR_ARG(key));
+}
+
+/* Goes with the turn's commit. */
+static bool idempotency_expire(struct store *store, int64_t now, size_t n_max, struct err *err)
+{
+    struct postgres_store *self = postgres_of(store);
+    (void)err;
+    self->expire_now = now;
+    self->expire_max = (int64_t)n_max;
+    return true;
+}
+
+static int64_t size_bytes(struct store *store)
+{
+    struct err ignored = { 0 };
+    PGresult *result;
+    return writer_ask(postgres_of(store), PG_size, NULL, &result, &ignored) ? cell_i64(result, 0, 0) : 0;
+}
+
+const struct store_ops postgres_ops = {
+    .close = postgres_store_close,
+    .begin = postgres_begin,
+    .rollback = postgres_rollback,
+    .commit = postgres_commit,
+    .load_head = load_head,
+    .load_lanes = load_lanes,
+    .load_classes = load_classes,
+    .load_slots = load_slots,
+    .load_executors = load_executors,
+    .load_tokens = load_tokens,
+    .load_live = load_live,
+    .load_task = load_task,
+    .load_edges = load_edges,
+    .load_spec = load_spec,
+    .load_attempt = load_attempt,
+    .load_outputs = load_outputs,
+    .ready_first = ready_first,
+    .holds_due = holds_due,
+    .holds_of = holds_of,
+    .holds_of_task = holds_of_task,
+    .unique_find = unique_find,
+    .idempotency_find = idempotency_find,
+    .idempotency_expire = idempotency_expire,
+    .load_archives = postgres_load_archives,
+    .load_schedules = postgres_load_schedules,
+    .load_revision = postgres_load_revision,
+    .revision_of_ident = postgres_revision_of_ident,
+    .latest_find = postgres_latest_find,
+    .task_upto = postgres_task_upto,
+    .task_find = postgres_task_find,
+    .tasks_open = postgres_tasks_open,
+    .size_bytes = size_bytes,
+};

@@ -1,0 +1,205 @@
+/* open: a database becomes a store: connection, schema, the writer's lock, key, head; and all that again when the connection was lost.
+ *
+ * Promises: one server writes at a time (an advisory lock that ends with the connection); a second one is told who has it. The key of the
+ * history is DATA/verify.key, made with a new store, and must be the same on every server of a site. Fails with ERR_unreachable,
+ * ERR_forbidden, ERR_not_found (no such database; or nothing in it and config.create is false), ERR_conflict (in use, foreign, newer),
+ * ERR_corrupt. */
+#include <inttypes.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "io/clock.h"
+#include "store/files.h"
+#include "store/postgres/postgres.h"
+
+enum { SCRATCH_BYTES_MAX = 64 << 20, REOPEN_MS = 60000, REOPEN_PAUSE_MS = 100 };
+
+bool head_read(struct pg *pg, struct store_head *out, uint8_t *out_seal, int64_t *out_tick, struct err *err)
+{
+    pg_queue(pg, PG_head_get, NULL);
+    if (out_tick)
+        pg_queue(pg, PG_head_tick, NULL);
+    if (!pg_exchange(pg, err) || !pg_row_head(pg->results[0], out, out_seal, err))
+        return false;
+    if (out_tick)
+        *out_tick = cell_i64(pg->results[1], 0, 0);
+    return true;
+}
+
+/* The head must be the end of the history: the one thing that a turn builds on. */
+static bool head_check(struct postgres_store *self, struct err *err)
+{
+    uint8_t seal[STORE_HASH_BYTES], expected[STORE_HASH_BYTES];
+    if (!head_read(&self->pg, &self->head, seal, &self->tick, err))
+        return false;
+    chain_seal(self->key, &self->head, expected);
+    return sodium_memcmp(seal, expected, sizeof seal) == 0 ||
+           err_set(err, ERR_corrupt, "the head of the history isn't sealed with this verify.key: the key must be that of the site's other "
+                   "servers; or the database was changed: run weir verify");
+}
+
+/* A store without its first head row was never used. Both statements are one transaction. */
+static bool head_make(struct postgres_store *self, struct err *err)
+{
+    struct store_head head = { .next_task = 1, .next_spec = 1, .next_lane = 1, .next_class = 1, .next_slot = 1, .next_executor = 1,
+                              .next_token = 1 };
+    static const struct store_head empty;
+    while (head.incarnation == 0)
+        clock_entropy(&head.incarnation, sizeof head.incarnation);
+    pg_queue(&self->pg, PG_head_insert, NULL);
+    head_queue(&self->pg, self->key, &head, &empty, 0);
+    return pg_exchange(&self->pg, err);
+}
+
+static bool key_open(struct postgres_store *self, const char *data_dir, bool fresh, struct err *err)
+{
+    if (chain_key_load(data_dir, self->key, err))
+        return true;
+    if (err->code != ERR_not_found)
+        return false;
+    if (!fresh) {
+        err_context(err, "%s has a history: copy verify.key from another server of the site", self->pg.place);
+        return false;
+    }
+    *err = (struct err){ .arena = err->arena };
+    clock_entropy(self->key, sizeof self->key);
+    return chain_key_store(data_dir, self->key, err);
+}
+
+static bool writable(struct pg *pg, struct err *err)
+{
+    const char *standby = PQparameterStatus(pg->conn, "in_hot_standby");
+    const char *only = PQparameterStatus(pg->conn, "default_transaction_read_only");
+    if (standby && strcmp(standby, "on") == 0)
+        return err_set(err, ERR_unavailable, "%s is a standby and can't be written: name the primary, or add "
+                       "target_session_attrs=read-write to the URL", pg->place);
+    if (only && strcmp(only, "on") == 0)
+        return err_set(err, ERR_unavailable, "%s is read-only (default_transaction_read_only): make it writable, or name another",
+                       pg->place);
+    return true;
+}
+
+static bool writer_lock(struct postgres_store *self, struct err *err)
+{
+    struct pg *pg = &self->pg;
+    char holder[PG_NAME_BYTES] = "";
+    int64_t pid = 0;
+    if (!pg_exec(pg, PG_lock_wait, err))
+        return false;
+    if (pg_exec(pg, PG_writer_lock, err))
+        return pg_exec(pg, PG_lock_wait_long, err);
+    if (err->code != ERR_conflict)
+        return false;
+    if (pg_words(pg, PG_writer_holder, holder, sizeof holder, &pid))
+        return err_set(err, ERR_conflict, "%s is in use by %s (its process %" PRId64 "): stop that server first", pg->place, holder, pid);
+    return err_set(err, ERR_conflict, "%s is in use by another server: stop that one first", pg->place);
+}
+
+/* The connection as a writer's, up to and with its lock. */
+static bool writer_connect(struct postgres_store *self, bool create, int64_t *out_version, struct err *err)
+{
+    struct pg *pg = &self->pg;
+    if (!pg_connect(pg, self->url, err) || !writable(pg, err) || !pg_exec(pg, PG_session_durable, err) ||
+        !pg_schema_check(pg, out_version, err))
+        return false;
+    if (*out_version == 0 && !create)
+        return err_set(err, ERR_not_found, "%s is empty", pg->place);
+    return (*out_version == PG_SCHEMA_VERSION || pg_schema_migrate(pg, err)) && writer_lock(self, err);
+}
+
+static bool database_open(struct postgres_store *self, const struct store_config *config, struct err *err)
+{
+    int64_t version, used;
+    if (!writer_connect(self, config->create, &version, err) || !pg_number(&self->pg, PG_count_beginnings, &used, err) ||
+        !key_open(self, config->data_dir, !used, err) || !pg_prepare(&self->pg, PG_FOR_WRITER, err))
+        return false;
+    self->backend = PQbackendPID(self->pg.conn);
+    return (used || head_make(self, err)) && head_check(self, err);
+}
+
+struct store *postgres_store_open(const struct store_config *config, struct err *err)
+{
+    struct postgres_store *self = mem_alloc_zero(sizeof *self);
+    size_t n = strlen(config->url) + 1;
+    self->port.ops = &postgres_ops;
+    self->port.exclusive = true; /* the writer's lock, and every commit is on condition of the last */
+    self->url = mem_alloc(n);
+    memcpy(self->url, config->url, n);
+    self->lock_fd = -1;
+    buf_init(&self->scratch, SCRATCH_BYTES_MAX);
+    bool ok = config->data_dir && *config->data_dir;
+    if (!ok)
+        err_set(err, ERR_invalid, "a store in PostgreSQL needs a data directory too: for the key of its history, logs and blobs");
+    ok = ok && sodium_init() >= 0;
+    if (ok && config->create)
+        ok = dir_create(config->data_dir, 0711, err);
+    else if (ok && !file_exists(config->data_dir))
+        ok = err_set(err, ERR_not_found, "there is no data directory %s", config->data_dir);
+    ok = ok && (self->lock_fd = lock_take(config->data_dir, err)) >= 0; /* its logs and blobs have one owner */
+    if (!ok || !database_open(self, config, err)) {
+        postgres_store_close(&self->port);
+        return NULL;
+    }
+    return &self->port;
+}
+
+void postgres_store_close(struct store *store)
+{
+    struct postgres_store *self = postgres_of(store);
+    pg_close(&self->pg);
+    if (self->lock_fd >= 0)
+        close(self->lock_fd);
+    buf_release(&self->scratch);
+    sodium_memzero(self->key, sizeof self->key);
+    sodium_memzero(self->url, strlen(self->url)); /* it may hold a password */
+    mem_free(self->url);
+    mem_free(self);
+}
+
+static void pause_briefly(void)
+{
+    struct timespec ts = { .tv_nsec = REOPEN_PAUSE_MS * 1000000L };
+    nanosleep(&ts, NULL);
+}
+
+/* The database may not have noticed that our connection is gone: its process would keep our lock, and might still commit. */
+static bool old_backend_end(struct postgres_store *self, struct err *err)
+{
+    struct pg aside = { 0 };
+    struct pg_args args = { 0 };
+    bool ok = pg_connect(&aside, self->url, err) && pg_prepare(&aside, PG_FOR_WRITER, err);
+    arg_i64(&args, self->backend);
+    arg_text(&args, str_of(aside.name));
+    ok = ok && pg_run(&aside, PG_backend_end, &args, NULL, err);
+    pg_close(&aside);
+    return ok;
+}
+
+static bool reopen_once(struct postgres_store *self, struct err *err)
+{
+    int64_t version;
+    pg_close(&self->pg);
+    if (!old_backend_end(self, err) || !writer_connect(self, false, &version, err) || !pg_prepare(&self->pg, PG_FOR_WRITER, err))
+        return false;
+    self->backend = PQbackendPID(self->pg.conn);
+    return true;
+}
+
+bool writer_reopen(struct postgres_store *self, struct store_head *out_head, int64_t *out_tick, struct err *err)
+{
+    int64_t deadline = clock_boot_ms() + REOPEN_MS;
+    for (;;) {
+        struct err why = { 0 };
+        if (reopen_once(self, &why) && head_read(&self->pg, out_head, NULL, out_tick, &why))
+            return true;
+        bool hopeless = why.code == ERR_conflict || why.code == ERR_corrupt || why.code == ERR_forbidden || why.code == ERR_not_found;
+        if (hopeless || clock_boot_ms() > deadline) {
+            self->pg.lost = true;
+            return err_set(err, why.code, "%s", why.text);
+        }
+        pause_briefly();
+    }
+}

@@ -1,0 +1,387 @@
+/* pg: one PostgreSQL connection with its statements. See pg.h.
+ *
+ * Owns how a connection is made, how PostgreSQL's states become our errors, and the pipeline. A connection that doesn't come about is told
+ * in PostgreSQL's words with what to do; the password never stands in a text of ours. */
+#include "store/postgres/pg.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BULK_BYTES_MAX = 256 << 20, ARRAY_HEAD_BYTES = 20, SERVER_VERSION_MIN = 130000, OID_BYTEA = 17, OID_INT8 = 20, OID_TEXT = 25 };
+
+/* ---- errors ---- */
+
+/* SQLSTATE, or the start of one. The longest match stands first. */
+static const struct { const char *state; enum err_code code; bool lost; } states[] = {
+    { "53100", ERR_disk_full, false },   { "53", ERR_unavailable, false },    { "57P0", ERR_unavailable, true },
+    { "08", ERR_unavailable, true },     { "25006", ERR_unavailable, false }, { "25P03", ERR_unavailable, true },
+    { "XX001", ERR_corrupt, false },     { "XX002", ERR_corrupt, false },     { "58", ERR_io, false },
+    { "40", ERR_unavailable, false },    { "55P03", ERR_conflict, false },    { "57014", ERR_unavailable, false },
+    { "42501", ERR_forbidden, false },   { "22021", ERR_invalid, false },
+};
+
+static void text_trim(char *text)
+{
+    for (size_t n = strlen(text); n > 0 && (text[n - 1] == '\n' || text[n - 1] == ' '); n--)
+        text[n - 1] = '\0';
+    for (char *at = text; *at; at++)
+        if (*at == '\n' || *at == '\t')
+            *at = ' ';
+}
+
+/* result NULL: the connection itself. */
+static bool pg_fail(struct pg *pg, const PGresult *result, const char *what, struct err *err)
+{
+    const char *state = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
+    const char *primary = result ? PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY) : NULL;
+    enum err_code code = ERR_internal;
+    char text[300];
+    snprintf(text, sizeof text, "%s", primary ? primary : PQerrorMessage(pg->conn));
+    text_trim(text);
+    if (PQstatus(pg->conn) != CONNECTION_OK || (!state && !primary)) {
+        pg->lost = true;
+        return err_set(err, ERR_unavailable, "%s: the connection to %s is lost: %s", what, pg->place, text);
+    }
+    for (size_t i = 0; state && i < sizeof states / sizeof states[0]; i++)
+        if (strncmp(state, states[i].state, strlen(states[i].state)) == 0) {
+            code = states[i].code;
+            pg->lost = pg->lost || states[i].lost;
+            break;
+        }
+    return err_set(err, code, "%s: %s (PostgreSQL %s)", what, text, state ? state : "-");
+}
+
+/* ---- opening ---- */
+
+static void place_name(struct pg *pg)
+{
+    const char *host = PQhost(pg->conn), *db = PQdb(pg->conn), *port = PQport(pg->conn);
+    if (host && *host == '/')
+        snprintf(pg->place, sizeof pg->place, "database \"%s\" at %s", db ? db : "", host);
+    else
+        snprintf(pg->place, sizeof pg->place, "database \"%s\" at %s:%s", db ? db : "", host ? host : "", port ? port : "");
+}
+
+/* libpq gives no SQLSTATE for a connection that didn't come about. */
+static bool connect_fail(struct pg *pg, struct err *err)
+{
+    static const struct { const char *words; enum err_code code; const char *advice; } causes[] = {
+        { "authentication failed", ERR_forbidden, "check the user and the password (in the URL, ~/.pgpass or PGPASSWORD)" },
+        { "no password supplied", ERR_forbidden, "give a password in the URL, ~/.pgpass or PGPASSWORD" },
+        { "pg_hba.conf", ERR_forbidden, "the database's pg_hba.conf must let this host and user in" },
+        { "is not permitted to log in", ERR_forbidden, "give the role the right to log in" },
+        { "permission denied for database", ERR_forbidden, "grant CONNECT on the database to this user" },
+        { "role \"", ERR_forbidden, "create the user (createuser), or name another one in the URL" },
+        { "database \"", ERR_not_found, "create it: createdb --encoding UTF8 --template template0 NAME" },
+        { "missing \"=\"", ERR_invalid, "write postgresql://USER@HOST:PORT/DATABASE" },
+        { "invalid ", ERR_invalid, "write postgresql://USER@HOST:PORT/DATABASE" },
+    };
+    char text[300];
+    const char *advice = "is PostgreSQL running there, and does it listen on that address?";
+    enum err_code code = ERR_unreachable;
+    snprintf(text, sizeof text, "%s", pg->conn ? PQerrorMessage(pg->conn) : "no memory");
+    text_trim(text);
+    for (size_t i = 0; i < sizeof causes / sizeof causes[0]; i++)
+        if (strstr(text, causes[i].words)) {
+            code = causes[i].code;
+            advice = causes[i].advice;
+            break;
+        }
+    pg->lost = true;
+    return err_set(err, code, "the store: %s: %s", text, advice);
+}
+
+static bool server_fits(struct pg *pg, struct err *err)
+{
+    const char *encoding = PQparameterStatus(pg->conn, "server_encoding");
+    if (PQserverVersion(pg->conn) < SERVER_VERSION_MIN)
+        return err_set(err, ERR_conflict, "%s is PostgreSQL %d: 13 or newer is needed", pg->place, PQserverVersion(pg->conn) / 10000);
+    if (!encoding || strcmp(encoding, "UTF8") != 0)
+        return err_set(err, ERR_conflict, "%s has the encoding %s: it must be UTF8 (createdb --encoding UTF8 --template template0)",
+                       pg->place, encoding ? encoding : "?");
+    return true;
+}
+
+/* Notices of the server ("relation exists, skipping") are nobody's. */
+static void notice_drop(void *owner, const PGresult *result)
+{
+    (void)owner, (void)result;
+}
+
+bool pg_connect(struct pg *pg, const char *url, struct err *err)
+{
+    char host[32] = "";
+    gethostname(host, sizeof host - 1);
+    pg->lost = false;
+    snprintf(pg->name, sizeof pg->name, "weir process %ld on %s", (long)getpid(), host);
+    /* What stands before the URL it may say otherwise; what stands behind, not. */
+    const char *keys[] = { "connect_timeout", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout", "dbname",
+                           "client_encoding", "application_name", NULL };
+    const char *values[] = { "5", "5", "3", "3", "15000", url, "UTF8", pg->name, NULL };
+    snprintf(pg->place, sizeof pg->place, "the database");
+    pg->conn = PQconnectdbParams(keys, values, 1);
+    if (!pg->conn || PQstatus(pg->conn) != CONNECTION_OK)
+        return connect_fail(pg, err);
+    PQsetNoticeReceiver(pg->conn, notice_drop, NULL);
+    place_name(pg);
+    return server_fits(pg, err) && pg_exec(pg, PG_session, err) && pg_exec(pg, PG_session_keepalive, err);
+}
+
+void pg_close(struct pg *pg)
+{
+    pg_clear(pg);
+    if (pg->conn)
+        PQfinish(pg->conn);
+    pg->conn = NULL;
+    pg->n_queue = 0;
+    bulk_release(&pg->bulk);
+}
+
+static bool result_good(const PGresult *result)
+{
+    ExecStatusType status = PQresultStatus(result);
+    return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
+}
+
+static bool text_exec(struct pg *pg, const char *text, const char *what, struct err *err)
+{
+    PGresult *result = PQexec(pg->conn, text);
+    bool ok = result_good(result) || pg_fail(pg, result, what, err);
+    PQclear(result);
+    return ok;
+}
+
+bool pg_exec(struct pg *pg, enum pg_id id, struct err *err)
+{
+    return text_exec(pg, pg_texts[id].text, pg_texts[id].name, err);
+}
+
+bool pg_exec_all(struct pg *pg, const char *const *texts, struct err *err)
+{
+    for (; *texts; texts++)
+        if (!text_exec(pg, *texts, *texts, err))
+            return false;
+    return true;
+}
+
+bool pg_number(struct pg *pg, enum pg_id id, int64_t *out, struct err *err)
+{
+    PGresult *result = PQexec(pg->conn, pg_texts[id].text);
+    bool ok = PQresultStatus(result) == PGRES_TUPLES_OK || pg_fail(pg, result, pg_texts[id].name, err);
+    *out = 0;
+    if (ok && PQntuples(result) > 0 && !str_to_i64(str_of(PQgetvalue(result, 0, 0)), out))
+        ok = err_set(err, ERR_internal, "%s: no number came back", pg_texts[id].name);
+    PQclear(result);
+    return ok;
+}
+
+bool pg_words(struct pg *pg, enum pg_id id, char *out, size_t size, int64_t *out_number)
+{
+    PGresult *result = PQexec(pg->conn, pg_texts[id].text);
+    bool ok = PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) > 0 && PQnfields(result) > 1;
+    if (ok) {
+        snprintf(out, size, "%s", PQgetvalue(result, 0, 0));
+        ok = str_to_i64(str_of(PQgetvalue(result, 0, 1)), out_number);
+    }
+    PQclear(result);
+    return ok;
+}
+
+/* ---- the pipeline ---- */
+
+void pg_clear(struct pg *pg)
+{
+    for (size_t i = 0; i < pg->n_queue && pg->exchanged; i++) {
+        PQclear(pg->results[i]);
+        pg->results[i] = NULL;
+    }
+    if (pg->exchanged)
+        pg->n_queue = 0;
+    pg->exchanged = false;
+}
+
+/* The results of one queued statement, up to the NULL that ends them; the first is kept. */
+static PGresult *result_take(struct pg *pg)
+{
+    PGresult *first = PQgetResult(pg->conn), *next;
+    while (first && (next = PQgetResult(pg->conn)) != NULL)
+        PQclear(next);
+    return first;
+}
+
+static bool sync_take(struct pg *pg)
+{
+    PGresult *result = PQgetResult(pg->conn);
+    bool ok = result && PQresultStatus(result) == PGRES_PIPELINE_SYNC;
+    PQclear(result);
+    return ok;
+}
+
+bool pg_exchange(struct pg *pg, struct err *err)
+{
+    bool ok = true;
+    ASSERT(!pg->exchanged);
+    pg->exchanged = true;
+    memset(pg->results, 0, sizeof pg->results);
+    if (!pg->lost && !PQpipelineSync(pg->conn))
+        pg->lost = true;
+    if (pg->lost)
+        return err_set(err, ERR_unavailable, "the connection to %s is lost: %s", pg->place, pg->conn ? PQerrorMessage(pg->conn) : "");
+    for (size_t i = 0; i < pg->n_queue && !pg->lost; i++) {
+        pg->results[i] = result_take(pg);
+        if (ok && !result_good(pg->results[i]))
+            ok = pg_fail(pg, pg->results[i], pg_texts[pg->queue[i]].name, err);
+    }
+    if (!pg->lost && !sync_take(pg)) {
+        pg->lost = true;
+        if (ok)
+            ok = err_set(err, ERR_unavailable, "the connection to %s is lost: %s", pg->place, PQerrorMessage(pg->conn));
+    }
+    return ok;
+}
+
+void pg_queue(struct pg *pg, enum pg_id id, const struct pg_args *args)
+{
+    static const int binary[PG_ARGS_MAX] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+    static const struct pg_args none;
+    pg_clear(pg);
+    ASSERT(pg->n_queue < PG_QUEUE_MAX);
+    pg->queue[pg->n_queue++] = id;
+    if (!args)
+        args = &none;
+    if (!pg->lost && !PQsendQueryPrepared(pg->conn, pg_texts[id].name, args->n, args->values, args->lengths, binary, 1))
+        pg->lost = true;
+}
+
+bool pg_run(struct pg *pg, enum pg_id id, const struct pg_args *args, PGresult **out, struct err *err)
+{
+    pg_queue(pg, id, args);
+    if (!pg_exchange(pg, err))
+        return false;
+    if (out)
+        *out = pg->results[0];
+    return true;
+}
+
+bool pg_prepare(struct pg *pg, unsigned users, struct err *err)
+{
+    size_t n = 0;
+    bool ok = true;
+    enum pg_id sent[PG_COUNT];
+    if (!PQenterPipelineMode(pg->conn))
+        return pg_fail(pg, NULL, "pipeline", err);
+    for (int id = 0; id < PG_COUNT; id++)
+        if (pg_texts[id].users & users && PQsendPrepare(pg->conn, pg_texts[id].name, pg_texts[id].text, 0, NULL))
+            sent[n++] = (enum pg_id)id;
+    if (!PQpipelineSync(pg->conn))
+        return pg_fail(pg, NULL, "prepare", err);
+    for (size_t i = 0; i < n; i++) {
+        PGresult *result = result_take(pg);
+        if (ok && !result_good(result))
+            ok = pg_fail(pg, result, pg_texts[sent[i]].name, err);
+        PQclear(result);
+    }
+    if (!sync_take(pg) && ok)
+        ok = pg_fail(pg, NULL, "prepare", err);
+    return ok;
+}
+
+/* ---- arrays ---- */
+
+static void number_put(char *out, uint32_t n)
+{
+    n = htonl(n);
+    memcpy(out, &n, sizeof n);
+}
+
+void bulk_begin(struct pg_bulk *bulk, const char *types)
+{
+    static const char room[ARRAY_HEAD_BYTES];
+    bulk->types = types;
+    bulk->n_columns = strlen(types);
+    bulk->at = bulk->n_rows = 0;
+    ASSERT(bulk->n_columns <= PG_ARGS_MAX);
+    for (size_t i = 0; i < bulk->n_columns; i++) {
+        if (!bulk->columns[i].cap)
+            buf_init(&bulk->columns[i], BULK_BYTES_MAX);
+        buf_reset(&bulk->columns[i]);
+        buf_add(&bulk->columns[i], room, sizeof room);
+        bulk->nulls[i] = false;
+    }
+}
+
+static struct buf *bulk_next(struct pg_bulk *bulk)
+{
+    struct buf *column = &bulk->columns[bulk->at++];
+    if (bulk->at == bulk->n_columns) {
+        bulk->at = 0;
+        bulk->n_rows++;
+    }
+    return column;
+}
+
+void bulk_bytes(struct pg_bulk *bulk, const void *bytes, size_t len)
+{
+    struct buf *column = bulk_next(bulk);
+    char head[4];
+    number_put(head, (uint32_t)len);
+    buf_add(column, head, sizeof head);
+    buf_add(column, len ? bytes : "", len);
+}
+
+void bulk_i64(struct pg_bulk *bulk, int64_t n)
+{
+    uint64_t swapped = pg_swap((uint64_t)n);
+    bulk_bytes(bulk, &swapped, sizeof swapped);
+}
+
+void bulk_null(struct pg_bulk *bulk)
+{
+    bulk->nulls[bulk->at] = true;
+    char head[4];
+    number_put(head, UINT32_MAX);
+    buf_add(bulk_next(bulk), head, sizeof head);
+}
+
+bool bulk_args(struct pg_bulk *bulk, struct pg_args *args)
+{
+    ASSERT(bulk->at == 0);
+    for (size_t i = 0; i < bulk->n_columns; i++) {
+        struct buf *column = &bulk->columns[i];
+        uint32_t oid = bulk->types[i] == 'i' ? OID_INT8 : bulk->types[i] == 't' ? OID_TEXT : OID_BYTEA;
+        if (column->full)
+            return false;
+        number_put(column->ptr, 1); /* dimensions */
+        number_put(column->ptr + 4, bulk->nulls[i]);
+        number_put(column->ptr + 8, oid);
+        number_put(column->ptr + 12, (uint32_t)bulk->n_rows);
+        number_put(column->ptr + 16, 1); /* the first index */
+        arg_bytes(args, column->ptr, column->len);
+    }
+    return true;
+}
+
+void bulk_release(struct pg_bulk *bulk)
+{
+    for (size_t i = 0; i < PG_ARGS_MAX; i++)
+        buf_release(&bulk->columns[i]);
+}
+
+/* ---- cells ---- */
+
+int64_t cell_i64(const PGresult *result, int row, int column)
+{
+    uint64_t n;
+    if (PQgetisnull(result, row, column))
+        return 0;
+    ASSERT(PQgetlength(result, row, column) == sizeof n);
+    memcpy(&n, PQgetvalue(result, row, column), sizeof n);
+    return (int64_t)pg_swap(n);
+}
+
+struct str cell_view(const PGresult *result, int row, int column)
+{
+    return (struct str){ PQgetvalue(result, row, column), (size_t)PQgetlength(result, row, column) };
+}

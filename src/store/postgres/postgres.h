@@ -1,0 +1,54 @@
+/* postgres: the PostgreSQL store's parts, for each other; private to store/postgres (store.c calls those that open and operate). */
+#ifndef WEIR_STORE_POSTGRES_POSTGRES_H
+#define WEIR_STORE_POSTGRES_POSTGRES_H
+
+#include "store/chain.h"
+#include "store/postgres/pg.h"
+#include "store/postgres/rows.h"
+#include "store/read_ops.h"
+
+struct postgres_store {
+    struct store port; /* first: a struct store * is one of these */
+    struct pg pg;
+    char *url;
+    int lock_fd; /* of the data directory */
+    uint8_t key[CHAIN_KEY_BYTES];
+    struct store_head head; /* as of the last commit */
+    int64_t tick;           /* its number */
+    int backend;            /* the database's process that serves us: ended by us when the connection is lost and it lives on */
+    int64_t expire_now, expire_max; /* idempotency keys that the next commit deletes; 0: none */
+    struct buf scratch;             /* lists on their way into a cell */
+};
+
+static inline struct postgres_store *postgres_of(struct store *store)
+{
+    return (struct postgres_store *)(void *)store;
+}
+
+struct store *postgres_store_open(const struct store_config *config, struct err *err);
+struct reader *postgres_reader_open(const struct store_config *config, struct err *err);
+bool postgres_verify(const struct store_config *config, int64_t witness_seq, const uint8_t *witness_hash, struct verify_report *out,
+                     struct err *err);
+
+/* open.c. writer_reopen: after the connection was lost: a new one, the writer's lock, and the head as it is now in *out_head, *out_tick.
+ * Tries for REOPEN_MS. */
+bool writer_reopen(struct postgres_store *self, struct store_head *out_head, int64_t *out_tick, struct err *err);
+bool head_read(struct pg *pg, struct store_head *out, uint8_t *out_seal, int64_t *out_tick, struct err *err); /* NULL: not wanted */
+void postgres_store_close(struct store *store);
+
+/* schema.c. schema_check: *out_version 0: an empty database. Refuses a foreign one and a newer schema. */
+bool pg_schema_check(struct pg *pg, int64_t *out_version, struct err *err);
+bool pg_schema_migrate(struct pg *pg, struct err *err); /* under a lock, in one transaction */
+
+/* turn.c */
+bool postgres_begin(struct store *store, struct err *err);
+void postgres_rollback(struct store *store);
+bool postgres_commit(struct store *store, const struct changes *changes, struct err *err);
+void head_queue(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, const struct store_head *before,
+                int64_t tick);
+
+/* load.c. writer_ask: one statement on the writer's connection; a lost one is made anew once. */
+bool writer_ask(struct postgres_store *self, enum pg_id id, const struct pg_args *args, PGresult **out, struct err *err);
+extern const struct store_ops postgres_ops;
+
+#endif

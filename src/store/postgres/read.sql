@@ -1,0 +1,94 @@
+-- for: reader
+-- What the api shows, with as few round trips as can be.
+
+-- let task_view_columns: t.id, t.lane, t.rev, t.state, t.name, t.variant, t.run, t.rest, l.name, l.tenant, l.kind
+
+-- name: task_view
+SELECT @task_view_columns@ FROM task t LEFT JOIN lane l ON l.id = t.lane WHERE t.id = $1;
+
+-- name: task_views
+SELECT @task_view_columns@ FROM task t LEFT JOIN lane l ON l.id = t.lane WHERE t.id = ANY($1::bigint[]) ORDER BY t.id DESC;
+
+-- name: attempt_views
+SELECT a.task, a.grant_no, a.number, a.executor, a.started, a.finished, a.exit_status, a.signal_no, a.outcome, a.cpu_ms, a.max_rss_bytes,
+    a.log_bytes, a.finish_hash, e.name
+FROM (SELECT @attempt_columns@ FROM attempt WHERE task = ANY($1::bigint[])
+    UNION ALL
+    SELECT task, grant_no, number, executor, started, 0, -1, -1, '', -1, -1, -1, NULL FROM live WHERE task = ANY($1)) a
+LEFT JOIN executor e ON e.id = a.executor ORDER BY a.task DESC, a.grant_no;
+
+-- let edge_view_columns: t.id, t.lane, t.rev, l.name, t.name, t.variant, t.run, t.state, e.kind, e.flags, t.rest
+
+-- name: edge_views_by_pred
+SELECT @edge_view_columns@ FROM edge e JOIN task t ON t.id = e.waiter JOIN lane l ON l.id = t.lane WHERE e.pred = $1 ORDER BY e.waiter, e.kind;
+
+-- name: edge_views_by_waiter
+SELECT @edge_view_columns@ FROM edge e JOIN task t ON t.id = e.pred JOIN lane l ON l.id = t.lane WHERE e.waiter = $1 ORDER BY e.pred, e.kind;
+
+-- name: need_views
+SELECT @edge_view_columns@, e.waiter FROM edge e JOIN task t ON t.id = e.pred JOIN lane l ON l.id = t.lane
+WHERE e.waiter = ANY($1::bigint[]) ORDER BY e.waiter DESC, e.pred, e.kind;
+
+-- name: outputs_of
+SELECT task, body FROM outputs WHERE task = ANY($1::bigint[]) ORDER BY task DESC;
+
+-- name: lanes_fitting
+SELECT id FROM lane WHERE ($1::text = '' OR name = $1) AND ($2::text = '' OR tenant = $2) ORDER BY id;
+
+-- name: count_pending
+-- Decides whether a list of P is cheaper from `ready` (few) or from the task table's end (many).
+SELECT COALESCE(SUM(n_p), 0)::bigint FROM lane;
+
+-- A list takes $6 rows below $1 from the narrowest source there is, keeps those that fit ($2 lanes, NULL: all; $3 rev, 0: all; $4 states;
+-- $5 name, empty: all), and says with a row of kind 1 how far down it came, when there may be more.
+-- let fit: ($2::bigint[] IS NULL OR lane = ANY($2)) AND ($3::bigint = 0 OR rev = $3) AND state = ANY($4::text[]) AND ($5::text = '' OR name = $5)
+-- let page: SELECT 0::bigint, id FROM w WHERE @fit@ UNION ALL SELECT 1::bigint, min(id) FROM w HAVING count(*) >= $6
+-- let narrow: t.id, t.lane, t.rev, t.state, t.name
+
+-- name: tasks_newest
+WITH w AS MATERIALIZED (SELECT @narrow@ FROM task t WHERE t.id < $1 ORDER BY t.id DESC LIMIT $6) @page@;
+
+-- name: tasks_in_state
+-- The comparisons let the partial index serve.
+WITH w AS MATERIALIZED (SELECT @narrow@ FROM task t
+    WHERE t.state = $7 AND t.state <> 'P' AND t.state <> 'X' AND t.state <> 'D' AND t.id < $1 ORDER BY t.id DESC LIMIT $6) @page@;
+
+-- name: tasks_pending
+-- Only for few rows: they are sorted.
+WITH w AS MATERIALIZED (SELECT @narrow@ FROM ready r JOIN task t ON t.id = r.task WHERE r.task < $1 ORDER BY r.task DESC LIMIT $6) @page@;
+
+-- name: tasks_live
+WITH w AS MATERIALIZED (SELECT @narrow@ FROM (SELECT DISTINCT task FROM live WHERE task < $1 ORDER BY task DESC LIMIT $6) x
+    JOIN task t ON t.id = x.task) @page@;
+
+-- name: tasks_of_rev
+-- One revision has 5,000 tasks at most: they are sorted.
+WITH w AS MATERIALIZED (SELECT @narrow@ FROM task t WHERE t.lane = ANY($2::bigint[]) AND t.rev = $3 AND t.id < $1
+    ORDER BY t.id DESC LIMIT $6) @page@;
+
+-- name: task_find
+SELECT t.id FROM task t JOIN lane l ON l.id = t.lane
+WHERE l.name = $1 AND t.rev = $2 AND t.rev IS NOT NULL AND t.name = $3 AND t.variant = $4 AND t.run = $5 ORDER BY l.id, t.id DESC LIMIT 1;
+
+-- name: task_rest
+SELECT state, rest FROM task WHERE id = $1;
+
+-- name: turns_since
+-- $2 turns from the one on that holds event $1.
+SELECT turn, first_seq, at, events FROM turn
+WHERE first_seq >= COALESCE((SELECT MAX(first_seq) FROM turn WHERE first_seq <= $1), 0) ORDER BY first_seq LIMIT $2;
+
+-- name: turn_get
+SELECT turn, first_seq, at, events FROM turn WHERE turn = $1;
+
+-- name: log_tail_get
+SELECT task, grant_no, start_byte, bytes FROM log_tail WHERE task = $1 AND grant_no = $2;
+
+-- let archive_view_columns: a.lane, a.kind, a.url, a.branch, a.added, a.removed, a.first_rev, a.next_rev, a.youngest, a.tip, a.definition, a.lock_users
+-- let archive_lane_columns: l.id, l.kind, l.tenant, l.name, l.last_vt, l.n_q, l.n_s, l.n_p, l.n_x, l.n_d, l.n_f, l.n_t, l.n_a, l.paused_since, l.paused_by, l.paused_reason
+
+-- name: archive_views
+SELECT @archive_lane_columns@, @archive_view_columns@ FROM archive a JOIN lane l ON l.id = a.lane ORDER BY a.lane;
+
+-- name: archive_view
+SELECT @archive_lane_columns@, @archive_view_columns@ FROM lane l JOIN archive a ON a.lane = l.id WHERE l.name = $1 ORDER BY l.id DESC LIMIT 1;

@@ -1,0 +1,483 @@
+/* reader: what the api shows, on a connection of its own.
+ *
+ * Each call is one snapshot: a single statement, or several in a REPEATABLE READ transaction, pipelined. A lost connection is made anew
+ * at the next call, once; while the database is away every call fails with ERR_unavailable or ERR_unreachable, quickly. */
+#include "store/postgres/reader.h"
+
+#include <sodium.h>
+#include <string.h>
+
+#include "io/clock.h"
+#include "store/pack.h"
+#include "store/postgres/archives.h"
+
+enum { TURNS_STEP = 64 };
+
+static bool connection_open(struct postgres_reader *self, struct err *err)
+{
+    int64_t version;
+    if (!pg_connect(&self->pg, self->url, err) || !pg_schema_check(&self->pg, &version, err))
+        return false;
+    if (version == 0)
+        return err_set(err, ERR_not_found, "%s is empty", self->pg.place);
+    if (version != PG_SCHEMA_VERSION)
+        return err_set(err, ERR_unavailable, "%s has schema %d: start weir serve once to bring it to %d", self->pg.place, (int)version,
+                       PG_SCHEMA_VERSION);
+    return pg_exec(&self->pg, PG_session_reader, err) && pg_prepare(&self->pg, PG_FOR_READER | PG_FOR_VERIFIER, err);
+}
+
+static void close_reader(struct reader *reader)
+{
+    struct postgres_reader *self = postgres_reader_of(reader);
+    pg_close(&self->pg);
+    sodium_memzero(self->url, strlen(self->url)); /* it may hold a password */
+    mem_free(self->url);
+    mem_free(self);
+}
+
+struct reader *postgres_reader_open(const struct store_config *config, struct err *err)
+{
+    struct postgres_reader *self = mem_alloc_zero(sizeof *self);
+    size_t n = strlen(config->url) + 1;
+    self->port.ops = &postgres_reader_ops;
+    self->url = mem_alloc(n);
+    memcpy(self->url, config->url, n);
+    if (!connection_open(self, err)) {
+        close_reader(&self->port);
+        return NULL;
+    }
+    return &self->port;
+}
+
+bool reader_ready(struct postgres_reader *self, struct err *err)
+{
+    if (!self->pg.lost)
+        return true;
+    pg_close(&self->pg);
+    if (connection_open(self, err))
+        return true;
+    self->pg.lost = true;
+    return false;
+}
+
+bool reader_ask(struct postgres_reader *self, enum pg_id id, const struct pg_args *args, PGresult **out, struct err *err)
+{
+    struct err why = { 0 };
+    if (pg_run(&self->pg, id, args, out, &why))
+        return true;
+    if (!self->pg.lost)
+        return err_set(err, why.code, "%s", why.text);
+    return reader_ready(self, err) && pg_run(&self->pg, id, args, out, err);
+}
+
+/* An error on the way out doesn't matter to what was read; after a refused statement COMMIT rolls back. */
+void pg_snapshot_end(struct postgres_reader *self)
+{
+    struct err ignored = { 0 };
+    (void)pg_run(&self->pg, PG_commit, NULL, NULL, &ignored);
+}
+
+void arg_ids(struct postgres_reader *self, struct pg_args *args, const int64_t *ids, size_t n)
+{
+    struct pg_bulk *bulk = &self->pg.bulk;
+    bulk_begin(bulk, "i");
+    for (size_t i = 0; i < n; i++)
+        bulk_i64(bulk, ids[i]);
+    bool fits = bulk_args(bulk, args);
+    ASSERT(fits);
+}
+
+/* ---- views ---- */
+
+static bool edge_view_fill(const PGresult *result, int row, struct arena *arena, struct edge_view *out, struct err *err)
+{
+    struct task other = { 0 };
+    if (!task_unpack(cell_view(result, row, 10), &other))
+        return pg_row_damaged("task", cell_i64(result, row, 0), err);
+    *out = (struct edge_view){
+        .id = cell_i64(result, row, 0),
+        .lane = cell_i64(result, row, 1),
+        .rev = cell_i64(result, row, 2),
+        .lane_name = cell_text(result, row, 3, arena),
+        .name = cell_text(result, row, 4, arena),
+        .variant = cell_text(result, row, 5, arena),
+        .run = cell_i64(result, row, 6),
+        .state = cell_state(result, row, 7),
+        .kind = (enum edge_kind)cell_i64(result, row, 8),
+        .flags = (unsigned)cell_i64(result, row, 9),
+        .finished = other.finished,
+    };
+    return true;
+}
+
+static bool view_row(const PGresult *result, int row, struct arena *arena, struct task_view *out, struct err *err)
+{
+    *out = (struct task_view){ 0 };
+    if (!pg_row_task(result, row, arena, &out->task, err))
+        return false;
+    out->lane_name = cell_text(result, row, 8, arena);
+    out->tenant = cell_text(result, row, 9, arena);
+    out->lane_kind = (enum lane_kind)cell_i64(result, row, 10);
+    return true;
+}
+
+/* The row says what there is to be read: nothing beside it for a task that just waits in a queue. */
+static bool view_whole(const struct task_view *view)
+{
+    return view->task.grant == 0 && view->task.ins == 0 && !(view->task.marks & MARK_OUTPUTS);
+}
+
+/* Rows of attempts and needs stand in the order of the views; *row goes on to those of the next view. */
+static void view_attempts(const PGresult *result, int *row, struct arena *arena, struct task_view *view)
+{
+    int first = *row, n = PQntuples(result);
+    while (*row < n && cell_i64(result, *row, 0) == view->task.id)
+        (*row)++;
+    view->n_attempts = (size_t)(*row - first);
+    if (!view->n_attempts)
+        return;
+    view->attempts = ARENA_ARRAY(arena, struct attempt, view->n_attempts);
+    view->executor_names = ARENA_ARRAY(arena, struct str, view->n_attempts);
+    for (int i = first; i < *row; i++) {
+        pg_row_attempt(result, i, &view->attempts[i - first]);
+        view->executor_names[i - first] = cell_text(result, i, 13, arena);
+    }
+}
+
+static bool view_needs(const PGresult *result, int *row, struct arena *arena, struct task_view *view, struct err *err)
+{
+    int first = *row, n = PQntuples(result);
+    while (*row < n && cell_i64(result, *row, 11) == view->task.id)
+        (*row)++;
+    view->n_needs = (size_t)(*row - first);
+    view->needs = view->n_needs ? ARENA_ARRAY(arena, struct edge_view, view->n_needs) : NULL;
+    for (int i = first; i < *row; i++)
+        if (!edge_view_fill(result, i, arena, &view->needs[i - first], err))
+            return false;
+    return true;
+}
+
+static void view_outputs(const PGresult *result, int *row, struct arena *arena, struct task_view *view)
+{
+    if (*row < PQntuples(result) && cell_i64(result, *row, 0) == view->task.id)
+        view->outputs = cell_text(result, (*row)++, 1, arena);
+}
+
+bool views_load(struct postgres_reader *self, struct arena *arena, const int64_t *ids, size_t n, struct task_view **out, size_t *out_n,
+                struct err *err)
+{
+    static const enum pg_id parts[] = { PG_task_views, PG_attempt_views, PG_need_views, PG_outputs_of };
+    struct pg *pg = &self->pg;
+    struct pg_args args = { 0 };
+    int attempt = 0, need = 0, output = 0;
+    *out = NULL, *out_n = 0;
+    if (!n)
+        return true;
+    arg_ids(self, &args, ids, n);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        pg_queue(pg, parts[i], &args);
+    if (!pg_exchange(pg, err))
+        return false;
+    *out_n = (size_t)PQntuples(pg->results[0]);
+    *out = *out_n ? ARENA_ARRAY(arena, struct task_view, *out_n) : NULL;
+    for (size_t i = 0; i < *out_n; i++) {
+        struct task_view *view = &(*out)[i];
+        if (!view_row(pg->results[0], (int)i, arena, view, err))
+            return false;
+        view_attempts(pg->results[1], &attempt, arena, view);
+        if (!view_needs(pg->results[2], &need, arena, view, err))
+            return false;
+        view_outputs(pg->results[3], &output, arena, view);
+    }
+    return true;
+}
+
+static bool read_task(struct reader *reader, struct arena *arena, int64_t id, struct task_view *out, bool *out_found, struct err *err)
+{
+    struct postgres_reader *self = postgres_reader_of(reader);
+    struct pg_args args = { 0 };
+    struct task_view *views;
+    PGresult *result;
+    size_t n;
+    arg_i64(&args, id);
+    if (!reader_ask(self, PG_task_view, &args, &result, err))
+        return false;
+    *out_found = PQntuples(result) > 0;
+    if (!*out_found)
+        return true;
+    if (!view_row(result, 0, arena, out, err))
+        return false;
+    if (view_whole(out))
+        return true;
+    if (!pg_run(&self->pg, PG_begin_snapshot, NULL, NULL, err))
+        return false;
+    bool ok = views_load(self, arena, &id, 1, &views, &n, err);
+    pg_snapshot_end(self);
+    if (ok && (*out_found = n == 1))
+        *out = views[0];
+    return ok;
+}
+
+static bool read_row(struct reader *reader, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    arg_i64(&args, id);
+    if (!reader_ask(postgres_reader_of(reader), PG_task_get, &args, &result, err))
+        return false;
+    *out_found = PQntuples(result) > 0;
+    return !*out_found || pg_row_task(result, 0, arena, out, err);
+}
+
+static bool read_spec(struct reader *reader, struct arena *arena, int64_t spec, struct str *out_body, struct err *err)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    arg_i64(&args, spec);
+    if (!reader_ask(postgres_reader_of(reader), PG_spec_get, &args, &result, err))
+        return false;
+    if (PQntuples(result) == 0)
+        return err_set(err, ERR_not_found, "there is no specification %lld", (long long)spec);
+    *out_body = cell_text(result, 0, 1, arena);
+    return true;
+}
+
+static bool read_find(struct reader *reader, struct str lane, int64_t rev, struct str name, struct str variant, int64_t run,
+                      int64_t *out_id, struct err *err)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    arg_text(&args, lane);
+    arg_i64(&args, rev);
+    arg_text(&args, name);
+    arg_text(&args, variant);
+    arg_i64(&args, run);
+    if (!reader_ask(postgres_reader_of(reader), PG_task_find, &args, &result, err))
+        return false;
+    *out_id = PQntuples(result) > 0 ? cell_i64(result, 0, 0) : 0;
+    return true;
+}
+
+static bool read_edges(struct reader *reader, struct arena *arena, int64_t id, bool by_pred, struct edge_view **out, size_t *out_n,
+                       struct err *err)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    arg_i64(&args, id);
+    if (!reader_ask(postgres_reader_of(reader), by_pred ? PG_edge_views_by_pred : PG_edge_views_by_waiter, &args, &result, err))
+        return false;
+    *out_n = (size_t)PQntuples(result);
+    *out = *out_n ? ARENA_ARRAY(arena, struct edge_view, *out_n) : NULL;
+    for (size_t i = 0; i < *out_n; i++)
+        if (!edge_view_fill(result, (int)i, arena, &(*out)[i], err))
+            return false;
+    return true;
+}
+
+static bool read_holds(struct reader *reader, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    arg_i64(&args, task);
+    return reader_ask(postgres_reader_of(reader), PG_holds_of_task, &args, &result, err) && pg_rows_holds(result, arena, out, out_n);
+}
+
+static bool read_hold_users(struct reader *reader, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out,
+                            size_t *out_n, struct err *err)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    arg_i64(&args, kind);
+    arg_i64(&args, key);
+    arg_i64(&args, (int64_t)n);
+    return reader_ask(postgres_reader_of(reader), PG_holds_of, &args, &result, err) && pg_rows_holds(result, arena, out, out_n);
+}
+
+/* ---- events: rows of `turn` never change, so no snapshot is needed over several statements ---- */
+
+struct event_list {
+    struct event *events;
+    size_t n, cap, max;
+    int64_t since, lane, last;
+};
+
+static void events_pick(struct event_list *list, struct arena *arena, const struct event *events, size_t n)
+{
+    for (size_t i = 0; i < n && list->n < list->max; i++) {
+        if (events[i].seq <= list->since)
+            continue;
+        list->last = events[i].seq;
+        if (list->lane == 0 || events[i].lane == list->lane)
+            *ARENA_PUSH(arena, list->events, list->n, list->cap) = events[i];
+    }
+}
+
+/* The bytes of the result end with it, so what is unpacked is a copy. */
+static bool turn_unpack(const PGresult *result, int row, struct arena *arena, struct event **out, size_t *out_n, struct err *err)
+{
+    return unpack_events(cell_view(result, row, 3), cell_i64(result, row, 1), cell_i64(result, row, 2), arena, out, out_n) ||
+           err_set(err, ERR_corrupt, "the events of turn %lld can't be read: run weir verify", (long long)cell_i64(result, row, 0));
+}
+
+static bool read_events(struct reader *reader, struct arena *arena, int64_t since, int64_t lane, size_t n, struct event **out,
+                        size_t *out_n, int64_t *out_last, struct err *err)
+{
+    struct event_list list = { .max = n, .since = since, .lane = lane, .last = since };
+    int64_t deadline = clock_boot_us() + STEP_US;
+    bool more = true;
+    while (more && list.n < n && clock_boot_us() < deadline) {
+        struct pg_args args = { 0 };
+        PGresult *result;
+        arg_i64(&args, list.last < INT64_MAX ? list.last + 1 : list.last);
+        arg_i64(&args, TURNS_STEP);
+        if (!reader_ask(postgres_reader_of(reader), PG_turns_since, &args, &result, err))
+            return false;
+        list.since = list.last;
+        for (int i = 0; i < PQntuples(result) && list.n < n; i++) {
+            struct event *events;
+            size_t n_events;
+            if (!turn_unpack(result, i, arena, &events, &n_events, err))
+                return false;
+            events_pick(&list, arena, events, n_events);
+        }
+        more = list.last > list.since;
+    }
+    *out = list.events, *out_n = list.n, *out_last = list.last;
+    return true;
+}
+
+/* One turn's events of a task, newest first; *turn moves on to the one before. */
+static bool task_events_of_turn(struct postgres_reader *self, struct arena *arena, int64_t task, int64_t *turn, struct event_list *list,
+                                struct err *err)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    struct event *events;
+    size_t n;
+    int64_t before = 0;
+    arg_i64(&args, *turn);
+    if (!reader_ask(self, PG_turn_get, &args, &result, err))
+        return false;
+    if (PQntuples(result) == 0)
+        return err_set(err, ERR_corrupt, "turn %lld is missing: run weir verify", (long long)*turn);
+    if (!turn_unpack(result, 0, arena, &events, &n, err))
+        return false;
+    for (size_t i = n; i-- > 0;) {
+        if (events[i].task != task)
+            continue;
+        before = events[i].prev_turn;
+        if (list->n < list->max)
+            *ARENA_PUSH(arena, list->events, list->n, list->cap) = events[i];
+    }
+    *turn = before < *turn ? before : 0;
+    return true;
+}
+
+static bool rest_read(struct postgres_reader *self, int64_t id, struct task *out, bool *out_found, struct err *err)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    arg_i64(&args, id);
+    if (!reader_ask(self, PG_task_rest, &args, &result, err))
+        return false;
+    *out = (struct task){ .id = id };
+    *out_found = PQntuples(result) > 0;
+    if (!*out_found)
+        return true;
+    out->state = cell_state(result, 0, 0);
+    if (!task_unpack(cell_view(result, 0, 1), out))
+        return pg_row_damaged("task", id, err);
+    out->reason = out->unique = (struct str){ 0 }; /* they end with the result */
+    return true;
+}
+
+static bool read_task_events(struct reader *reader, struct arena *arena, int64_t task, size_t n, struct event **out, size_t *out_n,
+                             struct err *err)
+{
+    struct postgres_reader *self = postgres_reader_of(reader);
+    struct event_list list = { .max = n };
+    struct task row;
+    bool found;
+    if (!rest_read(self, task, &row, &found, err))
+        return false;
+    int64_t turn = row.last_turn;
+    while (turn > 0 && list.n < list.max)
+        if (!task_events_of_turn(self, arena, task, &turn, &list, err))
+            return false;
+    *out = list.events, *out_n = list.n;
+    return true;
+}
+
+#define READ_ALL(function, rows, statement, type) \
+    static bool function(struct reader *reader, struct arena *arena, type ***out, size_t *out_n, struct err *err) \
+    { \
+        PGresult *result; \
+        return reader_ask(postgres_reader_of(reader), statement, NULL, &result, err) && rows(result, arena, out, out_n, err); \
+    }
+READ_ALL(read_lanes, pg_rows_lanes, PG_lanes, struct lane)
+READ_ALL(read_slots, pg_rows_slots, PG_slots, struct slot)
+READ_ALL(read_executors, pg_rows_executors, PG_executors, struct executor)
+READ_ALL(read_classes, pg_rows_classes, PG_classes, struct task_class)
+READ_ALL(read_tokens, pg_rows_tokens, PG_tokens, struct token)
+
+static bool read_head(struct reader *reader, struct store_head *out, struct err *err)
+{
+    PGresult *result;
+    return reader_ask(postgres_reader_of(reader), PG_head_get, NULL, &result, err) && pg_row_head(result, out, NULL, err);
+}
+
+static bool read_grant(struct reader *reader, int64_t task, int64_t *out_grant, enum task_state *out_state, bool *out_found,
+                       struct err *err)
+{
+    struct task row;
+    if (!rest_read(postgres_reader_of(reader), task, &row, out_found, err))
+        return false;
+    if (*out_found) {
+        *out_grant = row.grant;
+        *out_state = row.state;
+    }
+    return true;
+}
+
+static bool read_log_tail(struct reader *reader, struct arena *arena, int64_t task, int64_t grant, struct log_tail *out, bool *out_found,
+                          struct err *err)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    arg_i64(&args, task);
+    arg_i64(&args, grant);
+    if (!reader_ask(postgres_reader_of(reader), PG_log_tail_get, &args, &result, err))
+        return false;
+    *out_found = PQntuples(result) > 0;
+    if (*out_found)
+        *out = (struct log_tail){ .task = task, .grant = grant, .offset = cell_i64(result, 0, 2), .bytes = cell_text(result, 0, 3, arena) };
+    return true;
+}
+
+const struct reader_ops postgres_reader_ops = {
+    .close = close_reader,
+    .task = read_task,
+    .row = read_row,
+    .spec = read_spec,
+    .tasks = postgres_read_tasks,
+    .find = read_find,
+    .edges = read_edges,
+    .holds = read_holds,
+    .hold_users = read_hold_users,
+    .events = read_events,
+    .task_events = read_task_events,
+    .lanes = read_lanes,
+    .slots = read_slots,
+    .executors = read_executors,
+    .classes = read_classes,
+    .tokens = read_tokens,
+    .head = read_head,
+    .grant = read_grant,
+    .log_tail = read_log_tail,
+    .archives = postgres_read_archives,
+    .archive = postgres_read_archive,
+    .revision = postgres_read_revision,
+    .revisions = postgres_read_revisions,
+    .revision_of_ident = postgres_read_revision_of_ident,
+    .schedules = postgres_read_schedules,
+};

@@ -1,0 +1,537 @@
+/* turn: begin, commit, rollback: everything the engine decided in one turn, in one transaction and one round trip.
+ *
+ * Owns the order of the statements (that of struct changes; what is removed from ready, hold and unique_key goes before what is added; the
+ * head last and on condition that it is still the one this server knows) and the chain of turns. True from commit means durable. A
+ * statement that is refused ends the turn: nothing changed, err says which (disk_full, internal: a row contradicts another, conflict:
+ * somebody else wrote). When the connection is lost in the middle, the head tells after a reconnect whether the turn is there; if it
+ * isn't, it is sent again. Only when that can't be found out: outcome_unknown. */
+#include <stdio.h>
+#include <string.h>
+
+#include "store/postgres/archives.h"
+#include "store/postgres/turn.h"
+
+enum { COMMIT_TRIES = 5 };
+
+bool postgres_begin(struct store *store, struct err *err)
+{
+    (void)store, (void)err; /* nobody else writes: what is read is as of the last commit, and the commit is one transaction by itself */
+    return true;
+}
+
+void postgres_rollback(struct store *store)
+{
+    postgres_of(store)->expire_max = 0;
+}
+
+struct pg_bulk *write_begin(struct write *w, const char *types)
+{
+    bulk_begin(&w->self->pg.bulk, types);
+    return &w->self->pg.bulk;
+}
+
+void write_end(struct write *w, enum pg_id id, bool counted)
+{
+    struct pg_bulk *bulk = &w->self->pg.bulk;
+    struct pg_args args = { 0 };
+    if (!bulk->n_rows || w->full)
+        return;
+    if (!bulk_args(bulk, &args)) {
+        w->full = true;
+        return;
+    }
+    if (counted)
+        arg_i64(&args, (int64_t)bulk->n_rows);
+    pg_queue(&w->self->pg, id, &args);
+}
+
+static void lanes_write(struct write *w)
+{
+    struct pg_bulk *b = write_begin(w, "iiiiiiiiiiittitt");
+    for (size_t i = 0; i < w->c->n_lanes; i++) {
+        const struct lane *lane = w->c->lanes[i];
+        bulk_i64(b, lane->id);
+        bulk_i64(b, lane->last_vt);
+        for (int state = STATE_Q; state < STATE_COUNT; state++)
+            bulk_i64(b, lane->counts[state]);
+        bulk_i64(b, lane->paused_since);
+        bulk_text(b, lane->paused_by);
+        bulk_text(b, lane->paused_reason);
+        bulk_i64(b, lane->kind);
+        bulk_text(b, lane->tenant);
+        bulk_text(b, lane->name);
+    }
+    write_end(w, PG_lane_put, false);
+}
+
+static void labels_add(struct write *w, struct pg_bulk *b, const struct label *labels, size_t n)
+{
+    buf_reset(&w->self->scratch);
+    labels_pack(&w->self->scratch, labels, n);
+    bulk_text(b, buf_str(&w->self->scratch));
+}
+
+void write_numbers(struct write *w, struct pg_bulk *b, const int64_t *numbers, size_t n)
+{
+    buf_reset(&w->self->scratch);
+    numbers_pack(&w->self->scratch, numbers, n);
+    bulk_text(b, buf_str(&w->self->scratch));
+}
+
+static void classes_write(struct write *w)
+{
+    struct pg_bulk *b = write_begin(w, "itttib");
+    for (size_t i = 0; i < w->c->n_classes; i++) {
+        const struct task_class *item = w->c->classes[i];
+        bulk_i64(b, item->id);
+        bulk_text(b, item->key);
+        bulk_text(b, item->tenant);
+        bulk_text(b, item->zone);
+        bulk_i64(b, item->kind);
+        labels_add(w, b, item->labels, item->n_labels);
+    }
+    write_end(w, PG_class_insert, false);
+}
+
+static void specs_write(struct write *w)
+{
+    struct pg_bulk *b = write_begin(w, "itiiib");
+    for (size_t i = 0; i < w->c->n_specs; i++) {
+        const struct spec *spec = w->c->specs[i];
+        bulk_i64(b, spec->id);
+        bulk_text(b, spec->body);
+        bulk_i64(b, spec->attempts_max);
+        bulk_i64(b, spec->backoff_ms);
+        bulk_i64(b, spec->retry_on);
+        if (spec->n_slots)
+            write_numbers(w, b, spec->slots, spec->n_slots);
+        else
+            bulk_bytes(b, NULL, 0);
+    }
+    write_end(w, PG_spec_insert, false);
+}
+
+static void slots_write(struct write *w)
+{
+    struct pg_bulk *b = write_begin(w, "ittiii");
+    for (size_t i = 0; i < w->c->n_slots; i++) {
+        const struct slot *slot = w->c->slots[i];
+        bulk_i64(b, slot->id);
+        bulk_text(b, slot->tenant);
+        bulk_text(b, slot->name);
+        bulk_i64(b, slot->limit);
+        bulk_i64(b, slot->used);
+        bulk_i64(b, slot->waiting);
+    }
+    write_end(w, PG_slot_put, false);
+}
+
+static void rest_add(struct write *w, struct pg_bulk *b, const struct task *task)
+{
+    buf_reset(&w->self->scratch);
+    task_pack(&w->self->scratch, task);
+    bulk_text(b, buf_str(&w->self->scratch));
+}
+
+static void tasks_write(struct write *w)
+{
+    struct pg_bulk *b = write_begin(w, "iiitttib");
+    for (size_t i = 0; i < w->c->n_tasks_new; i++) {
+        const struct task *task = w->c->tasks_new[i];
+        bulk_i64(b, task->id);
+        bulk_i64(b, task->lane);
+        if (task->rev)
+            bulk_i64(b, task->rev);
+        else
+            bulk_null(b); /* not an archive's: not in task_key */
+        bulk_text(b, state_text(task->state));
+        bulk_text(b, task->name);
+        bulk_text(b, task->variant);
+        bulk_i64(b, task->run);
+        rest_add(w, b, task);
+    }
+    write_end(w, PG_task_insert, false);
+    b = write_begin(w, "itb");
+    for (size_t i = 0; i < w->c->n_tasks_changed; i++) {
+        bulk_i64(b, w->c->tasks_changed[i]->id);
+        bulk_text(b, state_text(w->c->tasks_changed[i]->state));
+        rest_add(w, b, w->c->tasks_changed[i]);
+    }
+    write_end(w, PG_task_update, true);
+}
+
+static void ready_write(struct write *w, enum pg_id id, const struct task **tasks, size_t n)
+{
+    struct pg_bulk *b = write_begin(w, "iiii");
+    for (size_t i = 0; i < n; i++) {
+        bulk_i64(b, tasks[i]->class_id);
+        bulk_i64(b, -tasks[i]->prio);
+        bulk_i64(b, tasks[i]->vt);
+        bulk_i64(b, tasks[i]->id);
+    }
+    write_end(w, id, id == PG_ready_delete);
+}
+
+static void readies_write(struct write *w)
+{
+    ready_write(w, PG_ready_delete, w->c->ready_remove, w->c->n_ready_remove);
+    ready_write(w, PG_ready_insert, w->c->ready_add, w->c->n_ready_add);
+}
+
+static void edge_write(struct write *w, enum pg_id id, const struct edge *edges, size_t n)
+{
+    struct pg_bulk *b = write_begin(w, "iiii");
+    for (size_t i = 0; i < n; i++) {
+        bulk_i64(b, edges[i].pred);
+        bulk_i64(b, edges[i].waiter);
+        bulk_i64(b, edges[i].kind);
+        bulk_i64(b, edges[i].flags);
+    }
+    write_end(w, id, false);
+}
+
+static void edges_write(struct write *w)
+{
+    edge_write(w, PG_edge_insert, w->c->edges_new, w->c->n_edges_new);
+    edge_write(w, PG_edge_update, w->c->edges_changed, w->c->n_edges_changed);
+}
+
+static void hold_write(struct write *w, enum pg_id id, const struct hold *holds, size_t n)
+{
+    struct pg_bulk *b = write_begin(w, id == PG_hold_insert ? "iiiii" : "iiii");
+    for (size_t i = 0; i < n; i++) {
+        bulk_i64(b, holds[i].kind);
+        bulk_i64(b, holds[i].key);
+        bulk_i64(b, holds[i].rank);
+        bulk_i64(b, holds[i].task);
+        if (id == PG_hold_insert)
+            bulk_i64(b, holds[i].since);
+    }
+    write_end(w, id, false);
+}
+
+static void holds_write(struct write *w)
+{
+    hold_write(w, PG_hold_delete, w->c->holds_remove, w->c->n_holds_remove);
+    hold_write(w, PG_hold_insert, w->c->holds_add, w->c->n_holds_add);
+}
+
+/* Which attempts of a list a statement is for. */
+enum of_attempts { ALL, RUNNING, ENDED };
+
+static bool attempt_of(const struct attempt *a, enum of_attempts which)
+{
+    return which == ALL || (which == ENDED) == (a->finished != 0);
+}
+
+static void attempt_keys_write(struct write *w, enum pg_id id, const struct attempt *attempts, size_t n, enum of_attempts which)
+{
+    struct pg_bulk *b = write_begin(w, "ii");
+    for (size_t i = 0; i < n; i++) {
+        if (!attempt_of(&attempts[i], which))
+            continue;
+        bulk_i64(b, attempts[i].task);
+        bulk_i64(b, attempts[i].grant);
+    }
+    write_end(w, id, false);
+}
+
+static void attempt_begin_add(struct pg_bulk *b, const struct attempt *a)
+{
+    bulk_i64(b, a->task);
+    bulk_i64(b, a->grant);
+    bulk_i64(b, a->number);
+    bulk_i64(b, a->executor);
+    bulk_i64(b, a->started);
+}
+
+static void attempts_running_write(struct write *w, enum pg_id id, const struct attempt *attempts, size_t n)
+{
+    struct pg_bulk *b = write_begin(w, "iiiiii");
+    for (size_t i = 0; i < n; i++)
+        if (attempt_of(&attempts[i], RUNNING)) {
+            attempt_begin_add(b, &attempts[i]);
+            bulk_i64(b, attempts[i].poll_seq);
+        }
+    write_end(w, id, false);
+}
+
+static void attempts_ended_write(struct write *w, const struct attempt *attempts, size_t n)
+{
+    struct pg_bulk *b = write_begin(w, "iiiiiiiitiiib");
+    for (size_t i = 0; i < n; i++) {
+        const struct attempt *a = &attempts[i];
+        if (!attempt_of(a, ENDED))
+            continue;
+        attempt_begin_add(b, a);
+        bulk_i64(b, a->finished);
+        bulk_i64(b, a->exit);
+        bulk_i64(b, a->signal);
+        bulk_text(b, str_of(outcome_name(a->outcome)));
+        bulk_i64(b, a->cpu_ms);
+        bulk_i64(b, a->max_rss_bytes);
+        bulk_i64(b, a->log_bytes);
+        bulk_bytes(b, a->finish_hash, sizeof a->finish_hash);
+    }
+    write_end(w, PG_attempt_put, false);
+}
+
+static void attempts_write(struct write *w)
+{
+    const struct changes *c = w->c;
+    attempts_running_write(w, PG_live_insert, c->attempts_new, c->n_attempts_new);
+    attempts_ended_write(w, c->attempts_new, c->n_attempts_new);
+    attempts_running_write(w, PG_live_update, c->attempts_changed, c->n_attempts_changed);
+    attempt_keys_write(w, PG_live_delete, c->attempts_changed, c->n_attempts_changed, ENDED);
+    attempts_ended_write(w, c->attempts_changed, c->n_attempts_changed);
+    attempt_keys_write(w, PG_live_delete, c->attempts_remove, c->n_attempts_remove, ALL);
+    attempt_keys_write(w, PG_attempt_delete, c->attempts_remove, c->n_attempts_remove, ALL);
+}
+
+static void results_write(struct write *w)
+{
+    struct pg_bulk *b = write_begin(w, "it");
+    for (size_t i = 0; i < w->c->n_outputs; i++) {
+        bulk_i64(b, w->c->outputs[i].task);
+        bulk_text(b, w->c->outputs[i].json);
+    }
+    write_end(w, PG_outputs_put, false);
+    b = write_begin(w, "iiib");
+    for (size_t i = 0; i < w->c->n_log_tails; i++) {
+        const struct log_tail *tail = &w->c->log_tails[i];
+        bulk_i64(b, tail->task);
+        bulk_i64(b, tail->grant);
+        bulk_i64(b, tail->offset);
+        bulk_text(b, tail->bytes);
+    }
+    write_end(w, PG_log_tail_put, false);
+}
+
+static void unique_write(struct write *w, enum pg_id id, const struct unique_claim *claims, size_t n)
+{
+    struct pg_bulk *b = write_begin(w, "tti");
+    for (size_t i = 0; i < n; i++) {
+        bulk_text(b, claims[i].tenant);
+        bulk_text(b, claims[i].key);
+        bulk_i64(b, claims[i].task);
+    }
+    write_end(w, id, false);
+}
+
+/* Removed, added, and removed once more: a task that was created and granted in the same turn doesn't keep its key. */
+static void uniques_write(struct write *w)
+{
+    unique_write(w, PG_unique_delete, w->c->unique_remove, w->c->n_unique_remove);
+    unique_write(w, PG_unique_put, w->c->unique_add, w->c->n_unique_add);
+    if (w->c->n_unique_add)
+        unique_write(w, PG_unique_delete, w->c->unique_remove, w->c->n_unique_remove);
+}
+
+static void idempotencies_write(struct write *w)
+{
+    struct postgres_store *self = w->self;
+    struct pg_args args = { 0 };
+    if (self->expire_max) {
+        arg_i64(&args, self->expire_now);
+        arg_i64(&args, self->expire_max);
+        pg_queue(&self->pg, PG_idempotency_delete, &args);
+    }
+    struct pg_bulk *b = write_begin(w, "ttttbibi");
+    for (size_t i = 0; i < w->c->n_idempotency; i++) {
+        const struct idempotency *item = &w->c->idempotency[i];
+        bulk_text(b, item->tenant);
+        bulk_text(b, item->token);
+        bulk_text(b, item->route);
+        bulk_text(b, item->key);
+        bulk_bytes(b, item->body_hash, sizeof item->body_hash);
+        bulk_i64(b, item->status);
+        write_numbers(w, b, item->ids, item->n_ids);
+        bulk_i64(b, item->expires);
+    }
+    write_end(w, PG_idempotency_put, false);
+}
+
+static void executors_write(struct write *w)
+{
+    struct pg_bulk *b = write_begin(w, "itttttiibiiii");
+    for (size_t i = 0; i < w->c->n_executors; i++) {
+        const struct executor *e = w->c->executors[i];
+        bulk_i64(b, e->id);
+        bulk_text(b, e->name);
+        bulk_text(b, e->instance);
+        bulk_text(b, e->host);
+        bulk_text(b, e->version);
+        bulk_text(b, e->zone);
+        bulk_i64(b, e->slots);
+        bulk_i64(b, e->kinds);
+        labels_add(w, b, e->labels, e->n_labels);
+        bulk_i64(b, e->state);
+        bulk_i64(b, e->registered);
+        bulk_i64(b, e->processed);
+        bulk_i64(b, e->failed);
+    }
+    write_end(w, PG_executor_put, false);
+}
+
+static void tokens_write(struct write *w)
+{
+    struct pg_bulk *b = write_begin(w, "ittbiii");
+    for (size_t i = 0; i < w->c->n_tokens; i++) {
+        const struct token *token = w->c->tokens[i];
+        bulk_i64(b, token->id);
+        bulk_text(b, token->name);
+        bulk_text(b, token->tenant);
+        bulk_bytes(b, token->hash, sizeof token->hash);
+        bulk_i64(b, token->scopes);
+        bulk_i64(b, token->created);
+        bulk_i64(b, token->expires);
+    }
+    write_end(w, PG_token_insert, false);
+    b = write_begin(w, "i");
+    for (size_t i = 0; i < w->c->n_tokens_remove; i++)
+        bulk_i64(b, w->c->tokens_remove[i]);
+    write_end(w, PG_token_delete, false);
+}
+
+void head_queue(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, const struct store_head *before,
+                int64_t tick)
+{
+    static const uint8_t none[STORE_HASH_BYTES];
+    struct pg_args args = { 0 };
+    uint8_t seal[STORE_HASH_BYTES];
+    bool fresh = before->incarnation == 0; /* the row that head_insert has just made */
+    chain_seal(key, head, seal);
+    arg_i64(&args, (int64_t)head->incarnation);
+    arg_i64(&args, head->turn);
+    arg_i64(&args, head->seq);
+    arg_bytes(&args, head->hash, sizeof head->hash);
+    arg_bytes(&args, seal, sizeof seal);
+    const int64_t rest[] = { head->next_task, head->next_spec, head->next_lane, head->next_class, head->next_slot, head->next_executor,
+                             head->next_token, head->v_now, tick, before->turn };
+    for (size_t i = 0; i < sizeof rest / sizeof rest[0]; i++)
+        arg_i64(&args, rest[i]);
+    arg_bytes(&args, fresh ? none : before->hash, fresh ? 0 : sizeof before->hash);
+    pg_queue(pg, PG_head_update, &args);
+}
+
+static bool head_same(const struct store_head *a, const struct store_head *b)
+{
+    return a->incarnation == b->incarnation && a->turn == b->turn && a->seq == b->seq && a->next_task == b->next_task &&
+           a->next_spec == b->next_spec && a->next_lane == b->next_lane && a->next_class == b->next_class && a->next_slot == b->next_slot &&
+           a->next_executor == b->next_executor && a->next_token == b->next_token && a->v_now == b->v_now;
+}
+
+static void turn_queue(struct write *w, struct store_head *head)
+{
+    struct postgres_store *self = w->self;
+    struct pg_args args = { 0 }, hint = { 0 };
+    char text[32];
+    chain_link(self->key, self->head.hash, w->c->head.turn, w->c->first_seq, w->c->time, w->c->events, head->hash);
+    arg_i64(&args, w->c->head.turn);
+    arg_i64(&args, w->c->first_seq);
+    arg_i64(&args, w->c->time);
+    arg_bytes(&args, head->hash, sizeof head->hash);
+    arg_text(&args, w->c->events);
+    pg_queue(&self->pg, PG_turn_insert, &args);
+    snprintf(text, sizeof text, "%lld", (long long)w->c->head.seq);
+    arg_text(&hint, str_of(text));
+    pg_queue(&self->pg, PG_notify, &hint);
+}
+
+static void (*const writes[])(struct write *w) = {
+    lanes_write,   classes_write,  specs_write,   slots_write,   tasks_write,         readies_write,   edges_write,
+    holds_write,   attempts_write, results_write, uniques_write, idempotencies_write, executors_write, tokens_write,
+    pg_archives_write,
+};
+
+/* Sends the turn. *out_any false: there is nothing to write. */
+static bool changes_queue(struct postgres_store *self, const struct changes *c, struct store_head *out_head, bool *out_any, struct err *err)
+{
+    struct write w = { .self = self, .c = c };
+    pg_clear(&self->pg);
+    *out_head = c->head;
+    memcpy(out_head->hash, self->head.hash, sizeof out_head->hash);
+    for (size_t i = 0; i < sizeof writes / sizeof writes[0]; i++)
+        writes[i](&w);
+    if (c->events.len)
+        turn_queue(&w, out_head);
+    *out_any = self->pg.n_queue > 0 || !head_same(out_head, &self->head);
+    if (*out_any)
+        head_queue(&self->pg, self->key, out_head, &self->head, self->tick);
+    if (!w.full)
+        return true;
+    self->pg.lost = true; /* what was sent must not be committed: the connection goes with it */
+    return err_set(err, ERR_invalid, "one turn is larger than an array of PostgreSQL may be here");
+}
+
+/* The head's own word: somebody else has written. */
+static bool refusal_explain(struct postgres_store *self, struct err *err)
+{
+    bool of_head = strncmp(err->text, "head_update:", 12) == 0;
+    if (of_head)
+        err_set(err, ERR_conflict, "another server has written to %s since turn %lld", self->pg.place, (long long)self->head.turn);
+    return false;
+}
+
+enum landed { LANDED, NOT_LANDED, NOT_KNOWN };
+
+/* After a connection that was lost while committing: is the turn there? */
+static enum landed landing_look(struct postgres_store *self, const struct store_head *head, struct err *err)
+{
+    struct store_head now;
+    int64_t tick;
+    char lost[sizeof err->text];
+    snprintf(lost, sizeof lost, "%s", err->text);
+    if (!writer_reopen(self, &now, &tick, err)) {
+        char why[sizeof err->text];
+        snprintf(why, sizeof why, "%s", err->text);
+        err_set(err, ERR_outcome_unknown, "%.200s; and no new connection came about: %.200s", lost, why);
+        return NOT_KNOWN;
+    }
+    if (tick == self->tick + 1 && now.turn == head->turn && memcmp(now.hash, head->hash, sizeof now.hash) == 0)
+        return LANDED;
+    if (tick == self->tick && now.turn == self->head.turn && memcmp(now.hash, self->head.hash, sizeof now.hash) == 0)
+        return NOT_LANDED;
+    err_set(err, ERR_outcome_unknown, "%.200s; and another server has written since (turn %lld)", lost, (long long)now.turn);
+    return NOT_KNOWN;
+}
+
+static bool commit_once(struct postgres_store *self, const struct changes *c, struct store_head *out_head, struct err *err)
+{
+    bool any;
+    if (!changes_queue(self, c, out_head, &any, err))
+        return false;
+    if (!any)
+        return true;
+    if (!pg_exchange(&self->pg, err))
+        return false;
+    self->tick++;
+    return true;
+}
+
+bool postgres_commit(struct store *store, const struct changes *changes, struct err *err)
+{
+    struct postgres_store *self = postgres_of(store);
+    struct store_head head;
+    bool ok = false;
+    for (int tries = 0; tries < COMMIT_TRIES && !ok; tries++) {
+        ok = commit_once(self, changes, &head, err);
+        if (ok || err->code == ERR_invalid)
+            break;
+        if (!self->pg.lost) {
+            refusal_explain(self, err);
+            break;
+        }
+        enum landed landed = landing_look(self, &head, err);
+        if (landed == NOT_KNOWN)
+            break;
+        ok = landed == LANDED;
+        self->tick += ok;
+    }
+    self->expire_max = 0;
+    if (ok) {
+        self->head = head;
+        *err = (struct err){ .arena = err->arena };
+    }
+    return ok;
+}

@@ -1,0 +1,95 @@
+/* verify: a PostgreSQL store as a source for the walk of its history (store/verify.c), in snapshots of its steps. */
+#include <sodium.h>
+
+#include "store/postgres/reader.h"
+#include "store/verify.h"
+
+enum { TURNS_STEP = 256, TASKS_STEP = 4096 };
+
+static bool source_begin(void *owner, struct err *err)
+{
+    struct postgres_reader *self = owner;
+    return reader_ready(self, err) && pg_run(&self->pg, PG_begin_snapshot, NULL, NULL, err);
+}
+
+static void source_end(void *owner)
+{
+    pg_snapshot_end(owner);
+}
+
+static bool source_head(void *owner, struct store_head *out, uint8_t out_seal[STORE_HASH_BYTES], struct err *err)
+{
+    struct postgres_reader *self = owner;
+    return head_read(&self->pg, out, out_seal, NULL, err);
+}
+
+static bool part_read(struct postgres_reader *self, enum pg_id id, int64_t after, int64_t n, PGresult **out, struct err *err)
+{
+    struct pg_args args = { 0 };
+    arg_i64(&args, after);
+    arg_i64(&args, n);
+    return pg_run(&self->pg, id, &args, out, err);
+}
+
+static bool source_turns(void *owner, int64_t after, enum verify_visit (*visit)(void *, const struct verify_turn *), void *visitor,
+                         enum verify_visit *out_how, struct err *err)
+{
+    PGresult *result;
+    int n;
+    *out_how = VERIFY_ON;
+    do {
+        if (!part_read(owner, PG_turns_after, after, TURNS_STEP, &result, err))
+            return false;
+        n = PQntuples(result);
+        for (int i = 0; i < n && *out_how == VERIFY_ON; i++) {
+            struct verify_turn turn = {
+                .turn = cell_i64(result, i, 0),
+                .first_seq = cell_i64(result, i, 1),
+                .time = cell_i64(result, i, 2),
+                .hash = cell_view(result, i, 3),
+                .events = cell_view(result, i, 4),
+            };
+            after = turn.turn;
+            *out_how = visit(visitor, &turn);
+        }
+    } while (n == TURNS_STEP && *out_how == VERIFY_ON);
+    return true;
+}
+
+static bool source_tasks(void *owner, int64_t after, enum verify_visit (*visit)(void *, int64_t, enum task_state), void *visitor,
+                         enum verify_visit *out_how, struct err *err)
+{
+    PGresult *result;
+    int n;
+    *out_how = VERIFY_ON;
+    do {
+        if (!part_read(owner, PG_tasks_after, after, TASKS_STEP, &result, err))
+            return false;
+        n = PQntuples(result);
+        for (int i = 0; i < n && *out_how == VERIFY_ON; i++) {
+            after = cell_i64(result, i, 0);
+            *out_how = visit(visitor, after, cell_state(result, i, 1));
+        }
+    } while (n == TASKS_STEP && *out_how == VERIFY_ON);
+    return true;
+}
+
+bool postgres_verify(const struct store_config *config, int64_t witness_seq, const uint8_t *witness_hash, struct verify_report *out,
+                     struct err *err)
+{
+    uint8_t key[CHAIN_KEY_BYTES];
+    *out = (struct verify_report){ 0 };
+    if (sodium_init() < 0 || !chain_key_load(config->data_dir, key, err))
+        return false;
+    struct reader *reader = postgres_reader_open(config, err);
+    bool ok = reader != NULL;
+    if (ok) {
+        const struct verify_source source = {
+            .owner = reader, .begin = source_begin, .end = source_end, .head = source_head, .turns = source_turns, .tasks = source_tasks,
+        };
+        ok = verify_run(&source, key, witness_seq, witness_hash, out, err);
+        reader->ops->close(reader);
+    }
+    sodium_memzero(key, sizeof key);
+    return verify_conclude(ok, out, err);
+}

@@ -1,0 +1,205 @@
+-- for: writer
+-- What commit() writes: one statement per table and turn, its rows as arrays, all of a turn in one round trip (pipeline). A statement that
+-- has to meet a certain number of rows divides by whether it did: the error ends the whole turn on the server, before anything is committed.
+
+-- name: lane_put
+INSERT INTO lane (id, last_vt, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a, paused_since, paused_by, paused_reason, kind, tenant, name)
+SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
+    $9::bigint[], $10::bigint[], $11::bigint[], $12::text[], $13::text[], $14::bigint[], $15::text[], $16::text[])
+ON CONFLICT (id) DO UPDATE SET last_vt = excluded.last_vt, n_q = excluded.n_q, n_s = excluded.n_s, n_p = excluded.n_p, n_x = excluded.n_x,
+    n_d = excluded.n_d, n_f = excluded.n_f, n_t = excluded.n_t, n_a = excluded.n_a, paused_since = excluded.paused_since,
+    paused_by = excluded.paused_by, paused_reason = excluded.paused_reason;
+
+-- name: class_insert
+INSERT INTO class (id, class_key, tenant, zone, kind, labels)
+SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bytea[]);
+
+-- name: spec_insert
+INSERT INTO spec (id, body, attempts_max, backoff_ms, retry_on, slots)
+SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[]);
+
+-- name: slot_put
+INSERT INTO slot (id, tenant, name, slot_limit, used, waiting)
+SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[])
+ON CONFLICT (id) DO UPDATE SET slot_limit = excluded.slot_limit, used = excluded.used, waiting = excluded.waiting;
+
+-- name: task_insert
+INSERT INTO task (id, lane, rev, state, name, variant, run, rest)
+SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bytea[]);
+
+-- name: task_update
+-- In the order of ids, as every lock is taken.
+WITH put AS (
+    UPDATE task t SET state = u.state, rest = u.rest
+    FROM (SELECT * FROM unnest($1::bigint[], $2::text[], $3::bytea[]) AS x (id, state, rest) ORDER BY 1) u
+    WHERE t.id = u.id RETURNING 1)
+SELECT 1 / (count(*) = $4::bigint)::int FROM put;
+
+-- name: ready_insert
+INSERT INTO ready (class, nprio, vt, task) SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]);
+
+-- name: ready_delete
+-- By the whole key: no index on task.
+WITH gone AS (
+    DELETE FROM ready r USING unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS u (class, nprio, vt, task)
+    WHERE r.class = u.class AND r.nprio = u.nprio AND r.vt = u.vt AND r.task = u.task RETURNING 1)
+SELECT 1 / (count(*) = $5::bigint)::int FROM gone;
+
+-- name: edge_insert
+INSERT INTO edge (pred, waiter, kind, flags) SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]);
+
+-- name: edge_update
+UPDATE edge e SET flags = u.flags FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS u (pred, waiter, kind, flags)
+WHERE e.pred = u.pred AND e.waiter = u.waiter AND e.kind = u.kind;
+
+-- name: hold_insert
+INSERT INTO hold (kind, hold_key, rank, task, since)
+SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]);
+
+-- name: hold_delete
+DELETE FROM hold h USING unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS u (kind, hold_key, rank, task)
+WHERE h.kind = u.kind AND h.hold_key = u.hold_key AND h.rank = u.rank AND h.task = u.task;
+
+-- name: live_insert
+INSERT INTO live (task, grant_no, number, executor, started, poll_seq)
+SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[]);
+
+-- name: live_update
+UPDATE live l SET number = u.number, executor = u.executor, started = u.started, poll_seq = u.poll_seq
+FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
+    AS u (task, grant_no, number, executor, started, poll_seq)
+WHERE l.task = u.task AND l.grant_no = u.grant_no;
+
+-- name: live_delete
+DELETE FROM live l USING unnest($1::bigint[], $2::bigint[]) AS u (task, grant_no) WHERE l.task = u.task AND l.grant_no = u.grant_no;
+
+-- name: attempt_put
+-- A late result rewrites an attempt that was recorded as lost.
+INSERT INTO attempt (task, grant_no, number, executor, started, finished, exit_status, signal_no, outcome, cpu_ms, max_rss_bytes, log_bytes,
+    finish_hash)
+SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
+    $9::text[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bytea[])
+ON CONFLICT (task, grant_no) DO UPDATE SET number = excluded.number, executor = excluded.executor, started = excluded.started,
+    finished = excluded.finished, exit_status = excluded.exit_status, signal_no = excluded.signal_no, outcome = excluded.outcome,
+    cpu_ms = excluded.cpu_ms, max_rss_bytes = excluded.max_rss_bytes, log_bytes = excluded.log_bytes, finish_hash = excluded.finish_hash;
+
+-- name: attempt_delete
+DELETE FROM attempt a USING unnest($1::bigint[], $2::bigint[]) AS u (task, grant_no) WHERE a.task = u.task AND a.grant_no = u.grant_no;
+
+-- name: outputs_put
+-- Of two for one task in a turn the last one counts; here and below.
+INSERT INTO outputs (task, body)
+SELECT DISTINCT ON (u.task) u.task, u.body FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS u (task, body, n) ORDER BY u.task, u.n DESC
+ON CONFLICT (task) DO UPDATE SET body = excluded.body;
+
+-- name: log_tail_put
+INSERT INTO log_tail (task, grant_no, start_byte, bytes)
+SELECT DISTINCT ON (u.task, u.grant_no) u.task, u.grant_no, u.start_byte, u.bytes
+FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bytea[]) WITH ORDINALITY AS u (task, grant_no, start_byte, bytes, n)
+ORDER BY u.task, u.grant_no, u.n DESC
+ON CONFLICT (task, grant_no) DO UPDATE SET start_byte = excluded.start_byte, bytes = excluded.bytes;
+
+-- name: unique_put
+-- The newest claim of a turn wins: a task may be created, granted, and followed by the next of its key within one turn.
+INSERT INTO unique_key (tenant, key_text, task)
+SELECT DISTINCT ON (u.tenant, u.key_text) u.tenant, u.key_text, u.task
+FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS u (tenant, key_text, task, n) ORDER BY u.tenant, u.key_text, u.n DESC
+ON CONFLICT (tenant, key_text) DO UPDATE SET task = excluded.task;
+
+-- name: unique_delete
+-- With the task: a key that another task has taken since isn't this one's to give back.
+DELETE FROM unique_key k USING unnest($1::text[], $2::text[], $3::bigint[]) AS u (tenant, key_text, task)
+WHERE k.tenant = u.tenant AND k.key_text = u.key_text AND k.task = u.task;
+
+-- name: idempotency_put
+-- A key that has expired but isn't deleted yet may be used again.
+INSERT INTO idempotency (tenant, token, route, key_text, body_hash, status, ids, expires)
+SELECT DISTINCT ON (u.tenant, u.token, u.route, u.key_text) u.tenant, u.token, u.route, u.key_text, u.body_hash, u.status, u.ids, u.expires
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::bigint[], $7::bytea[], $8::bigint[]) WITH ORDINALITY
+    AS u (tenant, token, route, key_text, body_hash, status, ids, expires, n)
+ORDER BY u.tenant, u.token, u.route, u.key_text, u.n DESC
+ON CONFLICT (tenant, token, route, key_text) DO UPDATE SET body_hash = excluded.body_hash, status = excluded.status, ids = excluded.ids,
+    expires = excluded.expires;
+
+-- name: idempotency_delete
+-- At most $2 rows, the oldest first, so that one turn's share of cleaning is bounded.
+DELETE FROM idempotency WHERE ctid = ANY(ARRAY(SELECT ctid FROM idempotency WHERE expires <= $1 ORDER BY expires LIMIT $2));
+
+-- name: executor_put
+INSERT INTO executor (id, name, instance, host, version, zone, slots, kinds, labels, state, registered, processed, failed)
+SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::bytea[],
+    $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[])
+ON CONFLICT (id) DO UPDATE SET name = excluded.name, instance = excluded.instance, host = excluded.host, version = excluded.version,
+    zone = excluded.zone, slots = excluded.slots, kinds = excluded.kinds, labels = excluded.labels, state = excluded.state,
+    registered = excluded.registered, processed = excluded.processed, failed = excluded.failed;
+
+-- name: token_insert
+INSERT INTO token (id, name, tenant, hash, scopes, created, expires)
+SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bigint[]);
+
+-- name: token_delete
+DELETE FROM token WHERE id = ANY($1::bigint[]);
+
+-- name: turn_insert
+INSERT INTO turn (turn, first_seq, at, hash, events) VALUES ($1, $2, $3, $4, $5);
+
+-- name: notify
+-- A hint for whoever follows: delivered with the commit, or never.
+SELECT pg_notify('weir', $1::text);
+
+-- name: head_update
+-- The last statement of a turn, and only if nobody has written since: two servers can't continue one history.
+WITH put AS (
+    UPDATE head SET incarnation = $1, turn = $2, seq = $3, hash = $4, seal = $5, next_task = $6, next_spec = $7, next_lane = $8,
+        next_class = $9, next_slot = $10, next_executor = $11, next_token = $12, v_now = $13, tick = $14::bigint + 1
+    WHERE one = 1 AND tick = $14 AND turn = $15 AND hash = $16 RETURNING 1)
+SELECT 1 / count(*)::int FROM put;
+
+-- name: head_insert
+-- Once, for a new store; head_update fills it.
+INSERT INTO head (one, incarnation, turn, seq, hash, seal, next_task, next_spec, next_lane, next_class, next_slot, next_executor, next_token, v_now)
+VALUES (1, 0, 0, 0, '', '', 1, 1, 1, 1, 1, 1, 1, 0);
+
+-- name: backend_end
+-- The connection of this very process that was lost, should the database not have noticed yet.
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1::bigint::int AND application_name = $2;
+
+-- name: archive_put
+INSERT INTO archive (lane, kind, url, branch, added, removed, first_rev, next_rev, youngest, tip, definition, lock_users)
+SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
+    $10::text[], $11::bigint[], $12::bytea[])
+ON CONFLICT (lane) DO UPDATE SET kind = excluded.kind, url = excluded.url, branch = excluded.branch, added = excluded.added,
+    removed = excluded.removed, first_rev = excluded.first_rev, next_rev = excluded.next_rev, youngest = excluded.youngest,
+    tip = excluded.tip, definition = excluded.definition, lock_users = excluded.lock_users;
+
+-- name: revision_put
+INSERT INTO revision (lane, rev, state, ident, txn, author, message, at, noted, cause, depth, definition, prevs)
+SELECT DISTINCT ON (u.lane, u.rev) u.lane, u.rev, u.state, u.ident, u.txn, u.author, u.message, u.at, u.noted, u.cause, u.depth,
+    u.definition, u.prevs
+FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[], $9::bigint[],
+    $10::bigint[], $11::bigint[], $12::bigint[], $13::bytea[]) WITH ORDINALITY
+    AS u (lane, rev, state, ident, txn, author, message, at, noted, cause, depth, definition, prevs, n)
+ORDER BY u.lane, u.rev, u.n DESC
+ON CONFLICT (lane, rev) DO UPDATE SET state = excluded.state, ident = excluded.ident, txn = excluded.txn, author = excluded.author,
+    message = excluded.message, at = excluded.at, noted = excluded.noted, cause = excluded.cause, depth = excluded.depth,
+    definition = excluded.definition, prevs = excluded.prevs;
+
+-- name: latest_put
+INSERT INTO latest (lane, name, variant, rev, task, ran_rev, ran_task)
+SELECT DISTINCT ON (u.lane, u.name, u.variant) u.lane, u.name, u.variant, u.rev, u.task, u.ran_rev, u.ran_task
+FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[]) WITH ORDINALITY
+    AS u (lane, name, variant, rev, task, ran_rev, ran_task, n)
+ORDER BY u.lane, u.name, u.variant, u.n DESC
+ON CONFLICT (lane, name, variant) DO UPDATE SET rev = excluded.rev, task = excluded.task, ran_rev = excluded.ran_rev,
+    ran_task = excluded.ran_task;
+
+-- name: schedule_put
+INSERT INTO schedule (lane, task, cron, zone, next_ms)
+SELECT DISTINCT ON (u.lane, u.task, u.cron, u.zone) u.lane, u.task, u.cron, u.zone, u.next_ms
+FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[]) WITH ORDINALITY AS u (lane, task, cron, zone, next_ms, n)
+ORDER BY u.lane, u.task, u.cron, u.zone, u.n DESC
+ON CONFLICT (lane, task, cron, zone) DO UPDATE SET next_ms = excluded.next_ms;
+
+-- name: schedule_delete
+DELETE FROM schedule s USING unnest($1::bigint[], $2::text[], $3::text[], $4::text[]) AS u (lane, task, cron, zone)
+WHERE s.lane = u.lane AND s.task = u.task AND s.cron = u.cron AND s.zone = u.zone;
