@@ -1,12 +1,12 @@
-/* http: an HTTP/1.1 server on libmicrohttpd inside our loop; mechanism only, it knows no route.
+/* http: an HTTP/1.1 server inside our loop; mechanism only, it knows no route.
  *
  * The whole body is read (up to the limit that `limit` says for this method and path) before `serve` is called. `serve` answers with one of
  * the http_answer calls, at once or later, always on the loop's thread; the request and its arena live until the answer is sent, or the
  * client is gone (`gone` is called if it was set). Framing faults, limits and time-outs are answered here as problem+json.
  *
  * `gone` is called at most once, and only before http_answer or http_stream_end was called; after it the request must not be touched.
- * A client that closes, or half-closes, while its request waits is noticed within half a second. A request without `gone` lives
- * until it is answered, whatever its client does. */
+ * A client that closes, or half-closes, while its request waits is noticed within half a second. Neither `gone` nor `drained` is ever
+ * called from inside a call of this header. A request without `gone` lives until it is answered, whatever its client does. */
 #ifndef WEIR_IO_HTTP_H
 #define WEIR_IO_HTTP_H
 
@@ -42,6 +42,7 @@ struct http_config {
     const char *socket_path;  /* NULL: none; a stale socket file is replaced, a live one refused */
     unsigned connections_max; /* 0: 4096; further ones get a 503 */
     unsigned idle_timeout_s;  /* 0: 15; to send a whole head; a body may take longer at 16 KiB/s and more */
+    unsigned write_timeout_s; /* 0: 300; for a client that doesn't read its answer */
     size_t (*body_limit)(struct str method, struct str path, void *owner);
     void (*serve)(struct http_request *request, void *owner);
     void *owner;

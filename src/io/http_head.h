@@ -1,35 +1,54 @@
-/* http_head: what a request's line and headers must look like; no sockets, no library. Private to http.c and its tests. */
+/* http_head: a request's head, read byte by byte as it comes: what passes is HTTP/1.1 to the letter. Pure: no sockets, no allocation.
+ *
+ * http_head_begin, then http_head_read again and again with all the bytes there are so far, from the request's first one on. What has been
+ * looked at once isn't looked at again, and nothing is copied: places are offsets into those bytes, which may move between two calls.
+ * A fault is found at the byte that makes it one, so in which pieces the bytes came makes no difference.
+ *
+ * Refused: lines that don't end with CR LF, folded lines, blanks before a colon, control characters, names that are no tokens, what leaves
+ * two opinions about the body's end (Content-Length twice, or beside Transfer-Encoding, or not a plain number), transfer codings
+ * other than chunked, a Host that is missing, doubled or no host, a packed body, what is over a limit. */
 #ifndef WEIR_IO_HTTP_HEAD_H
 #define WEIR_IO_HTTP_HEAD_H
 
-#include "base/arena.h"
-#include "base/buf.h"
 #include "base/err.h"
 
-enum { HTTP_LINE_MAX = 16 * 1024, HTTP_HEADERS_MAX = 100, HTTP_HEADER_BYTES_MAX = 64 * 1024, HTTP_PARAMS_MAX = 100 };
-
-/* The headers that decide about framing, gathered one by one. */
-struct http_head {
-    unsigned n, n_lengths, n_encodings, n_hosts;
-    size_t bytes;
-    uint64_t length;
-    bool chunked, compressed, malformed;
+enum {
+    HTTP_METHOD_MAX = 32,
+    HTTP_LINE_MAX = 16 * 1024,
+    HTTP_HEADERS_MAX = 100,
+    HTTP_HEADER_BYTES_MAX = 64 * 1024,
+    HTTP_HEAD_MAX = 2 + HTTP_LINE_MAX + 2 + HTTP_HEADER_BYTES_MAX + 4 /* bytes that a head can have before it is refused, or done */
 };
-void http_head_add(struct http_head *head, struct str name, struct str value);
 
-/* http_head_check: false and err when the request must be refused. version: "HTTP/1.1". */
-bool http_head_check(const struct http_head *head, struct str version, struct err *err);
+enum http_step { HTTP_MORE, HTTP_DONE, HTTP_BAD };
 
-bool http_is_token(struct str s);
+struct http_field {
+    uint32_t name_at, name_len, value_at, value_len;
+};
 
-/* http_target_parse: splits and decodes "/a%20b?q=1"; the path lives in the arena, the query stays encoded (but is known to decode). */
-bool http_target_parse(
-    struct arena *arena, struct str method, struct str target, struct str *out_path, struct str *out_query, struct err *err);
+struct http_head {
+    uint8_t state;
+    uint8_t major, minor; /* of the version */
+    uint32_t at;          /* bytes read; when done: the head's length */
+    uint32_t line_at, mark, fields_at;
+    uint32_t method_len, target_at, target_len; /* the method begins at line_at */
+    uint32_t n_fields;
+    bool has_length, chunked, has_host, compressed, close, expects_continue;
+    uint64_t length; /* Content-Length */
+    struct http_field fields[HTTP_HEADERS_MAX];
+};
 
-/* http_decode: percent-decoding into the arena; false: a bad escape or a NUL. */
-bool http_decode(struct arena *arena, struct str s, bool plus_is_blank, struct str *out);
+void http_head_begin(struct http_head *head);
 
-/* http_problem_render: appends {"type","title","status","detail","code"}. */
-void http_problem_render(struct buf *out, const struct err *err);
+/* http_head_read: HTTP_BAD with err filled in the client's words (its code decides the status): nothing behind may be read. */
+enum http_step http_head_read(struct http_head *head, const char *bytes, size_t len, struct err *err);
+
+struct str http_head_method(const struct http_head *head, const char *bytes); /* empty: not read yet */
+struct str http_head_target(const struct http_head *head, const char *bytes);
+struct str http_head_find(const struct http_head *head, const char *bytes, struct str name); /* the first one's value; empty: none */
+
+/* The bytes that tokens are made of, and that a header's value may hold. */
+bool http_is_token_byte(char c);
+bool http_is_value_byte(char c);
 
 #endif

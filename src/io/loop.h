@@ -33,8 +33,8 @@ int64_t loop_now(struct loop *loop);                                           /
 void loop_on_wake(struct loop *loop, void (*woken)(void *owner), void *owner); /* several may listen; each hears every wake-up */
 void loop_wake(struct loop *loop);                                             /* any thread; async-signal-safe */
 void loop_on_signal(struct loop *loop, int signo, void (*fn)(int signo, void *owner), void *owner); /* blocks it and reads a signalfd */
-/* loop_before_wait: called before each wait, in the order of registration; returns boot ms of its own next deadline, or INT64_MAX
- * (libmicrohttpd needs this). A hook whose deadline has passed is called again at once. loop_forget takes away whatever the owner
+/* loop_before_wait: called before each wait, in the order of registration; returns boot ms of its own next deadline, or INT64_MAX.
+ * A hook whose deadline has passed is called again at once. loop_forget takes away whatever the owner
  * registered with loop_on_wake, loop_on_signal and loop_before_wait (a signal stays blocked). */
 void loop_before_wait(struct loop *loop, int64_t (*fn)(void *owner), void *owner);
 void loop_forget(struct loop *loop, void *owner);

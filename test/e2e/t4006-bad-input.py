@@ -2,6 +2,7 @@
 """Bad input, in full: each gets a problem+json with a stable code that names the field, and nothing changes. http.client and raw sockets."""
 import json
 import pathlib
+import socket
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
@@ -122,36 +123,82 @@ def too_large():
     refused(s.ask('POST', '/v1/tasks', b'{"name": "a", "data": "' + b'x' * (33 * MIB) + b'"}'), 413, 'body_too_large', text='33 MiB to /v1/tasks')
     for path in ('/v1/executors', f'/v1/tasks/{base}/finish', '/v1/finishes', f'/v1/tasks/{base}/cancel', '/v1/tokens', f'/v1/tasks/{base}/log?fence={grant["fence"]}&offset=10'):
         refused(s.ask('POST', path, b'x' * (MIB + 1)), 413, 'body_too_large', text=f'1 MiB + 1 to {path[:24]}')
-    got = s.raw(b'GET /' + b'x' * 200000 + b' HTTP/1.1\r\nHost: localhost\r\n\r\n')
-    ok(got[:12] in (b'HTTP/1.1 414', b'HTTP/1.1 431', b'HTTP/1.1 400'), 'an address of 200,000 bytes', got[:100])
-    got = s.raw(b'GET /healthz HTTP/1.1\r\nHost: localhost\r\n' + b''.join(b'X-%d: y\r\n' % i for i in range(20000)) + b'\r\n')
-    ok(got[:12] in (b'HTTP/1.1 431', b'HTTP/1.1 400'), '20,000 headers', got[:100])
+    one_problem('an address of 200,000 bytes', b'GET /' + b'x' * 200000 + b' HTTP/1.1\r\nHost: localhost\r\n\r\n', 414, 'uri_too_long')
+    one_problem('20,000 headers', b'GET /healthz HTTP/1.1\r\nHost: localhost\r\n' + b''.join(b'X-%d: y\r\n' % i for i in range(20000)) + b'\r\n', 431, 'headers_too_large')
+    one_problem('a header of 200,000 bytes', b'GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: ' + b'y' * 200000 + b'\r\n\r\n', 431, 'headers_too_large')
+    one_problem('a header without an end', b'GET /healthz HTTP/1.1\r\nHost: localhost\r\n' + b'y' * 200000, 431, 'headers_too_large')
+    one_problem('a declared body of 1 EiB', b'POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1152921504606846976\r\n\r\n', 413, 'body_too_large')
+    one_problem('a chunk of 1 GiB', CHUNKED + b'40000000\r\n', 413, 'body_too_large')
+
+
+def one_problem(text, data, status, code):
+    """broken HTTP: exactly one well-formed answer, a problem, then the end; nothing behind the fault is read"""
+    got = b''
+    with socket.create_connection(('127.0.0.1', s.port), timeout=20) as client:
+        try:
+            client.sendall(data + b'POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n' + GOOD)
+        except OSError:
+            pass  # it was refused meanwhile
+        try:
+            while part := client.recv(65536):
+                got += part
+        except OSError as fault:
+            got += repr(fault).encode()
+    head, _, body = got.partition(b'\r\n\r\n')
+    lines = head.split(b'\r\n')
+    fields = dict(line.split(b': ', 1) for line in lines[1:] if b': ' in line)
+    try:
+        told = json.loads(body)
+    except ValueError:
+        told = {}
+    good = (lines[0].startswith(b'HTTP/1.1 %d ' % status) and len(fields) == len(lines) - 1 and fields.get(b'Content-Type') == b'application/problem+json'
+            and fields.get(b'Connection') == b'close' and fields.get(b'Content-Length') == b'%d' % len(body)
+            and (told.get('status'), told.get('code'), told.get('type')) == (status, code, 'about:blank') and told.get('title') and told.get('detail'))
+    ok(good, f'{text}: {status} {code}, once, and the end', got[:600])
+
+
+GOOD = b'{"name": "smuggled"}'
+POST = b'POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\n'
+CHUNKED = POST + b'Transfer-Encoding: chunked\r\n\r\n'
 
 
 def broken_http():
-    good = b'{"name": "smuggled"}'
+    length = POST + b'Content-Length: %s\r\n\r\n' + GOOD
+    chunk = CHUNKED + b'%s\r\n' + GOOD + b'\r\n0\r\n\r\n'
+    field = b'GET /healthz HTTP/1.1\r\nHost: localhost\r\n%s\r\n\r\n'
+    line = b'%s\r\nHost: localhost\r\n\r\n'
     for text, data in (
-            ('two Content-Length', b'POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\nContent-Length: 20\r\n\r\n' + good),
-            ('two different Content-Length', b'POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\nContent-Length: 5\r\n\r\n' + good),
-            ('a list as Content-Length', b'POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20, 20\r\n\r\n' + good),
-            ('Content-Length and chunked', b'POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\nTransfer-Encoding: chunked\r\n\r\n14\r\n' + good + b'\r\n0\r\n\r\n'),
-            ('+20', b'POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Length: +20\r\n\r\n' + good),
-            ('0x14', b'POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0x14\r\n\r\n' + good),
-            ('a length of 2^64+20', b'POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Length: 18446744073709551636\r\n\r\n' + good),
-            ('a bad chunk size', b'POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n' + good + b'\r\n0\r\n\r\n'),
-            ('an unknown transfer coding', b'POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip\r\n\r\n' + good),
-            ('no Host', b'POST /v1/tasks HTTP/1.1\r\nContent-Length: 20\r\n\r\n' + good),
-            ('HTTP/9.9', b'POST /v1/tasks HTTP/9.9\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n' + good),
-            ('garbage', bytes(range(256)) * 8 + b'\r\n\r\n'), ('TLS', b'\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03' + b'\0' * 500), ('SSH', b'SSH-2.0-OpenSSH_9.2\r\n\r\n'),
-            ('one word', b'hello\r\n\r\n')):
-        got = s.raw(data, seconds=10, close=True)
-        status = got[9:12]
-        ok(got == b'' or (status[:1] in b'45' and status != b'500'), f'{text}: refused ({status.decode(errors="replace") or "closed"})', got[:200])
-        if text.split()[0] in ('two', 'Content-Length', 'no', 'an'):  # the rest is refused by libmicrohttpd itself, with a page of its own
-            ok(b'Content-Type: application/problem+json' in got, f'{text}: with a problem+json', got[:300])
+            ('two Content-Length', POST + b'Content-Length: 20\r\nContent-Length: 20\r\n\r\n' + GOOD),
+            ('two different Content-Length', POST + b'Content-Length: 20\r\nContent-Length: 5\r\n\r\n' + GOOD),
+            ('a list as Content-Length', length % b'20, 20'), ('+20', length % b'+20'), ('-20', length % b'-20'), ('0x14', length % b'0x14'), ('20 and a blank', length % b'2 0'),
+            ('no digits', length % b''), ('a length of 2^64+20', length % b'18446744073709551636'), ('a NUL in the length', length % b'20\0'),
+            ('Content-Length and chunked', POST + b'Content-Length: 20\r\nTransfer-Encoding: chunked\r\n\r\n14\r\n' + GOOD + b'\r\n0\r\n\r\n'),
+            ('chunked and Content-Length', POST + b'Transfer-Encoding: chunked\r\nContent-Length: 20\r\n\r\n14\r\n' + GOOD + b'\r\n0\r\n\r\n'),
+            ('chunked with HTTP/1.0', CHUNKED.replace(b'1.1', b'1.0') + b'14\r\n' + GOOD + b'\r\n0\r\n\r\n'),
+            ('a bad chunk size', chunk % b'zz'), ('a chunk size 0x14', chunk % b'0x14'), ('a negative chunk', chunk % b'-14'), ('a chunk size with a blank', chunk % b'14 '),
+            ('no chunk size', chunk % b''), ('a chunk size of 17 digits', chunk % b'00000000000000014'), ('a NUL in an extension', chunk % b'14;a\0'),
+            ('a chunk that is longer', chunk % b'13'), ('a chunk that is shorter', chunk % b'16'), ('a chunk line with LF alone', CHUNKED + b'14\n' + GOOD + b'\r\n0\r\n\r\n'),
+            ('a chunk extension of 100,000 bytes', chunk % (b'14;' + b'x' * 100000)), ('a broken trailer', CHUNKED + b'0\r\nno colon\r\n\r\n'),
+            ('no Host', b'POST /v1/tasks HTTP/1.1\r\nContent-Length: 20\r\n\r\n' + GOOD), ('two Hosts', field % b'Host: localhost'), ('a Host with a blank', field.replace(b'localhost', b'local host') % b'A: b'),
+            ('a header without a colon', field % b'no colon'), ('a blank before the colon', field % b'Foo : bar'), ('a header without a name', field % b': bar'),
+            ('a folded header', field % b'Foo: a\r\n b'), ('a NUL in a value', field % b'Foo: a\0b'), ('a NUL in a name', field % b'F\0o: a'), ('a CR in a value', field % b'Foo: a\rb'),
+            ('LF alone', b'GET /healthz HTTP/1.1\nHost: localhost\n\n'), ('LF alone after a header', field.replace(b'%s\r\n', b'A: b\n')), ('two CR', field % b'Foo: a\r'),
+            ('a NUL in the address', line % b'GET /heal\0thz HTTP/1.1'), ('a blank in the address', line % b'GET /heal thz HTTP/1.1'), ('a tab for a blank', line % b'GET\t/healthz HTTP/1.1'),
+            ('two blanks', line % b'GET  /healthz HTTP/1.1'), ('a word too many', line % b'GET /healthz HTTP/1.1 x'), ('no version', line % b'GET /healthz'), ('http/1.1', line % b'GET /healthz http/1.1'),
+            ('HTTP/1', line % b'GET /healthz HTTP/1'), ('a method that is none', line % b'G(T /healthz HTTP/1.1'), ('a whole URL', line % b'GET http://evil/healthz HTTP/1.1'),
+            ('garbage', bytes(range(256)) * 8 + b'\r\n\r\n'), ('zeros', b'\0' * 1000), ('TLS', b'\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03' + b'\0' * 500), ('SSH', b'SSH-2.0-OpenSSH_9.2\r\n\r\n'),
+            ('one word', b'hello\r\n\r\n'), ('empty lines', b'\r\n' * 100)):
+        one_problem(text, data, 400, 'bad_request')
+    for text, data in (('gzip', POST + b'Transfer-Encoding: gzip\r\n\r\n' + GOOD), ('gzip, chunked', POST + b'Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n'),
+                       ('chunked twice', POST + b'Transfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n'), ('xchunked', POST + b'Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n')):
+        one_problem(f'transfer coding {text}', data, 501, 'not_implemented')
+    for text, data in (('HTTP/9.9', line % b'GET /healthz HTTP/9.9'), ('HTTP/0.9', line % b'GET /healthz HTTP/0.9'), ('the preface of HTTP/2', b'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')):
+        one_problem(text, data, 505, 'version_not_supported')
+    one_problem('a packed body', POST + b'Content-Encoding: gzip\r\nContent-Length: 20\r\n\r\n' + GOOD, 415, 'unsupported_media')
     # half a request, then nothing: the connection closes, the server serves on
-    s.raw(b'POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{"name": "half"', seconds=2, close=True)
-    s.raw(b'POST /v1/tasks HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n14\r\n' + good + b'\r\n', seconds=2, close=True)
+    for data in (POST + b'Content-Length: 1000\r\n\r\n{"name": "half"', CHUNKED + b'14\r\n' + GOOD + b'\r\n', POST):
+        got = s.raw(data, seconds=10, close=True)
+        ok(got.startswith(b'HTTP/1.1 400 ') and b'"bad_request"' in got, 'half a request', got[:300])
     same(s.get('/healthz').status, 200, 'and the server serves on')
     # pipelined: the second is not swallowed by a refused first
     got = s.raw(b'GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\nGET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n')

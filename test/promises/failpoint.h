@@ -13,7 +13,6 @@
 #include <curl/curl.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <microhttpd.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
@@ -128,8 +127,8 @@ __attribute__((weak)) void failpoint_reach(const char *function, const char *cal
 #define wait4(...) FAILPOINT_AROUND(wait4, NULL, wait4(__VA_ARGS__))
 #define kill(...) FAILPOINT_AROUND(kill, NULL, kill(__VA_ARGS__))
 #define send(...) FAILPOINT_AROUND(send, NULL, send(__VA_ARGS__))
-#define MHD_queue_response(...) FAILPOINT_AROUND(MHD_queue_response, NULL, MHD_queue_response(__VA_ARGS__))
-#define MHD_add_connection(...) FAILPOINT_AROUND(MHD_add_connection, NULL, MHD_add_connection(__VA_ARGS__))
+#define sendmsg(...) FAILPOINT_AROUND(sendmsg, NULL, sendmsg(__VA_ARGS__))
+#define accept4(...) FAILPOINT_AROUND(accept4, NULL, accept4(__VA_ARGS__))
 #define curl_easy_perform(...) FAILPOINT_AROUND(curl_easy_perform, NULL, curl_easy_perform(__VA_ARGS__))
 #define curl_multi_add_handle(...) FAILPOINT_AROUND(curl_multi_add_handle, NULL, curl_multi_add_handle(__VA_ARGS__))
 #define curl_multi_socket_action(...) FAILPOINT_AROUND(curl_multi_socket_action, NULL, curl_multi_socket_action(__VA_ARGS__))

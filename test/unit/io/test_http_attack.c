@@ -70,8 +70,6 @@ static void two_framings(void **state)
     refused("400", "bad_request");
     ATTACK("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\ncontent-length: 6\r\n\r\nhello!");
     refused("400", "bad_request");
-    ATTACK("POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n");
-    refused("400", "bad_request");
     ATTACK("POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n");
     refused("400", "bad_request");
     ATTACK("POST /echo HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
@@ -93,58 +91,165 @@ static void broken_headers(void **state)
     refused("400", "bad_request");
 }
 
-/* What only libmicrohttpd sees: its strictest answer, never two answers and never a crash. */
-static void library_refusals(void **state)
+/* Each gets one answer of ours, and nothing behind the fault is read: what follows every row is a good request that is never served. */
+static const struct {
+    const char *status, *code, *bytes;
+    size_t len;
+} letters[] = {
+#define ROW(status, code, literal) { status, code, literal, sizeof(literal) - 1 }
+#define BAD(literal) ROW("400", "bad_request", literal)
+    BAD("GET /hello HTTP/1.1\r\nHost: x\r\nno colon here\r\n\r\n"),
+    BAD("GET /hello HTTP/1.1\r\nHost: x\r\nFoo\r\n\r\n"),
+    BAD("GET /hello HTTP/1.1\r\nHost: x\r\nFoo: a\r\n b\r\n\r\n"),
+    BAD("GET /hello HTTP/1.1\r\n Host: x\r\n\r\n"),
+    BAD("GET /hello HTTP/1.1\nHost: x\n\n"),
+    BAD("GET /hello HTTP/1.1\r\nHost: x\n\r\n"),
+    BAD("GET /hello HTTP/1.1\r\nHost: x\r\n\n"),
+    BAD("GET /hello HTTP/1.1\r\nHost: x\r\r\n\r\n"),
+    BAD("GET /hello HTTP/1.1\r\nHost: x\r\n: nameless\r\n\r\n"),
+    BAD("GET /hello HTTP/1.1\r\nHost: x\r\nFoo: ba\0r\r\n\r\n"),
+    BAD("GET /hello HTTP/1.1\r\nHost: x\r\nFo\0o: bar\r\n\r\n"),
+    BAD("GET /hello HTTP/1.1\r\nHost: x\r\nFoo: b\x7f" "r\r\n\r\n"),
+    BAD("GET\0/hello HTTP/1.1\r\nHost: x\r\n\r\n"),
+    BAD("\0\0\0\0\r\n\r\n"),
+    BAD("GET  /hello HTTP/1.1\r\nHost: x\r\n\r\n"),
+    BAD("GET /hello  HTTP/1.1\r\nHost: x\r\n\r\n"),
+    BAD("GET /hello HTTP/1.1 \r\nHost: x\r\n\r\n"),
+    BAD("GET\t/hello\tHTTP/1.1\r\nHost: x\r\n\r\n"),
+    BAD(" GET /hello HTTP/1.1\r\nHost: x\r\n\r\n"),
+    BAD("\r\n\r\nGET /hello HTTP/1.1\r\nHost: x\r\n\r\n"),
+    BAD("\nGET /hello HTTP/1.1\r\nHost: x\r\n\r\n"),
+    BAD("GET /hello HTTP/1.1x\r\nHost: x\r\n\r\n"),
+    BAD("GET /hello http/1.1\r\nHost: x\r\n\r\n"),
+    BAD("GET /hello HTTP/1\r\nHost: x\r\n\r\n"),
+    BAD("GET /hello HTTP/11.1\r\nHost: x\r\n\r\n"),
+    BAD("GET /hello HTTP/1.\xb9\r\nHost: x\r\n\r\n"),
+    BAD("GET /hello HTTPS/1.1\r\nHost: x\r\n\r\n"),
+    BAD("GET /hello\r\n\r\n"),
+    BAD("GET\r\n\r\n"),
+    BAD("hello\r\n\r\n"),
+    BAD("SSH-2.0-OpenSSH_9.2\r\n\r\n"),
+    BAD("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\x00\x01\x02\x03"),
+    BAD("ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFG /hello HTTP/1.1\r\nHost: x\r\n\r\n"),
+    BAD("GET /hello#x HTTP/1.1\r\nHost: x\r\n\r\n"),
+    BAD("CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n"),
+    BAD("GET * HTTP/1.1\r\nHost: x\r\n\r\n"),
+    BAD("GET /hello HTTP/1.1\r\nHost: a b\r\n\r\n"),
+    BAD("GET /hello HTTP/1.1\r\nHost: a/b\r\n\r\n"),
+    BAD("GET /hello HTTP/1.1\r\nHost: a,b\r\n\r\n"),
+    BAD("GET /hello HTTP/1.1\r\nHost: a@b\r\n\r\n"),
+    BAD("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\nhello"),
+    BAD("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: +5\r\n\r\nhello"),
+    BAD("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5x\r\n\r\nhello"),
+    BAD("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 0x5\r\n\r\nhello"),
+    BAD("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5 5\r\n\r\nhello"),
+    BAD("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5,5\r\n\r\nhello"),
+    BAD("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5.0\r\n\r\nhello"),
+    BAD("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length:\r\n\r\nhello"),
+    BAD("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999999\r\n\r\nhello"),
+    BAD("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 18446744073709551621\r\n\r\nhello"),
+    BAD("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length : 5\r\n\r\nhello"),
+#define CHUNKED "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    BAD(CHUNKED "0x5\r\nhello\r\n0\r\n\r\n"),
+    BAD(CHUNKED "-5\r\nhello\r\n0\r\n\r\n"),
+    BAD(CHUNKED "+5\r\nhello\r\n0\r\n\r\n"),
+    BAD(CHUNKED " 5\r\nhello\r\n0\r\n\r\n"),
+    BAD(CHUNKED "5 \r\nhello\r\n0\r\n\r\n"),
+    BAD(CHUNKED "zz\r\nhello\r\n0\r\n\r\n"),
+    BAD(CHUNKED "\r\nhello\r\n0\r\n\r\n"),
+    BAD(CHUNKED "12345678123456781\r\nhello\r\n0\r\n\r\n"),
+    BAD(CHUNKED "0000000000000005\r\nhello\r\n0\r\n\r\n"),
+    BAD(CHUNKED "5\nhello\r\n0\r\n\r\n"),
+    BAD(CHUNKED "5\rhello\r\n0\r\n\r\n"),
+    BAD(CHUNKED "5\r\nhelloXX0\r\n\r\n"),
+    BAD(CHUNKED "5\r\nhello\n0\r\n\r\n"),
+    BAD(CHUNKED "4\r\nhello\r\n0\r\n\r\n"),
+    BAD(CHUNKED "5;a\0b\r\nhello\r\n0\r\n\r\n"),
+    BAD(CHUNKED "5\r\nhello\r\n0\r\nno colon\r\n\r\n"),
+    BAD(CHUNKED "5\r\nhello\r\n0\r\n folded\r\n\r\n"),
+    BAD(CHUNKED "5\r\nhello\r\n0\r\nA: b\n\r\n"),
+    ROW("413", "body_too_large", CHUNKED "123456789abcdef\r\nhello\r\n0\r\n\r\n"),
+    ROW("413", "body_too_large", "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 18446744073709551615\r\n\r\nhello"),
+    ROW("501", "not_implemented", "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\nhello"),
+    ROW("501", "not_implemented", "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"),
+    ROW("501", "not_implemented", "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n"),
+    ROW("501", "not_implemented", "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: xchunked\r\n\r\n0\r\n\r\n"),
+    ROW("501", "not_implemented", "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: identity\r\nContent-Length: 5\r\n\r\nhello"),
+    ROW("505", "version_not_supported", "GET /hello HTTP/0.9\r\nHost: x\r\n\r\n"),
+    ROW("505", "version_not_supported", "GET /hello HTTP/2.0\r\nHost: x\r\n\r\n"),
+    ROW("505", "version_not_supported", "GET /hello HTTP/9.9\r\nHost: x\r\n\r\n"),
+    ROW("505", "version_not_supported", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+};
+
+static void refused_to_the_letter(void **state)
 {
     (void)state;
-    static const struct {
-        const char *bytes;
-        size_t len;
-    } rows[] = {
-#define ROW(literal) { literal, sizeof(literal) - 1 }
-        ROW("GET /hello HTTP/1.1\r\nHost: x\r\nno colon here\r\n\r\n"),
-        ROW("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\nhello"),
-        ROW("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999999\r\n\r\nhello"),
-        ROW("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5x\r\n\r\nhello"),
-        ROW("POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0x5\r\nhello\r\n0\r\n\r\n"),
-        ROW("POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n0\r\n\r\n"),
-        ROW("POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n12345678123456781\r\nhello\r\n0\r\n\r\n"),
-        ROW("POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhelloXX0\r\n\r\n"),
-        ROW("GET /hello HTTP/0.9\r\nHost: x\r\n\r\n"),
-        ROW("GET /hello\r\n\r\n"),
-        ROW("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
-        ROW("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\x00\x01\x02\x03\n\n"),
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    static const char behind[] = "GET /hello HTTP/1.1\r\nHost: x\r\n\r\nGET /hello HTTP/1.1\r\nHost: x\r\n\r\n";
+    static char bytes[1024];
+    for (size_t i = 0; i < sizeof letters / sizeof *letters; i++) {
         unsigned before = atomic_load(&bed.served);
-        attack(rows[i].bytes, rows[i].len);
-        /* 0.9.75 writes the head of its own refusal of a Content-Length twice; its length and the close make it one answer still. */
-        size_t heads = strstr(rows[i].bytes, "Content-Length") ? 2 : 1;
-        bool refusal = strncmp(answer, "HTTP/1.1 4", 10) == 0 || strncmp(answer, "HTTP/1.1 505", 12) == 0;
-        if (!closed || count_of(answer, "HTTP/1.1 ") > heads || (*answer && !refusal))
-            fail_msg("row %zu (closed %d): %s", i, closed, answer);
+        memcpy(bytes, letters[i].bytes, letters[i].len);
+        memcpy(bytes + letters[i].len, behind, sizeof behind - 1);
+        attack(bytes, letters[i].len + sizeof behind - 1);
         assert_int_equal(atomic_load(&bed.served), before);
+        refused(letters[i].status, letters[i].code);
+        /* The same in two pieces, the second of which comes later. */
+        int fd = raw_connect(bed.port);
+        raw_send(fd, bytes, letters[i].len / 2);
         still_answers();
+        raw_send(fd, bytes + letters[i].len / 2, letters[i].len - letters[i].len / 2);
+        raw_read_all(fd, answer, sizeof answer, &closed);
+        close(fd);
+        refused(letters[i].status, letters[i].code);
     }
 }
 
-/* Folding, bare line feeds, an empty name and NUL in a value are read by 0.9.75: one request in, one answer out. */
-static void lenient_but_single(void **state)
+/* An empty line before a request, blanks around a value, a version that is newer in its second digit, capitals: all of that is HTTP. */
+static void taken_as_the_standard_says(void **state)
 {
     (void)state;
-    ATTACK("GET /hello HTTP/1.1\r\nHost: x\r\nFoo: a\r\n b\r\nConnection: close\r\n\r\n");
+    static const char *const rows[] = {
+        "\r\nGET /echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+        "GET /echo HTTP/1.1\r\nHOST:x\r\nCONNECTION: CLOSE\r\n\r\n",
+        "GET /echo HTTP/1.1\r\nHost: \t x \t\r\nConnection:close\r\n\r\n",
+        "GET /echo HTTP/1.2\r\nHost: x\r\nConnection: keep-alive, close\r\n\r\n",
+        "GET /echo HTTP/1.1\r\nHost: x\r\nEmpty:\r\nHigh: \xc3\xa4\r\nConnection: close\r\n\r\n",
+        "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+        "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: CHUNKED\r\nConnection: close\r\n\r\n000;a=\"b\"\r\nA: b\r\nC:\r\n\r\n",
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        attack(rows[i], strlen(rows[i]));
+        if (!closed || strncmp(answer, "HTTP/1.1 200 ", 13) != 0 || !strstr(answer, "X-Host: x\r\n") || count_of(answer, "HTTP/1.1 ") != 1)
+            fail_msg("row %zu (closed %d): %s", i, closed, answer);
+    }
+}
+
+/* Half a request, and then the end: it is said so, as far as somebody still reads. */
+static void ends_in_the_middle(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {
+        "G",
+        "GET /hello HTTP/1.1\r\nHost: x\r\n",
+        "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhell",
+        "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 50000\r\n\r\nhell",
+        "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        unsigned before = atomic_load(&bed.served);
+        int fd = raw_connect(bed.port);
+        raw_send(fd, rows[i], strlen(rows[i]));
+        shutdown(fd, SHUT_WR);
+        raw_read_all(fd, answer, sizeof answer, &closed);
+        close(fd);
+        assert_int_equal(atomic_load(&bed.served), before);
+        refused("400", "bad_request");
+    }
+    int fd = raw_connect(bed.port);
+    shutdown(fd, SHUT_WR);
+    assert_int_equal(raw_read_all(fd, answer, sizeof answer, &closed), 0);
     assert_true(closed);
-    assert_int_equal(count_of(answer, "HTTP/1.1 "), 1);
-    ATTACK("GET /hello HTTP/1.1\nHost: x\nConnection: close\n\n");
-    assert_true(closed);
-    assert_int_equal(count_of(answer, "HTTP/1.1 "), 1);
-    ATTACK("GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n: nameless\r\n\r\n");
-    assert_true(closed);
-    assert_int_equal(count_of(answer, "HTTP/1.1 "), 1);
-    ATTACK("GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\nFoo: ba\0r\r\n\r\n");
-    assert_true(closed);
-    assert_int_equal(count_of(answer, "HTTP/1.1 "), 1);
-    still_answers();
+    close(fd);
 }
 
 static void endless_chunk_line(void **state)
@@ -155,16 +260,14 @@ static void endless_chunk_line(void **state)
     memset(bytes, 'e', len);
     static const char head[] = "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5;";
     memcpy(bytes, head, sizeof head - 1);
-    int fd = raw_connect(bed.port);
-    send(fd, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL);
-    /* It stalls in the library's buffer; others are served meanwhile, and it is cut when its time is over. */
-    still_answers();
-    raw_read_all(fd, answer, sizeof answer, &closed);
-    assert_true(closed);
-    assert_true(count_of(answer, "HTTP/1.1 ") <= 1);
-    close(fd);
+    attack(bytes, len);
+    refused("400", "bad_request");
+    memset(bytes, 'e', len);
+    static const char trailer[] = "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\ne: ";
+    memcpy(bytes, trailer, sizeof trailer - 1);
+    attack(bytes, len);
+    refused("431", "headers_too_large");
     free(bytes);
-    still_answers();
 }
 
 static void too_large(void **state)
@@ -190,31 +293,49 @@ static void too_large(void **state)
     len += 64 * 1024 + 1;
     len += (size_t)snprintf(bytes + len, sizeof bytes - len, "\r\n\r\n");
     attack(bytes, len);
-    assert_true(closed);
-    assert_memory_equal(answer, "HTTP/1.1 431 ", 13);
+    refused("431", "headers_too_large");
 
     len = (size_t)snprintf(bytes, sizeof bytes, "GET /");
     memset(bytes + len, 'a', 128 * 1024);
     len += 128 * 1024;
     attack(bytes, len);
-    assert_true(closed);
-    assert_memory_equal(answer, "HTTP/1.1 414 ", 13);
-    still_answers();
+    refused("414", "uri_too_long");
+
+    len = (size_t)snprintf(bytes, sizeof bytes, "GET /hello HTTP/1.1\r\nHost: x\r\n");
+    memset(bytes + len, 'a', 128 * 1024);
+    len += 128 * 1024;
+    attack(bytes, len);
+    refused("431", "headers_too_large");
 }
 
+/* To the byte: a first line of 16 KiB, 100 headers of 64 KiB together; and a body behind them. */
 static void largest_that_fits(void **state)
 {
     (void)state;
-    static char bytes[40 * 1024];
-    size_t len = (size_t)snprintf(bytes, sizeof bytes, "GET /hello?");
-    memset(bytes + len, 'q', 12 * 1024);
-    len += 12 * 1024;
-    len += (size_t)snprintf(bytes + len, sizeof bytes - len, " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n");
-    for (int i = 0; i < 98; i++)
-        len += (size_t)snprintf(bytes + len, sizeof bytes - len, "X-%d: y\r\n", i);
-    len += (size_t)snprintf(bytes + len, sizeof bytes - len, "\r\n");
-    attack(bytes, len);
-    assert_memory_equal(answer, "HTTP/1.1 200 ", 13);
+    static char bytes[100 * 1024];
+    enum { LINE = 16 * 1024, HEADERS = 64 * 1024 };
+    for (unsigned over = 0; over < 3; over++) {
+        size_t len = (size_t)snprintf(bytes, sizeof bytes, "POST /echo?");
+        memset(bytes + len, 'q', LINE - len);
+        len = LINE - strlen(" HTTP/1.1") + (over == 1);
+        len += (size_t)snprintf(bytes + len, sizeof bytes - len, " HTTP/1.1\r\n");
+        size_t from = len;
+        len += (size_t)snprintf(bytes + len, sizeof bytes - len, "Host: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n");
+        for (int i = 0; i < 96; i++)
+            len += (size_t)snprintf(bytes + len, sizeof bytes - len, "X-%d: y\r\n", i);
+        len += (size_t)snprintf(bytes + len, sizeof bytes - len, "X-Long: ");
+        size_t rest = HEADERS - (len - from) - 2 + (over == 2);
+        memset(bytes + len, 'v', rest);
+        len += rest;
+        len += (size_t)snprintf(bytes + len, sizeof bytes - len, "\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
+        attack(bytes, len);
+        if (over == 1)
+            refused("414", "uri_too_long");
+        else if (over == 2)
+            refused("431", "headers_too_large");
+        else if (strncmp(answer, "HTTP/1.1 200 ", 13) != 0 || !strstr(answer, "\r\n\r\nabc"))
+            fail_msg("%s", answer);
+    }
 }
 
 static void body_limits(void **state)
@@ -328,10 +449,18 @@ static void hosts_and_encodings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_framings),      cmocka_unit_test(broken_headers),     cmocka_unit_test(library_refusals),
-        cmocka_unit_test(lenient_but_single), cmocka_unit_test(endless_chunk_line), cmocka_unit_test(too_large),
-        cmocka_unit_test(largest_that_fits), cmocka_unit_test(body_limits),        cmocka_unit_test(body_at_the_limit),
-        cmocka_unit_test(paths),             cmocka_unit_test(hosts_and_encodings),
+        cmocka_unit_test(two_framings),
+        cmocka_unit_test(broken_headers),
+        cmocka_unit_test(refused_to_the_letter),
+        cmocka_unit_test(taken_as_the_standard_says),
+        cmocka_unit_test(ends_in_the_middle),
+        cmocka_unit_test(endless_chunk_line),
+        cmocka_unit_test(too_large),
+        cmocka_unit_test(largest_that_fits),
+        cmocka_unit_test(body_limits),
+        cmocka_unit_test(body_at_the_limit),
+        cmocka_unit_test(paths),
+        cmocka_unit_test(hosts_and_encodings),
     };
     return cmocka_run_group_tests_name("io-http-attack", tests, open_bed, close_bed);
 }
