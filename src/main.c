@@ -5,6 +5,7 @@ static const struct command_row commands[] = {
     { cmd_serve, &serve_spec, "run" },
     { cmd_executor, &executor_spec, "run" },
     { enqueue_main, &enqueue_spec, "work" },
+    { run_main, &run_spec, "work" },
     { wait_main, &wait_spec, "work" },
     { cancel_main, &cancel_spec, "work" },
     { retry_main, &retry_spec, "work" },

@@ -1,7 +1,8 @@
 /* job_token: the token a running job gets, good for its own task only.
  *
  * Nothing is stored: the token is the fence of the grant and a keyed hash of it, so it ends with the grant. It may read its own task and
- * post new tasks; of its own archive it may read the files and post revisions (they know their cause); it opens nothing else. The key is derived from DATA/verify.key, which all servers of a site share. */
+ * post new tasks; of its own archive it may read the files and post revisions (they know their cause); it opens nothing else. The key is
+ * derived from DATA/verify.key, which all servers of a site share. */
 #include <sodium.h>
 #include <string.h>
 

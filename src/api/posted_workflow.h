@@ -8,8 +8,8 @@
 
 #define POSTED_WORKFLOW_NAME "workflow.json" /* what the file is called that it is kept as */
 
-/* posted_workflow_read: the definition, which the caller releases; faults are added to call->err: their path is a JSON pointer into the body,
- * line and column are those of the body. The body has been parsed. */
+/* posted_workflow_read: the definition, which the caller releases; faults are added to call->err: their path is a JSON pointer into the
+ * body, line and column are those of the body. The body has been parsed. */
 void posted_workflow_read(struct call *call, struct definition **out);
 
 /* posted_workflow_touched: which tasks with `paths` the paths that were posted touch; `value` NULL: nobody said, all do. */

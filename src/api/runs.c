@@ -117,7 +117,8 @@ static bool revision_choose(struct call *call, const struct archive_view *view, 
     bool found = false;
     if (rev > 0 && !reader_revision(reader, &call->arena, view->archive.lane, rev, out, &found, &call->err))
         return false;
-    if (rev == 0 && !reader_revisions(reader, &call->arena, view->archive.lane, view->archive.next, REVISIONS_LOOKED_AT, &rows, &n, &call->err))
+    if (rev == 0 &&
+        !reader_revisions(reader, &call->arena, view->archive.lane, view->archive.next, REVISIONS_LOOKED_AT, &rows, &n, &call->err))
         return false;
     for (size_t i = 0; i < n && !found; i++) {
         *out = rows[i];
@@ -128,8 +129,8 @@ static bool revision_choose(struct call *call, const struct archive_view *view, 
     if (!found)
         return err_set(&call->err, ERR_not_found, "revision %lld of '%.*s' isn't known", (long long)rev, STR_ARG(view->lane.name));
     if (out->state == REVISION_SKIPPED)
-        return err_set(&call->err, ERR_not_found, "revision %lld of '%.*s' was skipped: it has no tasks", (long long)rev,
-            STR_ARG(view->lane.name));
+        return err_set(
+            &call->err, ERR_not_found, "revision %lld of '%.*s' was skipped: it has no tasks", (long long)rev, STR_ARG(view->lane.name));
     if (out->state == REVISION_WAITING)
         return err_set(&call->err, ERR_conflict, "revision %lld of '%.*s' waits for an earlier one: nothing of it can run yet",
             (long long)rev, STR_ARG(view->lane.name));
@@ -159,7 +160,8 @@ void serve_runs_create(struct call *call)
     call->on_release = run_release;
     if (!call_idempotency(call) || !call_archive(call, &view) || !call_object(call, &reader))
         return;
-    command->idempotency.route = str_fmt(&call->arena, "POST %.*s", STR_ARG(call->request->path)); /* a run of another archive is another one */
+    command->idempotency.route =
+        str_fmt(&call->arena, "POST %.*s", STR_ARG(call->request->path)); /* a run of another archive is another one */
     if (!json_read_str(&reader, "task", NAME_CHARS_MAX, &command->in.run.task)) {
         if (json_read_any(&reader, "task") == NULL)
             err_item(&call->err, ERR_invalid, STR("/task"), "'task' is required");

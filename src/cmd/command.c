@@ -83,3 +83,25 @@ int command_main(const struct command_row *commands, size_t n, int argc, char **
     argv[1] = own_name;
     return row->run(argc - 1, argv + 1);
 }
+
+int command_parts(const struct command_spec *spec, const struct command_part *parts, size_t n, int argc, char **argv)
+{
+    for (int at = 1; at < argc; at++)
+        for (size_t i = 0; i < n; i++)
+            if (strcmp(argv[at], parts[i].name) == 0) {
+                memmove(argv + 1, argv, sizeof *argv * (size_t)at);
+                return parts[i].run(argc - 1, argv + 1);
+            }
+    for (int at = 1; at < argc; at++)
+        if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0) {
+            options_print_help(stdout, spec);
+            return 0;
+        }
+    struct arena arena = { 0 };
+    struct str list = { 0 };
+    for (size_t i = 0; i < n; i++)
+        list = str_fmt(&arena, "%.*s%s%s", STR_ARG(list), i == 0 ? "" : i + 1 < n ? ", " : " or ", parts[i].name);
+    int status = argc > 1 ? usage_error(spec, "'%s' isn't %.*s", argv[1], STR_ARG(list)) : usage_error(spec, "%.*s?", STR_ARG(list));
+    arena_release(&arena);
+    return status;
+}

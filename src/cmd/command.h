@@ -13,6 +13,14 @@ struct command_row {
 /* command_main: finds the command, lets common options stand before it (`weir --server X list`), runs it. */
 int command_main(const struct command_row *commands, size_t n, int argc, char **argv);
 
+/* A command made of parts (`token create`): each has a spec of its own in spec->parts. */
+struct command_part {
+    const char *name;
+    int (*run)(int argc, char **argv); /* argv[0] is the part's name */
+};
+/* command_parts: finds the part, which may stand behind common options, and runs it; --help of the whole; usage errors. */
+int command_parts(const struct command_spec *spec, const struct command_part *parts, size_t n, int argc, char **argv);
+
 /* For `help` and the completions: the table that command_main was given. */
 const struct command_row *command_table(size_t *out_n);
 const struct command_row *command_find(const char *name); /* NULL: none */
@@ -22,6 +30,7 @@ const struct command_row *command_find(const char *name); /* NULL: none */
 #define COMMAND_DECLARE(name) \
     int name##_main(int argc, char **argv); \
     extern const struct command_spec name##_spec
+COMMAND_DECLARE(archive);
 COMMAND_DECLARE(backup);
 COMMAND_DECLARE(cancel);
 COMMAND_DECLARE(enqueue);
@@ -33,12 +42,14 @@ COMMAND_DECLARE(lint);
 COMMAND_DECLARE(list);
 COMMAND_DECLARE(log);
 COMMAND_DECLARE(nodes);
+COMMAND_DECLARE(notify);
 COMMAND_DECLARE(pause);
 COMMAND_DECLARE(plan);
 COMMAND_DECLARE(promote);
 COMMAND_DECLARE(restore);
 COMMAND_DECLARE(resume);
 COMMAND_DECLARE(retry);
+COMMAND_DECLARE(run);
 COMMAND_DECLARE(semaphores);
 COMMAND_DECLARE(show);
 COMMAND_DECLARE(stats);

@@ -4,6 +4,7 @@
 #include "base/map.h"
 #include "cmd/command.h"
 #include "cmd/graph_draw.h"
+#include "cmd/revision_text.h"
 #include "cmd/session.h"
 #include "cmd/task_text.h"
 
@@ -25,22 +26,18 @@ const struct command_spec graph_spec = {
     .operands_min = 1,
     .operands_max = 1,
     .summary = "the tasks that hang together, with their states",
-    .description = "A task stands below what it waits for. Of a KEY: all tasks that are connected with it. A drawing that doesn't fit the "
-                   "terminal becomes a list.",
+    .description =
+        "A task stands below what it waits for. Of a KEY: all tasks that are connected with it. Of a revision: its tasks, and those of "
+        "earlier revisions that they wait for or cancel. A drawing that doesn't fit the "
+        "terminal becomes a list.",
     .options = graph_options,
     .flags = COMMAND_CLIENT,
     .examples = graph_examples,
 };
 
-/* graph_path: ARCHIVE@REV has an @ and no colon behind it. */
 static const char *graph_path(struct session *s, const char *operand)
 {
-    const char *at = strchr(operand, '@');
-    if (!at || strchr(at, ':'))
-        return session_task_path(s, operand, "/graph");
-    struct str archive = client_encode(&s->arena, (struct str){ operand, (size_t)(at - operand) }),
-               rev = client_encode(&s->arena, str_of(at + 1));
-    return str_dupz(&s->arena, str_fmt(&s->arena, "/v1/archives/%.*s/revisions/%.*s", STR_ARG(archive), STR_ARG(rev)));
+    return operand_is_revision(operand) ? revision_path(s, operand) : session_task_path(s, operand, "/graph");
 }
 
 static const char *task_label(struct session *s, const struct graph_task *task)
@@ -56,30 +53,62 @@ static char edge_kind(const json_t *edge)
     return strcmp(kind, "after") == 0 ? 'a' : strcmp(kind, "cancels") == 0 ? 'c' : 'd';
 }
 
+/* name_of_key: ARCHIVE@REV:NAME, of another revision: shown with its number, since the same name stands there twice. */
+static const char *name_of_key(struct session *s, const char *key)
+{
+    const char *at = strchr(key, '@');
+    return term_safe_z(&s->arena, at ? at + 1 : key);
+}
+
+struct graph_loading {
+    struct session *session;
+    struct graph *out;
+    struct smap by_key; /* -> index + 1 */
+};
+
+static void task_load(struct graph_loading *loading, const json_t *item, const char *key, const char *name)
+{
+    struct session *s = loading->session;
+    struct graph *out = loading->out;
+    struct graph_task *task = ARENA_PUSH(&s->arena, out->tasks, out->n_tasks, out->cap_tasks);
+    *task =
+        (struct graph_task){ .id = field_i64(item, "id", 0), .state = task_letter(item), .key = term_safe_z(&s->arena, key), .name = name };
+    task->label = task_label(s, task);
+    smap_put(&loading->by_key, str_of(key), (void *)(uintptr_t)out->n_tasks);
+}
+
+/* others_load: what a revision's tasks wait for or cancel in earlier revisions; it stands in the tasks themselves. */
+static void others_load(struct graph_loading *loading, const json_t *task)
+{
+    static const char *const lists[] = { "depends", "after", "cancels" };
+    const json_t *other;
+    size_t i;
+    for (size_t l = 0; l < sizeof lists / sizeof *lists; l++)
+        json_array_foreach (json_object_get(task, lists[l]), i, other) {
+            const char *key = field_z(other, "key");
+            if (*key && smap_find(&loading->by_key, str_of(key)) == NULL)
+                task_load(loading, other, key, name_of_key(loading->session, key));
+        }
+}
+
 /* graph_load: the document's tasks and edges; edges that name a task which isn't there are left out. */
 static void graph_load(struct session *s, const json_t *document, struct graph *out)
 {
     const json_t *tasks = json_object_get(document, "tasks"), *edges = json_object_get(document, "edges"), *item;
-    struct smap by_key = { 0 };
+    struct graph_loading loading = { .session = s, .out = out };
     size_t i;
-    json_array_foreach (tasks, i, item) {
-        const char *key = task_key(&s->arena, item);
-        struct graph_task *task = ARENA_PUSH(&s->arena, out->tasks, out->n_tasks, out->cap_tasks);
-        *task = (struct graph_task){ .id = field_i64(item, "id", 0),
-            .state = task_letter(item),
-            .key = term_safe_z(&s->arena, key),
-            .name = term_safe_z(&s->arena, task_name(item)) };
-        task->label = task_label(s, task);
-        smap_put(&by_key, str_of(key), (void *)(uintptr_t)(i + 1));
-    }
+    json_array_foreach (tasks, i, item)
+        task_load(&loading, item, task_key(&s->arena, item), term_safe_z(&s->arena, task_name(item)));
+    json_array_foreach (tasks, i, item)
+        others_load(&loading, item);
     json_array_foreach (edges, i, item) {
-        uintptr_t from = (uintptr_t)smap_find(&by_key, str_of(field_z(item, "from"))),
-                  to = (uintptr_t)smap_find(&by_key, str_of(field_z(item, "to")));
+        uintptr_t from = (uintptr_t)smap_find(&loading.by_key, str_of(field_z(item, "from"))),
+                  to = (uintptr_t)smap_find(&loading.by_key, str_of(field_z(item, "to")));
         if (from && to)
             *ARENA_PUSH(&s->arena, out->edges, out->n_edges, out->cap_edges) =
                 (struct graph_edge){ (uint32_t)(from - 1), (uint32_t)(to - 1), edge_kind(item) };
     }
-    smap_release(&by_key);
+    smap_release(&loading.by_key);
 }
 
 static int graph_print(struct session *s, const struct graph *graph, const char *format)

@@ -14,6 +14,7 @@ static const struct option_spec list_options[] = {
         "only these states, such as SPX: Q queued, S staged, P pending, X executing, D done, F failed, T terminated, A abandoned",
         OPTION_NON_EMPTY, NULL },
     { "archive", 0, "A", "only this archive", OPTION_NON_EMPTY, NULL },
+    { "rev", 0, "N", "with --archive: only this revision", 0, NULL },
     { "queue", 0, "Q", "only this queue", OPTION_NON_EMPTY, NULL },
     { "task", 0, "T", "only tasks of this name", OPTION_NON_EMPTY, NULL },
     { "limit", 0, "N", "at most N, the newest (default 1000; 0: all)", 0, NULL },
@@ -22,6 +23,8 @@ static const struct option_spec list_options[] = {
 static const char *const list_examples[] = {
     "what runs or waits",
     "weir list --state SPX",
+    "a task of an archive, revision by revision",
+    "weir list --archive docs --task build-PDF",
     "the last ten failures of a queue",
     "weir list --state F --queue builds --limit 10",
     NULL,
@@ -41,13 +44,15 @@ int list_main(int argc, char **argv)
     int status = session_open(&s, &list_spec, argc, argv);
     if (status != OPTIONS_RUN)
         return status;
-    int64_t limit = LIST_DEFAULT;
+    int64_t limit = LIST_DEFAULT, rev = 0;
     struct buf path;
     buf_init(&path, LIST_PATH_CAP);
-    if (!option_i64(&s.options, "limit", 0, INT32_MAX, &limit) || !task_filters(&s, &path, limit)) {
+    if (!option_i64(&s.options, "limit", 0, INT32_MAX, &limit) || !option_i64(&s.options, "rev", 1, INT64_MAX, &rev) ||
+        !task_filters(&s, &path, limit)) {
         buf_release(&path);
         return session_close(&s, EXIT_USAGE);
     }
+    session_query(&s, &path, "rev", option_get(&s.options, "rev"));
     bool more;
     json_t *tasks = session_pages(&s, path.ptr, "tasks", limit, &more);
     buf_release(&path);

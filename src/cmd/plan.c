@@ -1,9 +1,13 @@
-/* plan: the tasks and edges that a revision would get from a workflow, without running anything. Needs no server. */
+/* plan: the tasks and edges that a revision would get from a workflow, without running anything. A server is asked only for the workflow of
+ * a revision that it knows. */
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/map.h"
 #include "cmd/command.h"
+#include "cmd/revision_text.h"
+#include "cmd/task_text.h"
 #include "cmd/workflow_files.h"
 #include "core/expand.h"
 #include "text/glob.h"
@@ -17,11 +21,9 @@ static const struct option_spec plan_options[] = {
     { "rev", 0, "N", "the revision (default: 2)", 0, NULL },
     { "prev", 0, "M", "the revision before it (default: N - 1; 0: there is none)", 0, NULL },
     { "before", 0, "PATH", "the workflow of revision M (default: the same)", OPTION_NON_EMPTY, NULL },
-    { "diff", 0, NULL, "with --before: only what differs, as revision N would have it with either workflow", 0, NULL },
+    { "diff", 0, NULL, "only what differs from --before, as revision N would have it with either workflow", 0, NULL },
     { "touch", 0, "FILE", "a path that the revision touches (default: whatever `paths` ask for)", OPTION_REPEATABLE | OPTION_NON_EMPTY,
         NULL },
-    { "json", 0, NULL, "print one JSON document: {archive, rev, tasks, edges, omitted}", 0, NULL },
-    { "no-color", 0, NULL, "no colours (there are none)", OPTION_HIDDEN, NULL },
     { 0 },
 };
 static const char *const plan_examples[] = {
@@ -29,29 +31,39 @@ static const char *const plan_examples[] = {
     "weir plan . --archive docs --rev 3",
     "what a change of the workflow changes",
     "weir plan new --before old --diff",
+    "what changed between two revisions of an archive",
+    "weir plan docs@7 docs@9",
     NULL,
 };
 const struct command_spec plan_spec = {
     .name = "plan",
-    .operands = "PATH",
+    .operands = "PATH|ARCHIVE@REV [ARCHIVE@REV]",
     .operands_min = 1,
-    .operands_max = 1,
+    .operands_max = 2,
     .summary = "the tasks and edges that a revision would get",
     .description =
-        "PATH is an archive's root or a workflow file. An edge `A <-- B` means that B waits for A, `A <!= B` that B cancels A; the edge of "
-        "a "
-        "task to COMMIT is left out where another edge implies it. A faulty workflow: exit 65, with the diagnostics of `weir lint`.",
+        "PATH is an archive's root or a workflow file, and needs no server. Of ARCHIVE@REV the server is asked which workflow files it "
+        "has; "
+        "two of them: the difference, as with --before and --diff. An edge `A <-- B` means that B waits for A, `A <!= B` that B cancels "
+        "A; the edge of a task to COMMIT is left out where another edge implies it. A faulty workflow: exit 65, with the diagnostics of "
+        "`weir lint`.",
     .options = plan_options,
+    .flags = COMMAND_CLIENT,
     .examples = plan_examples,
 };
 
 struct plan {
+    int argc;
+    char **argv;
     struct arena arena;
     struct options options;
+    struct session session; /* when a revision is asked for */
+    bool session_is_open;
     const char *archive;
     int64_t rev, prev;
     struct workflow_sets sets; /* the workflow, then the one before if it is another */
     const struct workflow *now, *before;
+    bool diff;
     struct smap earlier; /* names that revision `prev` has */
     struct expand_lock lock;
 };
@@ -312,7 +324,7 @@ static int plan_print(struct plan *plan)
     earlier_make(plan);
     plan_expand(plan, plan->now, &out);
     buf_init(&text, OUT_CAP);
-    if (option_given(&plan->options, "diff"))
+    if (plan->diff)
         plan_diff(plan, &text, &out);
     else if (option_given(&plan->options, "json"))
         plan_json(plan, &text, &out);
@@ -325,29 +337,97 @@ static int plan_print(struct plan *plan)
     return fflush(stdout) == 0 && !full ? 0 : 1;
 }
 
+/* -- where the workflows come from -- */
+
+/* operand_is_known: ARCHIVE@REV, unless there is a file of that name. */
+static bool operand_is_known(const char *operand)
+{
+    struct stat st;
+    return operand_is_revision(operand) && lstat(operand, &st) != 0;
+}
+
+/* revision_load: a revision's workflow files as a set; *out_prev: the revision before it, 0: none. The exit code, or OPTIONS_RUN. */
+static int revision_load(struct plan *plan, const char *operand, size_t *out_set, int64_t *out_prev)
+{
+    struct session *s = &plan->session;
+    int status = plan->session_is_open ? OPTIONS_RUN : session_open(s, &plan_spec, plan->argc, plan->argv);
+    if (status != OPTIONS_RUN)
+        return status;
+    plan->session_is_open = true;
+    json_t *revision = session_get(s, revision_path(s, operand));
+    if (!revision)
+        return s->status;
+    const json_t *files = json_object_get(revision, "definition"), *file;
+    size_t i;
+    *out_set = workflow_sets_add_empty(&plan->sets);
+    json_array_foreach (files, i, file)
+        workflow_sets_add_text(&plan->sets, *out_set, field_z(file, "name"), field_z(file, "text"));
+    *out_prev = json_integer_value(json_array_get(json_object_get(revision, "prev"), 0));
+    json_decref(revision);
+    return OPTIONS_RUN;
+}
+
+static int path_load(struct plan *plan, const char *path, size_t *out_set)
+{
+    struct err err = { 0 };
+    *out_set = plan->sets.n;
+    if (!workflow_sets_add(&plan->sets, path, &err)) {
+        fprintf(stderr, "weir plan: %s\n", err.text);
+        return err_exit(err.code);
+    }
+    if (*out_set == plan->sets.n) /* the same folder again */
+        *out_set = 0;
+    return OPTIONS_RUN;
+}
+
+/* place_of: archive and number of an operand ARCHIVE@REV; false: said. */
+static bool place_of(struct plan *plan, const char *operand)
+{
+    struct key key;
+    struct err err = { 0 };
+    if (!key_parse(str_of(operand), &key, &err) || key.kind != KEY_REVISION) {
+        usage_error(&plan_spec, "'%s' is neither a PATH nor ARCHIVE@REV", operand);
+        return false;
+    }
+    if (!option_given(&plan->options, "archive"))
+        plan->archive = str_dupz(&plan->arena, key.lane);
+    if (!option_given(&plan->options, "rev"))
+        plan->rev = key.rev;
+    return true;
+}
+
 /* workflows_load: reads and checks; the exit code, or OPTIONS_RUN. */
 static int workflows_load(struct plan *plan)
 {
-    const char *before = option_get(&plan->options, "before");
-    const char *paths[] = { plan->options.operands[0], before };
-    size_t sets[] = { 0, 0 };
-    workflow_sets_init(&plan->sets, &plan->arena);
-    for (size_t i = 0; i < (before != NULL ? 2u : 1u); i++) {
-        struct err err = { 0 };
-        sets[i] = plan->sets.n;
-        if (!workflow_sets_add(&plan->sets, paths[i], &err)) {
-            fprintf(stderr, "weir plan: %s\n", err.text);
-            return err_exit(err.code);
-        }
-        if (sets[i] == plan->sets.n) /* the same folder again */
-            sets[i] = 0;
+    const char *before = option_get(&plan->options, "before"), *now = plan->options.operands[0];
+    bool known = operand_is_known(now), two = plan->options.n_operands == 2;
+    size_t now_set = 0, before_set = 0;
+    int64_t prev = 0, ignored;
+    if (two && (before != NULL || !known || !operand_is_known(plan->options.operands[1])))
+        return usage_error(&plan_spec, "two operands are two revisions, ARCHIVE@REV; two folders are compared with --before PATH --diff");
+    if (two) {
+        before = now;
+        now = plan->options.operands[1];
+        plan->diff = true;
     }
+    if (known && !place_of(plan, now))
+        return EXIT_USAGE;
+    int status = known ? revision_load(plan, now, &now_set, &prev) : path_load(plan, now, &now_set);
+    if (known && !option_given(&plan->options, "prev"))
+        plan->prev = prev;
+    if (status == OPTIONS_RUN && before == NULL && known && prev > 0)
+        before = str_dupz(&plan->arena, str_fmt(&plan->arena, "%s@%lld", plan->archive, (long long)prev));
+    before_set = now_set;
+    if (status == OPTIONS_RUN && before != NULL)
+        status = operand_is_known(before) ? revision_load(plan, before, &before_set, &ignored) : path_load(plan, before, &before_set);
+    if (status != OPTIONS_RUN)
+        return status;
     workflow_sets_check(&plan->sets);
     workflow_sets_say(&plan->sets);
     if (plan->sets.diags.n_errors > 0)
         return err_exit(ERR_invalid);
-    plan->now = &plan->sets.items[sets[0]].workflow;
-    plan->before = before != NULL ? &plan->sets.items[sets[1]].workflow : plan->now;
+    plan->now = &plan->sets.items[now_set].workflow;
+    plan->before = &plan->sets.items[before_set].workflow;
     return OPTIONS_RUN;
 }
 
@@ -356,6 +436,7 @@ static int plan_run(struct plan *plan)
     struct err err = { 0 };
     plan->rev = 2;
     plan->archive = option_get(&plan->options, "archive") != NULL ? option_get(&plan->options, "archive") : "archive";
+    plan->diff = option_given(&plan->options, "diff");
     if (!name_check_new(str_of(plan->archive), "archive", &err))
         return usage_error(&plan_spec, "--archive: %s", err.text);
     if (!option_i64(&plan->options, "rev", 1, INT64_MAX, &plan->rev))
@@ -363,18 +444,21 @@ static int plan_run(struct plan *plan)
     plan->prev = plan->rev - 1;
     if (!option_i64(&plan->options, "prev", 0, plan->rev - 1, &plan->prev))
         return EXIT_USAGE;
-    if (option_given(&plan->options, "diff") && !option_given(&plan->options, "before"))
+    if (plan->diff && !option_given(&plan->options, "before"))
         return usage_error(&plan_spec, "--diff needs --before PATH");
+    workflow_sets_init(&plan->sets, &plan->arena);
     int status = workflows_load(plan);
     return status == OPTIONS_RUN ? plan_print(plan) : status;
 }
 
 int plan_main(int argc, char **argv)
 {
-    struct plan plan = { 0 };
+    struct plan plan = { .argc = argc, .argv = argv };
     int status = options_parse(&plan.options, &plan_spec, argc, argv, &plan.arena);
     if (status == OPTIONS_RUN)
         status = plan_run(&plan);
+    if (plan.session_is_open)
+        status = session_close(&plan.session, status);
     smap_release(&plan.earlier);
     arena_release(&plan.arena);
     return status;

@@ -280,44 +280,66 @@ json_t *session_post(struct session *s, const char *path, json_t *body)
     return session_call(s, &(struct session_request){ .method = "POST", .path = path, .body = text });
 }
 
-json_t *session_pages(struct session *s, const char *path, const char *name, int64_t limit, bool *out_more)
+/* cursor_of: where the next page begins; "": there is none. */
+static void cursor_of(const json_t *page, char *out, size_t size)
 {
-    json_t *all = json_array();
+    const json_t *next = json_object_get(page, "next");
+    out[0] = '\0';
+    if (json_is_string(next))
+        snprintf(out, size, "%s", json_string_value(next));
+    else if (json_is_integer(next) && json_integer_value(next) > 0)
+        snprintf(out, size, "%lld", (long long)json_integer_value(next));
+}
+
+bool session_walk(struct session *s, const char *path, const char *name, bool (*item)(json_t *item, void *owner), void *owner)
+{
+    char cursor[256] = "", next[256];
+    bool good = true, go_on = true;
     struct buf at;
     buf_init(&at, PATH_CAP);
-    buf_add_z(&at, path);
-    *out_more = false;
-    for (;;) {
-        json_t *page = session_get(s, at.ptr);
-        if (!page) {
-            json_decref(all);
-            all = NULL;
-            break;
-        }
-        const json_t *items = json_object_get(page, name), *item;
-        size_t i;
-        json_array_foreach (items, i, item)
-            if (limit == 0 || (int64_t)json_array_size(all) < limit)
-                json_array_append(all, (json_t *)(uintptr_t)item);
-        const json_t *next = json_object_get(page, "next");
-        char cursor[256] = "";
-        if (json_is_string(next))
-            snprintf(cursor, sizeof cursor, "%s", json_string_value(next));
-        else if (json_is_integer(next) && json_integer_value(next) > 0)
-            snprintf(cursor, sizeof cursor, "%lld", (long long)json_integer_value(next));
-        bool enough = limit > 0 && (int64_t)json_array_size(all) >= limit;
-        bool empty = json_array_size(items) == 0;
-        json_decref(page);
-        if (!*cursor || enough || empty) {
-            *out_more = *cursor && enough;
-            break;
-        }
+    while (good && go_on) {
         buf_reset(&at);
         buf_add_z(&at, path);
-        session_query(s, &at, "cursor", cursor);
+        session_query(s, &at, "cursor", *cursor ? cursor : NULL);
+        json_t *page = session_get(s, at.ptr), *one;
+        size_t i;
+        good = page != NULL;
+        json_array_foreach (json_object_get(page, name), i, one)
+            if (!(go_on = item(one, owner)))
+                break;
+        cursor_of(page, next, sizeof next);
+        json_decref(page);
+        go_on = go_on && *next && strcmp(next, cursor) != 0; /* a page may be empty and not the last; the same one again isn't asked for */
+        memcpy(cursor, next, sizeof next);
     }
     buf_release(&at);
-    return all;
+    return good;
+}
+
+struct pages {
+    json_t *all;
+    int64_t limit;
+    bool more;
+};
+
+static bool page_take(json_t *item, void *owner)
+{
+    struct pages *pages = owner;
+    pages->more = pages->limit > 0 && (int64_t)json_array_size(pages->all) >= pages->limit;
+    if (!pages->more)
+        json_array_append(pages->all, item);
+    return !pages->more;
+}
+
+json_t *session_pages(struct session *s, const char *path, const char *name, int64_t limit, bool *out_more)
+{
+    struct pages pages = { json_array(), limit, false };
+    bool good = session_walk(s, path, name, page_take, &pages);
+    *out_more = pages.more;
+    if (good)
+        return pages.all;
+    json_decref(pages.all);
+    return NULL;
 }
 
 void session_print(struct session *s, const json_t *document)

@@ -45,6 +45,9 @@ json_t *session_post(struct session *session, const char *path, json_t *body /* 
 /* session_try: like session_call, but says nothing: the failure is in session.err and session.status. */
 json_t *session_try(struct session *session, const struct session_request *request);
 
+/* session_walk: every member of the list `name`, page by page, until `item` (which borrows it) says false. false: a call failed, which was
+ * said. */
+bool session_walk(struct session *session, const char *path, const char *name, bool (*item)(json_t *item, void *owner), void *owner);
 /* session_pages: follows `next` until `limit` (0: all) members of the list `name` are there. *out_more: the server has more. */
 json_t *session_pages(struct session *session, const char *path, const char *name, int64_t limit, bool *out_more);
 

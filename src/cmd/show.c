@@ -1,5 +1,6 @@
 /* show: one task, everything that is known about it. */
 #include "cmd/command.h"
+#include "cmd/revision_text.h"
 #include "cmd/session.h"
 #include "cmd/task_table.h"
 #include "cmd/task_text.h"
@@ -8,11 +9,13 @@
 
 const struct command_spec show_spec = {
     .name = "show",
-    .operands = "KEY",
+    .operands = "KEY|ARCHIVE@REV",
     .operands_min = 1,
     .operands_max = 1,
-    .summary = "one task: state, times, attempts, edges, outputs",
-    .description = "KEY is ARCHIVE@REV:NAME, QUEUE:ID or just the task's id.",
+    .summary = "one task: state, times, attempts, edges, outputs; or one revision",
+    .description =
+        "KEY is ARCHIVE@REV:NAME, QUEUE:ID or just the task's id. Of a revision: who made it and why, the workflow files as they "
+        "were then, and its tasks.",
     .flags = COMMAND_CLIENT,
 };
 
@@ -129,12 +132,31 @@ static void task_print(struct session *s, const json_t *task)
         session_note(s, "\n`weir why %s` tells why it doesn't run", s->options.operands[0]);
 }
 
+static int show_revision(struct session *s, const char *operand)
+{
+    json_t *revision = session_get(s, revision_path(s, operand));
+    if (!revision)
+        return s->status;
+    if (s->json) {
+        session_print(s, revision);
+    } else {
+        revision_print(s, revision);
+        definition_print(s, revision);
+        fputc('\n', stdout);
+        task_table_print(s, json_object_get(revision, "tasks"));
+    }
+    json_decref(revision);
+    return 0;
+}
+
 int show_main(int argc, char **argv)
 {
     struct session s;
     int status = session_open(&s, &show_spec, argc, argv);
     if (status != OPTIONS_RUN)
         return status;
+    if (operand_is_revision(s.options.operands[0]))
+        return session_close(&s, show_revision(&s, s.options.operands[0]));
     json_t *task = session_get(&s, session_task_path(&s, s.options.operands[0], ""));
     if (!task)
         return session_close(&s, s.status);

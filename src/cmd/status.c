@@ -3,6 +3,7 @@
 
 #include "cmd/command.h"
 #include "cmd/lane_table.h"
+#include "cmd/revision_text.h"
 #include "cmd/session.h"
 #include "cmd/task_table.h"
 #include "cmd/task_text.h"
@@ -15,7 +16,7 @@ const struct command_spec status_spec = {
     .operands_max = 1,
     .summary = "what is going on",
     .description = "Without a name: every queue and archive with the number of tasks in each state. With one: its counts and the tasks in "
-                   "it that wait or run. Of a revision: its tasks.",
+                   "it that wait or run; of an archive its last revisions too. Of a revision: who made it, and its tasks.",
     .flags = COMMAND_CLIENT,
 };
 
@@ -33,6 +34,25 @@ static int status_all(struct session *s, const json_t *lanes)
     return 0;
 }
 
+/* archive_print: of an archive: where its revisions stand. Nothing when that can't be asked: the counts are there all the same. */
+static void archive_print(struct session *s, const char *name)
+{
+    json_t *archive = session_try(s, &(struct session_request){ .method = "GET", .path = archive_path(s, name, "") });
+    json_t *page = session_try(s, &(struct session_request){ .method = "GET", .path = archive_path(s, name, "/revisions?limit=5") });
+    const json_t *revisions = json_object_get(page, "revisions");
+    const char *fault = field_z(json_object_get(archive, "watch"), "fault");
+    if (json_is_integer(json_object_get(archive, "missing")))
+        printf("\nrevision %lld is missing: those behind it wait for it\n", (long long)field_i64(archive, "missing", 0));
+    if (*fault)
+        printf("\nthe repository can't be read: %s\n", term_safe_z(&s->arena, fault));
+    if (json_array_size(revisions) > 0) {
+        fputc('\n', stdout);
+        revision_table_print(s, revisions);
+    }
+    json_decref(page);
+    json_decref(archive);
+}
+
 static int status_lane(struct session *s, const json_t *lanes, const char *name)
 {
     const json_t *lane = lane_find(lanes, name);
@@ -46,13 +66,16 @@ static int status_lane(struct session *s, const json_t *lanes, const char *name)
     json_array_append(one, (json_t *)(uintptr_t)lane);
     status_all(s, one);
     json_decref(one);
+    bool is_archive = strcmp(field_z(lane, "kind"), "archive") == 0;
+    if (is_archive)
+        archive_print(s, name);
     if (lane_unfinished(lane) == 0)
         return 0;
     struct buf path;
     bool more;
     buf_init(&path, STATUS_PATH_CAP);
     buf_add_z(&path, "/v1/tasks?state=QSPX&limit=50");
-    session_query(s, &path, strcmp(field_z(lane, "kind"), "archive") == 0 ? "archive" : "queue", name);
+    session_query(s, &path, is_archive ? "archive" : "queue", name);
     json_t *tasks = session_pages(s, path.ptr, "tasks", 50, &more);
     buf_release(&path);
     if (!tasks)
@@ -60,23 +83,23 @@ static int status_lane(struct session *s, const json_t *lanes, const char *name)
     fputc('\n', stdout);
     task_table_print(s, tasks);
     if (more)
-        session_note(s, "there are more: weir list --queue %s --state QSPX", name);
+        session_note(s, "there are more: weir list --%s %s --state QSPX", is_archive ? "archive" : "queue", name);
     json_decref(tasks);
     return 0;
 }
 
-static int status_revision(struct session *s, const char *operand, const char *at)
+static int status_revision(struct session *s, const char *operand)
 {
-    struct str archive = client_encode(&s->arena, (struct str){ operand, (size_t)(at - operand) }),
-               rev = client_encode(&s->arena, str_of(at + 1));
-    struct str path = str_fmt(&s->arena, "/v1/archives/%.*s/revisions/%.*s", STR_ARG(archive), STR_ARG(rev));
-    json_t *revision = session_get(s, str_dupz(&s->arena, path));
+    json_t *revision = session_get(s, revision_path(s, operand));
     if (!revision)
         return s->status;
-    if (s->json)
+    if (s->json) {
         session_print(s, revision);
-    else
+    } else {
+        revision_print(s, revision);
+        fputc('\n', stdout);
         task_table_print(s, json_object_get(revision, "tasks"));
+    }
     json_decref(revision);
     return 0;
 }
@@ -88,9 +111,8 @@ int status_main(int argc, char **argv)
     if (status != OPTIONS_RUN)
         return status;
     const char *name = s.options.n_operands ? s.options.operands[0] : NULL;
-    const char *at = name ? strchr(name, '@') : NULL;
-    if (at)
-        return session_close(&s, status_revision(&s, name, at));
+    if (name && operand_is_revision(name))
+        return session_close(&s, status_revision(&s, name));
     bool more;
     json_t *lanes = session_pages(&s, "/v1/lanes", "lanes", 0, &more);
     if (!lanes)

@@ -168,25 +168,10 @@ static int token_revoke(int argc, char **argv)
 
 int token_main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        int (*run)(int argc, char **argv);
-    } parts[] = {
+    static const struct command_part parts[] = {
         { "create", token_create },
         { "list", token_list },
         { "revoke", token_revoke },
     };
-    /* The part's name may stand behind common options that came before the command. */
-    for (int at = 1; at < argc; at++)
-        for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-            if (strcmp(argv[at], parts[i].name) == 0) {
-                memmove(argv + 1, argv, sizeof *argv * (size_t)at);
-                return parts[i].run(argc - 1, argv + 1);
-            }
-    for (int at = 1; at < argc; at++)
-        if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0) {
-            options_print_help(stdout, &token_spec);
-            return 0;
-        }
-    return usage_error(&token_spec, argc > 1 ? "'%s' isn't create, list or revoke" : "create, list or revoke?", argc > 1 ? argv[1] : "");
+    return command_parts(&token_spec, parts, sizeof parts / sizeof *parts, argc, argv);
 }

@@ -9,6 +9,7 @@
 
 #include "cmd/command.h"
 #include "cmd/lane_table.h"
+#include "cmd/revision_text.h"
 #include "cmd/task_table.h"
 #include "cmd/task_text.h"
 #include "io/clock.h"
@@ -140,13 +141,10 @@ static bool operand_is_task(const char *operand)
     return strchr(operand, ':') != NULL || str_to_i64(str_of(operand), &id);
 }
 
-static bool revision_add(struct wait *w, const char *operand, const char *at)
+static bool revision_add(struct wait *w, const char *operand)
 {
     struct session *s = w->session;
-    struct str archive = client_encode(&s->arena, (struct str){ operand, (size_t)(at - operand) }),
-               rev = client_encode(&s->arena, str_of(at + 1));
-    struct str path = str_fmt(&s->arena, "/v1/archives/%.*s/revisions/%.*s", STR_ARG(archive), STR_ARG(rev));
-    json_t *revision = session_get(s, str_dupz(&s->arena, path)), *task;
+    json_t *revision = session_get(s, revision_path(s, operand)), *task;
     size_t i;
     json_array_foreach (json_object_get(revision, "tasks"), i, task)
         task_keep(w, json_incref(task));
@@ -157,7 +155,6 @@ static bool revision_add(struct wait *w, const char *operand, const char *at)
 static bool operand_add(struct wait *w, const char *operand)
 {
     struct session *s = w->session;
-    const char *at = strchr(operand, '@');
     if (operand_is_task(operand)) {
         json_t *task = session_get(s, session_task_path(s, operand, ""));
         if (!task)
@@ -165,8 +162,8 @@ static bool operand_add(struct wait *w, const char *operand)
         task_keep(w, task);
         return true;
     }
-    if (at)
-        return revision_add(w, operand, at);
+    if (operand_is_revision(operand))
+        return revision_add(w, operand);
     struct wait_lane *lane = ARENA_PUSH(&s->arena, w->lanes, w->n_lanes, w->cap_lanes);
     lane->name = operand;
     if (!lanes_read(w)) {

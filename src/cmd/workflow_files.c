@@ -160,6 +160,21 @@ bool workflow_sets_add(struct workflow_sets *sets, const char *path, struct err 
     return file_read(sets, set_new(sets, NULL), at, err);
 }
 
+size_t workflow_sets_add_empty(struct workflow_sets *sets)
+{
+    set_new(sets, NULL);
+    return sets->n - 1;
+}
+
+void workflow_sets_add_text(struct workflow_sets *sets, size_t set, const char *name, const char *text)
+{
+    struct workflow_set *to = &sets->items[set];
+    struct diag_file *file = ARENA_NEW(sets->arena, struct diag_file);
+    *file = (struct diag_file){ name_shown(sets->arena, name), str_dup(sets->arena, str_of(text)) };
+    *ARENA_PUSH(sets->arena, to->sources, to->n_sources, to->cap_sources) = (struct workflow_source){ file, NULL };
+    sets->n_files++;
+}
+
 static bool zone_is_known(void *context, struct str name)
 {
     struct err err = { 0 };

@@ -29,6 +29,9 @@ void workflow_sets_init(struct workflow_sets *sets, struct arena *arena);
 /* workflow_sets_add: finds and reads the files; false and err when the PATH itself can't be used (not_found: it isn't there). What is wrong
  * with a file becomes a diagnostic. */
 bool workflow_sets_add(struct workflow_sets *sets, const char *path, struct err *err);
+/* A set of texts from elsewhere: its index, then its files. */
+size_t workflow_sets_add_empty(struct workflow_sets *sets);
+void workflow_sets_add_text(struct workflow_sets *sets, size_t set, const char *name, const char *text);
 void workflow_sets_check(struct workflow_sets *sets); /* parses; faults are in diags */
 
 /* workflow_sets_say: the diagnostics on stderr, and how many there are. */

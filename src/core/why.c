@@ -45,9 +45,10 @@ static void explain_gap(struct explain *x)
         return;
     }
     c->detail = str_fmt(x->arena, "revision %lld of %.*s is missing: nobody has told of it yet", (long long)gap->rev, STR_ARG(lane));
-    c->remedy = gap->posted ? str_fmt(x->arena, "post revision %lld, or give it up: weir archive skip %.*s %lld --reason TEXT", (long long)gap->rev,
-                                      STR_ARG(lane), (long long)gap->rev)
-                            : str_fmt(x->arena, "it is read from the repository; weir archive show %.*s tells what keeps it from that", STR_ARG(lane));
+    c->remedy = gap->posted ? str_fmt(x->arena, "post revision %lld, or give it up: weir archive skip %.*s %lld --reason TEXT",
+                                  (long long)gap->rev, STR_ARG(lane), (long long)gap->rev)
+                            : str_fmt(x->arena, "it is read from the repository; weir archive show %.*s tells what keeps it from that",
+                                  STR_ARG(lane));
 }
 
 static void explain_edges(struct explain *x)
@@ -58,13 +59,15 @@ static void explain_edges(struct explain *x)
         bool ended = state_ended(pred->state);
         bool unmet = pred->kind == EDGE_DEPENDS ? pred->state != STATE_D : pred->kind == EDGE_AFTER ? !ended : pred->fired && !ended;
         if (!unmet) continue;
-        struct why_condition *c = condition(x, pred->lock ? "lock" : pred->kind == EDGE_DEPENDS ? "dependency" : "precursor", task->created);
+        const char *kind = pred->lock ? "lock" : pred->kind == EDGE_DEPENDS ? "dependency" : "precursor";
+        struct why_condition *c = condition(x, kind, task->created);
         c->holder = pred->key;
         if (pred->kind == EDGE_CANCELS) {
             c->detail = str_fmt(x->arena, "it supersedes %.*s, which is being put to an end", STR_ARG(pred->key));
             c->remedy = STR("its executor ends it; after a lost executor the lease has to run out");
         } else if (pred->lock) {
-            c->detail = str_fmt(x->arena, "%.*s has the archive's lock, or has it first; it is %s", STR_ARG(pred->key), state_word(pred->state));
+            c->detail = str_fmt(x->arena, "%.*s has the archive's lock, or has it first; it is %s", STR_ARG(pred->key),
+                state_word(pred->state));
             c->remedy = str_fmt(x->arena, "weir why %.*s", STR_ARG(pred->key));
         } else if (ended) {
             c->detail = str_fmt(x->arena, "%.*s, which it depends on, is %s", STR_ARG(pred->key), state_word(pred->state));

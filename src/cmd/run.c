@@ -1,0 +1,103 @@
+/* run: starts a task of an archive's revision by hand. */
+#include <string.h>
+
+#include "cmd/command.h"
+#include "cmd/revision_text.h"
+#include "cmd/session.h"
+#include "cmd/task_text.h"
+#include "text/json_read.h"
+
+static const struct option_spec run_options[] = {
+    { "rev", 0, "N", "of this revision (default: the newest)", 0, NULL },
+    { "param", 0, "K=V", "the task sees it as WEIR_PARAM_K", OPTION_REPEATABLE | OPTION_NON_EMPTY, NULL },
+    { "reason", 0, "TEXT", "why; it is kept with the task", OPTION_NON_EMPTY, NULL },
+    { "idempotency-key", 0, "K", "sent again with the same key, the task isn't run twice", OPTION_NON_EMPTY, NULL },
+    { 0 },
+};
+static const char *const run_examples[] = {
+    "a release of the newest revision",
+    "weir run docs release --param version=1.4 --reason \"asked for by mail\"",
+    "and wait for it",
+    "weir wait $(weir run docs release)",
+    NULL,
+};
+const struct command_spec run_spec = {
+    .name = "run",
+    .operands = "ARCHIVE TASK",
+    .operands_min = 2,
+    .operands_max = 2,
+    .summary = "run a task of an archive by hand",
+    .description = "The task is defined by the workflow of that revision, also one that no commit starts (detached, on: manual). What only "
+                   "follows from it is run with it. A second run of a task is ARCHIVE@REV:TASK#2, and so on. Prints the key.",
+    .options = run_options,
+    .flags = COMMAND_CLIENT,
+    .examples = run_examples,
+};
+
+/* run_body: NULL: said, and session.status is set. */
+static json_t *run_body(struct session *s)
+{
+    int64_t rev = 0;
+    json_t *body = json_object(), *params = json_object();
+    s->status = EXIT_USAGE;
+    bool good = option_i64(&s->options, "rev", 1, INT64_MAX - 1, &rev);
+    for (size_t i = 0; good && i < option_count(&s->options, "param"); i++) {
+        const char *pair = option_nth(&s->options, "param", i), *equals = strchr(pair, '=');
+        good = equals != NULL && equals != pair;
+        if (!good)
+            s->status = usage_error(&run_spec, "--param '%s' isn't NAME=VALUE", pair);
+        else if (!(good = str_is_utf8(str_of(pair))))
+            session_err(s, ERR_invalid, "--param holds bytes that aren't UTF-8");
+        if (!good)
+            break;
+        json_object_set_new(params, str_dupz(&s->arena, (struct str){ pair, (size_t)(equals - pair) }), json_string(equals + 1));
+    }
+    if (good && json_object_size(params) > 0)
+        json_object_set(body, "params", params);
+    json_decref(params);
+    if (!good) {
+        json_decref(body);
+        return NULL;
+    }
+    json_object_set_new(body, "task", json_string(s->options.operands[1]));
+    if (rev > 0)
+        json_object_set_new(body, "rev", json_integer((json_int_t)rev));
+    if (option_given(&s->options, "reason"))
+        json_object_set_new(body, "reason", json_string(option_get(&s->options, "reason")));
+    return body;
+}
+
+static int run_post(struct session *s)
+{
+    if (!session_utf8(s, "reason"))
+        return s->status;
+    if (!str_is_utf8(str_of(s->options.operands[1])))
+        return session_err(s, ERR_invalid, "the task's name isn't UTF-8");
+    json_t *body = run_body(s);
+    if (!body)
+        return s->status;
+    struct str text = json_text(&s->arena, body, false);
+    const char *key = option_get(&s->options, "idempotency-key");
+    const char *const headers[] = { "Idempotency-Key", key, NULL };
+    json_decref(body);
+    json_t *task = session_call(
+        s, &(struct session_request){
+               .method = "POST", .path = archive_path(s, s->options.operands[0], "/runs"), .body = text, .headers = key ? headers : NULL });
+    if (!task)
+        return s->status;
+    if (s->json)
+        session_print(s, task);
+    else
+        printf("%s\n", term_safe_z(&s->arena, task_key(&s->arena, task)));
+    json_decref(task);
+    return 0;
+}
+
+int run_main(int argc, char **argv)
+{
+    struct session s;
+    int status = session_open(&s, &run_spec, argc, argv);
+    if (status != OPTIONS_RUN)
+        return status;
+    return session_close(&s, run_post(&s));
+}
