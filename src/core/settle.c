@@ -229,7 +229,8 @@ static void consider(struct slice *slice, struct node *node)
     if (!cancels_fire(slice, node) || !slots_get(slice, node) || slice->failed) return;
     if (node->row.class_id) slice_move(slice, node, STATE_P, &by_engine);
     else if (node->row.marks & MARK_SKIPPED)
-        task_end(slice, node, STATE_D, OUTCOME_skipped, &(struct because){ .actor = by_engine.actor, .reason = STR("the revision touches none of its paths") });
+        task_end(slice, node, STATE_D, OUTCOME_skipped,
+            &(struct because){ .actor = by_engine.actor, .reason = STR("the revision touches none of its paths") });
     else task_end(slice, node, STATE_D, OUTCOME_done, &by_engine); /* nothing to run */
 }
 

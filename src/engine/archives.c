@@ -147,7 +147,8 @@ int64_t definition_put(struct turn *turn, struct definition *definition)
     return id;
 }
 
-/* --- what a job needs to check its revision out ------------------------------------------------------------------------------------------ */
+/* --- what a job needs to check its revision out ------------------------------------------------------------------------------------------
+ */
 
 struct grant_source archive_source(struct turn *turn, const struct task *task, struct arena *arena)
 {
@@ -168,7 +169,8 @@ struct grant_source archive_source(struct turn *turn, const struct task *task, s
         .prev = found && revision.n_prevs ? revision.prevs[0] : 0 };
 }
 
-/* --- commands ---------------------------------------------------------------------------------------------------------------------------- */
+/* --- commands ----------------------------------------------------------------------------------------------------------------------------
+ */
 
 static void archive_event(struct turn *turn, const struct command *command, enum event_kind kind, const struct archive *archive,
                           struct str subject, struct str reason)
@@ -225,7 +227,8 @@ void cmd_archive_add(struct turn *turn, struct command *command)
     row->first = row->next = first > before ? first : before; /* numbers are never used twice */
     if (row->youngest < row->next - 1) row->youngest = row->next - 1;
     map_put(&turn->archives, (uint64_t)lane->id, row);
-    archive_event(turn, command, EVENT_archive, row, name, str_fmt(turn->arena, "%s %.*s", archive_kind_name(row->kind), STR_ARG(row->url)));
+    archive_event(
+        turn, command, EVENT_archive, row, name, str_fmt(turn->arena, "%s %.*s", archive_kind_name(row->kind), STR_ARG(row->url)));
     command->status = 201;
     archive_answer(command, row);
     idempotency_keep(turn, command, &lane->id, 1);

@@ -48,7 +48,8 @@ struct lane *cache_lane_find(struct turn *turn, struct str tenant, struct str na
 
 struct lane *cache_lane_make(struct turn *turn, struct str tenant, struct str name, enum lane_kind kind)
 {
-    struct lane *lane = lane_put(turn->engine, &(struct lane){ .id = turn->head.next_lane++, .kind = kind, .tenant = tenant, .name = name });
+    struct lane row = { .id = turn->head.next_lane++, .kind = kind, .tenant = tenant, .name = name };
+    struct lane *lane = lane_put(turn->engine, &row);
     slice_lane(turn->slice, lane->id); /* so that it is written */
     return lane;
 }
@@ -353,10 +354,10 @@ void caches_drop(struct engine *engine)
     smap_clear(&engine->lane_names);
     smap_clear(&engine->class_keys);
     smap_clear(&engine->slot_names);
+    arena_reset(&engine->spec_arena);
     smap_clear(&engine->spec_texts);
     archives_drop(engine);
     schedules_drop(engine);
-    arena_reset(&engine->spec_arena);
     recent_drop(engine);
 }
 

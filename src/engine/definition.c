@@ -46,7 +46,8 @@ static void text_write(struct definition *definition, struct str fault)
     buf_release(&out);
 }
 
-/* --- what a turn makes tasks of ---------------------------------------------------------------------------------------------------------- */
+/* --- what a turn makes tasks of ----------------------------------------------------------------------------------------------------------
+ */
 
 static void words_write(struct json *json, const char *key, const struct workflow_words *words)
 {
@@ -130,7 +131,8 @@ static void defs_make(struct definition *definition)
     buf_release(&body);
 }
 
-/* --- faults ------------------------------------------------------------------------------------------------------------------------------ */
+/* --- faults ------------------------------------------------------------------------------------------------------------------------------
+ */
 
 /* policies_refuse: keys that are reserved for policies which this version doesn't carry out: never dropped in silence. */
 static void policies_refuse(struct definition *definition, const struct diag_file *files)
@@ -180,7 +182,8 @@ static void faults_tell(struct definition *definition)
         str_fmt(&definition->arena, "%.*s%.*s: %.*s%.*s", STR_ARG(file), STR_ARG(place), STR_ARG(message), STR_ARG(rest));
 }
 
-/* --- life -------------------------------------------------------------------------------------------------------------------------------- */
+/* --- life --------------------------------------------------------------------------------------------------------------------------------
+ */
 
 struct definition *definition_read(const struct definition_file *files, size_t n, struct str fault)
 {

@@ -31,7 +31,8 @@ struct definition {
     size_t n_files;
 };
 
-struct definition *definition_read(const struct definition_file *files, size_t n, struct str fault); /* fault: not empty: reading the folder failed so */
+struct definition *definition_read(
+    const struct definition_file *files, size_t n, struct str fault); /* fault: not empty: reading the folder failed so */
 struct definition *definition_of_text(struct str text);
 struct definition *definition_keep(struct definition *definition);
 void definition_release(struct definition *definition); /* NULL: nothing */

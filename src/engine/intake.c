@@ -11,7 +11,8 @@ static bool queue_check(struct turn *turn, struct command *command, const struct
     if (!lane || lane->kind != LANE_ARCHIVE) return true;
     command->err.arena = command->arena;
     return err_item(&command->err, ERR_invalid, str_fmt(command->arena, "%.*s/queue", STR_ARG(def->path)),
-                    "'%.*s' is an archive, not a queue: its tasks come from its revisions (weir run starts one by hand)", STR_ARG(def->queue));
+                    "'%.*s' is an archive, not a queue: its tasks come from its revisions (weir run starts one by hand)",
+                    STR_ARG(def->queue));
 }
 
 static bool refs_check(struct turn *turn, struct command *command, const struct task_def *def)

@@ -61,8 +61,21 @@ void cmd_retry(struct turn *turn, struct command *command)
             (long long)node->row.id, (long long)pred->row.id, state_word(pred->row.state));
         return;
     }
+    const struct node *later = command->in.task.force ? NULL : order_passed(turn, node);
+    if (later) {
+        turn_refuse(turn, command, ERR_order_passed, "task %lld ('%.*s' of revision %lld) was to come after it and has started; --force "
+            "--reason TEXT retries all the same", (long long)later->row.id, STR_ARG(later->row.name), (long long)later->row.rev);
+        return;
+    }
+    const struct archive *archive = node->row.rev ? turn_archive(turn, node->row.lane) : NULL;
+    if (archive && (archive->removed || node->row.rev >= archive->next)) {
+        turn_refuse(turn, command, ERR_conflict, archive->removed ? "the archive of task %lld was removed"
+            : "the revision of task %lld waits for an earlier one", (long long)node->row.id);
+        return;
+    }
     struct because because = because_of(command, command->in.task.reason.len ? command->in.task.reason : STR("retried"));
     task_restage(turn->slice, node, &because);
+    lock_again(turn, node);
     command->status = 200;
 }
 

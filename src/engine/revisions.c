@@ -102,7 +102,8 @@ static bool opening_touched(void *context, const struct workflow_task *task)
     return !o->touched || o->touched[task - o->definition->workflow.tasks];
 }
 
-/* --- the archive's lock ---------------------------------------------------------------------------------------------------------------- */
+/* --- the archive's lock ----------------------------------------------------------------------------------------------------------------
+ */
 
 /* The lock as expand knows it; those that have ended are forgotten. */
 static struct expand_lock lock_in(struct opening *o)
@@ -138,7 +139,8 @@ static void lock_out(struct opening *o, const struct expansion *x)
     o->archive->n_lock_shared = x->lock.n_shared;
 }
 
-/* --- tasks -------------------------------------------------------------------------------------------------------------------------------- */
+/* --- tasks
+ * -------------------------------------------------------------------------------------------------------------------------------- */
 
 /* template_fill: {archive} {rev} {name} {variant}; what else stands in braces is left as it is (the reader of the file has refused it). */
 static struct str template_fill(struct opening *o, struct str template, struct str name)
@@ -199,7 +201,8 @@ static struct node *task_waiting(struct opening *o, struct str name)
     int64_t id = 0, run;
     for (const struct made *made = track_of(turn, o->archive->lane, name)->made; made; made = made->before)
         if (made->rev == o->revision->rev && made->run == 0) return slice_find(turn->slice, made->task);
-    if (!store->ops->task_find(store, o->archive->lane, o->revision->rev, name, STR(""), 0, &id, &run, turn->err)) turn->slice->failed = true;
+    if (!store->ops->task_find(store, o->archive->lane, o->revision->rev, name, STR(""), 0, &id, &run, turn->err))
+        turn->slice->failed = true;
     return id ? slice_find(turn->slice, id) : NULL;
 }
 
@@ -209,7 +212,8 @@ static int64_t run_next(struct opening *o, struct str name)
     struct turn *turn = o->turn;
     struct store *store = turn->engine->store;
     int64_t id = 0, last = 0, seen = -1;
-    if (!store->ops->task_find(store, o->archive->lane, o->revision->rev, name, STR(""), -1, &id, &last, turn->err)) turn->slice->failed = true;
+    if (!store->ops->task_find(store, o->archive->lane, o->revision->rev, name, STR(""), -1, &id, &last, turn->err))
+        turn->slice->failed = true;
     if (id) seen = last;
     for (const struct made *made = track_of(turn, o->archive->lane, name)->made; made; made = made->before)
         if (made->rev == o->revision->rev && made->run > seen) seen = made->run;
@@ -258,8 +262,13 @@ static struct expand_input expand_input_of(struct opening *o)
 {
     bool usable = o->definition && o->definition->valid && o->revision->depth <= CAUSE_DEPTH_MAX;
     if (!usable) o->definition = NULL;
-    return (struct expand_input){ .workflow = usable ? &o->definition->workflow : &no_workflow, .rev = o->revision->rev,
-        .prevs = o->revision->prevs, .n_prevs = o->revision->n_prevs, .earlier = opening_earlier, .touched = opening_touched, .context = o };
+    return (struct expand_input){ .workflow = usable ? &o->definition->workflow : &no_workflow,
+        .rev = o->revision->rev,
+        .prevs = o->revision->prevs,
+        .n_prevs = o->revision->n_prevs,
+        .earlier = opening_earlier,
+        .touched = opening_touched,
+        .context = o };
 }
 
 static void opening_room(struct opening *o, size_t n)
@@ -277,9 +286,19 @@ static void workflow_fail(struct opening *o, const struct definition *definition
     def.name = STR("WORKFLOW");
     struct task like = { .lane = o->archive->lane, .rev = o->revision->rev, .grant = 1, .attempts = 1 };
     struct node *node = task_make_of(turn, o->tenant, o->actor, &def, &like);
-    struct str report = str_sub(definition->report, 0, definition->report.len < REPORT_BYTES_MAX ? definition->report.len : REPORT_BYTES_MAX);
-    struct attempt attempt = { .task = node->row.id, .number = 1, .grant = 1, .started = turn->wall, .finished = turn->wall, .exit = -1,
-                               .signal = -1, .outcome = OUTCOME_failed, .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = (int64_t)report.len };
+    struct str report =
+        str_sub(definition->report, 0, definition->report.len < REPORT_BYTES_MAX ? definition->report.len : REPORT_BYTES_MAX);
+    struct attempt attempt = { .task = node->row.id,
+        .number = 1,
+        .grant = 1,
+        .started = turn->wall,
+        .finished = turn->wall,
+        .exit = -1,
+        .signal = -1,
+        .outcome = OUTCOME_failed,
+        .cpu_ms = -1,
+        .max_rss_bytes = -1,
+        .log_bytes = (int64_t)report.len };
     struct pending_attempt *pending = attempt_change(turn, &attempt);
     pending->is_new = pending->ended = true;
     *ARENA_PUSH(turn->arena, turn->tails, turn->n_tails, turn->cap_tails) =
@@ -289,7 +308,8 @@ static void workflow_fail(struct opening *o, const struct definition *definition
     track_made(turn, track_of(turn, o->archive->lane, def.name), node);
 }
 
-/* --- semaphores that a workflow declares --------------------------------------------------------------------------------------------------- */
+/* --- semaphores that a workflow declares
+ * --------------------------------------------------------------------------------------------------- */
 
 static void semaphores_declare(struct opening *o)
 {
@@ -306,7 +326,8 @@ static void semaphores_declare(struct opening *o)
     }
 }
 
-/* --- opening a revision -------------------------------------------------------------------------------------------------------------------- */
+/* --- opening a revision
+ * -------------------------------------------------------------------------------------------------------------------- */
 
 static struct node *opening_node(struct opening *o, const struct expand_task *task, bool waited, bool *out_existing)
 {
@@ -344,10 +365,13 @@ static void revision_open(struct turn *turn, struct archive *archive, struct rev
     archive->next = revision->rev + 1;
     if (revision->ident.len) archive->tip = revision->ident;
     if (revision->depth > CAUSE_DEPTH_MAX)
-        slice_event(turn->slice, &(struct event){ .kind = EVENT_cause_depth, .lane = archive->lane, .actor = actor, .cause = revision->cause,
-            .subject = str_fmt(turn->arena, "%.*s@%lld", STR_ARG(o.archive_name), (long long)revision->rev),
-            .reason = str_fmt(turn->arena, "made by a job %lld deep (at most %d): its workflow isn't started", (long long)revision->depth,
-                              CAUSE_DEPTH_MAX) });
+        slice_event(turn->slice, &(struct event){ .kind = EVENT_cause_depth,
+                                     .lane = archive->lane,
+                                     .actor = actor,
+                                     .cause = revision->cause,
+                                     .subject = str_fmt(turn->arena, "%.*s@%lld", STR_ARG(o.archive_name), (long long)revision->rev),
+                                     .reason = str_fmt(turn->arena, "made by a job %lld deep (at most %d): its workflow isn't started",
+                                         (long long)revision->depth, CAUSE_DEPTH_MAX) });
     bool newer = archive->definition != revision->definition && (!definition || definition->valid);
     if (newer) {
         archive->definition = revision->definition;
@@ -407,7 +431,8 @@ void revisions_left(struct turn *turn)
     }
 }
 
-/* --- commands ---------------------------------------------------------------------------------------------------------------------------------- */
+/* --- commands
+ * ---------------------------------------------------------------------------------------------------------------------------------- */
 
 /* Behind a gap: the tasks are there to be seen, in Q. Which there will be depends on the workflow alone. */
 static void revision_wait(struct turn *turn, struct archive *archive, struct revision *row, struct definition *definition, struct str actor)
@@ -465,14 +490,16 @@ static void revision_answer(struct command *command, const struct revision *row)
 
 static bool revision_refused(struct turn *turn, struct command *command, const struct archive *archive)
 {
-    int64_t rev = command->in.revision.row.rev, ahead = archive ? rev - (archive->youngest > archive->next - 1 ? archive->youngest : archive->next - 1) : 0;
+    int64_t rev = command->in.revision.row.rev,
+            ahead = archive ? rev - (archive->youngest > archive->next - 1 ? archive->youngest : archive->next - 1) : 0;
     if (!archive || archive->removed)
         return !turn_refuse(turn, command, ERR_not_found, "there is no archive '%.*s'", STR_ARG(command->in.revision.archive));
     if (ahead > REVISION_GAP_MAX)
         return !turn_refuse(turn, command, ERR_gap_too_large, "revision %lld is more than %d ahead of the youngest known one (%lld)",
                             (long long)rev, REVISION_GAP_MAX, (long long)archive->youngest);
     if (turn->engine->space.full)
-        return !turn_refuse(turn, command, ERR_disk_full, "there is no room for new tasks in %s; running work goes on", turn->engine->space.dir);
+        return !turn_refuse(
+            turn, command, ERR_disk_full, "there is no room for new tasks in %s; running work goes on", turn->engine->space.dir);
     return false;
 }
 
@@ -512,11 +539,18 @@ void cmd_revision(struct turn *turn, struct command *command)
     revision_put(turn, row);
     struct str name = slice_lane(turn->slice, archive->lane)->name;
     if (command->in.revision.rewritten)
-        slice_event(turn->slice, &(struct event){ .kind = EVENT_rewritten, .lane = archive->lane, .subject = name, .actor = command->actor.name,
-            .reason = str_fmt(turn->arena, "the branch was rewritten: %.*s isn't an ancestor of %.*s; numbers go on at %lld",
-                              STR_ARG(archive->tip), STR_ARG(row->ident), (long long)rev) });
-    slice_event(turn->slice, &(struct event){ .kind = EVENT_revision, .lane = archive->lane, .actor = command->actor.name, .cause = row->cause,
-                                              .subject = str_fmt(turn->arena, "%.*s@%lld", STR_ARG(name), (long long)rev) });
+        slice_event(turn->slice,
+            &(struct event){ .kind = EVENT_rewritten,
+                .lane = archive->lane,
+                .subject = name,
+                .actor = command->actor.name,
+                .reason = str_fmt(turn->arena, "the branch was rewritten: %.*s isn't an ancestor of %.*s; numbers go on at %lld",
+                    STR_ARG(archive->tip), STR_ARG(row->ident), (long long)rev) });
+    slice_event(turn->slice, &(struct event){ .kind = EVENT_revision,
+                                 .lane = archive->lane,
+                                 .actor = command->actor.name,
+                                 .cause = row->cause,
+                                 .subject = str_fmt(turn->arena, "%.*s@%lld", STR_ARG(name), (long long)rev) });
     if (rev > archive->youngest) archive->youngest = rev;
     if (rev == archive->next) {
         revision_open(turn, archive, row, definition, command->in.revision.touched, command->actor.name);
@@ -528,7 +562,8 @@ void cmd_revision(struct turn *turn, struct command *command)
     revision_answer(command, row);
 }
 
-/* --- runs ------------------------------------------------------------------------------------------------------------------------------------- */
+/* --- runs
+ * ------------------------------------------------------------------------------------------------------------------------------------- */
 
 struct node *run_make(struct turn *turn, struct archive *archive, const struct revision *revision, struct definition *definition,
                       struct str task, struct str params, const struct because *because)

@@ -1,6 +1,7 @@
 /* schedules: tasks that the clock starts. Each cron line of an archive's newest workflow has a row with the minute that fires next; firing
  * makes the run and moves the minute on in the same turn, so each slot fires exactly once, whatever restarts lie between. Slots that were
- * missed while no server ran fire once together; a wall clock that is set back fires nothing twice, because the minute only moves forward. */
+ * missed while no server ran fire once together; a wall clock that is set back fires nothing twice, because the minute only moves forward.
+ */
 #include "engine/turn.h"
 #include "io/zone.h"
 #include "text/cron.h"
@@ -142,13 +143,18 @@ static void schedule_fire(struct turn *turn, const struct schedule *row)
     turn->schedules_changed = true;
     schedule_put(turn, &moved);
     if (archive->removed || archive->definition == 0 || archive->next <= archive->first) return;
-    if (!store->ops->load_revision(store, turn->arena, row->lane, archive->next - 1, &revision, &found, turn->err)) turn->slice->failed = true;
+    if (!store->ops->load_revision(store, turn->arena, row->lane, archive->next - 1, &revision, &found, turn->err))
+        turn->slice->failed = true;
     struct definition *definition = found ? definition_get(turn, archive->definition) : NULL;
     if (!definition || turn->slice->failed) return;
     struct because because = { .actor = STR("schedule"), .reason = str_fmt(turn->arena, "schedule %.*s", STR_ARG(row->cron)) };
     const struct node *node = run_make(turn, archive, &revision, definition, row->task, (struct str){ 0 }, &because);
-    slice_event(turn->slice, &(struct event){ .kind = EVENT_scheduled, .lane = row->lane, .task = node ? node->row.id : 0, .actor = because.actor,
-        .subject = row->task, .reason = str_fmt(turn->arena, "%.*s for %lld", STR_ARG(row->cron), (long long)(row->next / 1000)) });
+    slice_event(turn->slice, &(struct event){ .kind = EVENT_scheduled,
+                                 .lane = row->lane,
+                                 .task = node ? node->row.id : 0,
+                                 .actor = because.actor,
+                                 .subject = row->task,
+                                 .reason = str_fmt(turn->arena, "%.*s for %lld", STR_ARG(row->cron), (long long)(row->next / 1000)) });
 }
 
 /* Before the commands, so that what they add counts from now. */
@@ -156,7 +162,8 @@ void schedules_fire(struct turn *turn)
 {
     struct engine *engine = turn->engine;
     struct heap_node *first;
-    for (size_t n = 0; n < FIRED_BATCH && !turn->slice->failed && (first = heap_first(&engine->schedules)) && first->key <= turn->wall; n++) {
+    for (size_t n = 0; n < FIRED_BATCH && !turn->slice->failed && (first = heap_first(&engine->schedules)) && first->key <= turn->wall;
+         n++) {
         const struct known_schedule *known = CONTAINER_OF(first, struct known_schedule, due);
         heap_take(&engine->schedules, first); /* all are read anew after the commit, and when it fails */
         turn->schedules_changed = true;

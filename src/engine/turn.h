@@ -231,7 +231,7 @@ bool archives_load(struct engine *engine, struct err *err);
 void archives_drop(struct engine *engine);
 void archives_follow(struct turn *turn); /* after the commit */
 struct archive *turn_archive(struct turn *turn, int64_t lane); /* this turn's copy, for change; NULL: the lane is a queue */
-struct archive *archive_named(struct turn *turn, const struct command *command, struct str name); /* NULL: none, and the command is refused */
+struct archive *archive_named(struct turn *turn, const struct command *command, struct str name); /* NULL: none */
 void changes_archives(struct turn *turn, struct changes *c);
 struct definition *definition_get(struct turn *turn, int64_t id); /* NULL: it can't be read (the turn has failed) */
 int64_t definition_put(struct turn *turn, struct definition *definition);
@@ -248,6 +248,10 @@ void revisions_open(struct turn *turn, struct archive *archive); /* waiting ones
 void revisions_left(struct turn *turn);                          /* goes on where a batch ended */
 struct node *run_make(struct turn *turn, struct archive *archive, const struct revision *revision, struct definition *definition,
                       struct str task, struct str params, const struct because *because);
+
+/* order.c */
+const struct node *order_passed(struct turn *turn, struct node *node); /* a later task that has started; NULL: none */
+void lock_again(struct turn *turn, struct node *node);                 /* a retried task queues for the archive's lock anew */
 
 /* schedules.c */
 bool schedules_load(struct engine *engine, struct err *err);

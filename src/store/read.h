@@ -67,7 +67,8 @@ bool reader_tokens(struct reader *reader, struct arena *arena, struct token ***o
 /* Archives with their lanes; removed ones too. */
 struct archive_view { struct archive archive; struct lane lane; };
 bool reader_archives(struct reader *reader, struct arena *arena, struct archive_view **out, size_t *out_n, struct err *err);
-bool reader_archive(struct reader *reader, struct arena *arena, struct str name, struct archive_view *out, bool *out_found, struct err *err);
+bool reader_archive(
+    struct reader *reader, struct arena *arena, struct str name, struct archive_view *out, bool *out_found, struct err *err);
 bool reader_revision(struct reader *reader, struct arena *arena, int64_t lane, int64_t rev, struct revision *out, bool *out_found,
                      struct err *err);
 /* reader_revisions: newest first, those below `before` (0: from the newest). */

@@ -190,6 +190,61 @@ static void test_the_archives_lock_is_fair(void **state)
     expect(&rig, lane, 3, "read=S");
 }
 
+static enum err_code retry(struct rig *rig, int64_t task, bool force)
+{
+    struct command *command = rig_new(rig, CMD_RETRY);
+    command->in.task.task = task;
+    command->in.task.force = force;
+    command->in.task.reason = STR("again");
+    return rig_one(rig, command)->err.code;
+}
+
+static void test_a_retry_queues_for_the_lock_anew(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t lane = archive(&rig, "docs"), e = rig_executor(&rig, "e", NULL);
+    static const char yaml[] = "- {name: write, lock: exclusive, command: 'true'}\n";
+    for (int rev = 1; rev <= 3; rev++) post(&rig, "docs", rev, yaml);
+    rig_finish(&rig, granted_name(rig_poll(&rig, e, 9), "write", 1), 1, -1);
+    struct fence second = granted_name(rig_poll(&rig, e, 9), "write", 2);
+    assert_int_equal(retry(&rig, id_of(&rig, lane, 1, "write"), false), ERR_none);
+    expect(&rig, lane, 1, "write=S"); /* the second runs, the third is ahead */
+    post(&rig, "docs", 4, yaml);
+    rig_finish(&rig, second, 0, -1);
+    expect(&rig, lane, 3, "write=P");
+    expect(&rig, lane, 1, "write=S");
+    rig_finish(&rig, granted_name(rig_poll(&rig, e, 9), "write", 3), 0, -1);
+    expect(&rig, lane, 1, "write=P");
+    expect(&rig, lane, 4, "write=S");
+    rig_finish(&rig, granted_name(rig_poll(&rig, e, 9), "write", 1), 1, -1);
+    expect(&rig, lane, 4, "write=P");
+    /* nobody has started since: its old place is good */
+    assert_int_equal(retry(&rig, id_of(&rig, lane, 1, "write"), false), ERR_none);
+}
+
+static void test_an_order_that_has_passed(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t lane = archive(&rig, "docs"), e = rig_executor(&rig, "e", NULL);
+    static const char yaml[] = "- {name: a, depends: [PREV], command: 'true'}\n";
+    post(&rig, "docs", 1, yaml);
+    post(&rig, "docs", 2, yaml);
+    int64_t first = id_of(&rig, lane, 1, "a");
+    rig_finish(&rig, granted_name(rig_poll(&rig, e, 9), "a", 1), 1, -1);
+    expect(&rig, lane, 2, "a=P");
+    assert_int_equal(retry(&rig, first, false), ERR_none); /* the second hasn't started: it waits again */
+    expect(&rig, lane, 1, "a=P");
+    expect(&rig, lane, 2, "a=S");
+    rig_finish(&rig, granted_name(rig_poll(&rig, e, 9), "a", 1), 1, -1);
+    struct fence second = granted_name(rig_poll(&rig, e, 9), "a", 2);
+    assert_int_equal(retry(&rig, first, false), ERR_order_passed);
+    assert_int_equal(retry(&rig, first, true), ERR_none);
+    rig_finish(&rig, second, 0, -1);
+    expect(&rig, lane, 1, "a=P");
+}
+
 static void test_paths_that_arent_touched_are_skipped(void **state)
 {
     (void)state;
@@ -241,7 +296,8 @@ static void test_runs_are_counted(void **state)
     struct command *poll = rig_poll(&rig, e, 1);
     for (size_t i = 0; i < 6; i++) {
         if (str_eqz(poll->out.poll.grants[0].task.name, "by-hand"))
-            assert_non_null(memmem(poll->out.poll.grants[0].body.ptr, poll->out.poll.grants[0].body.len, "\"params\":{\"who\":\"me\"}", 21));
+            assert_non_null(
+                memmem(poll->out.poll.grants[0].body.ptr, poll->out.poll.grants[0].body.len, "\"params\":{\"who\":\"me\"}", 21));
         rig_finish(&rig, poll->out.poll.grants[0].fence, 0, -1);
         poll = rig_poll(&rig, e, 1);
     }
@@ -382,6 +438,8 @@ int main(void)
         cmocka_unit_test(test_a_gap_is_waited_for_or_skipped),
         cmocka_unit_test(test_a_bad_workflow_blocks_nobody),
         cmocka_unit_test(test_the_archives_lock_is_fair),
+        cmocka_unit_test(test_a_retry_queues_for_the_lock_anew),
+        cmocka_unit_test(test_an_order_that_has_passed),
         cmocka_unit_test(test_paths_that_arent_touched_are_skipped),
         cmocka_unit_test(test_runs_are_counted),
         cmocka_unit_test(test_the_clock_fires_once),

@@ -1,0 +1,81 @@
+/* order: what a retry must not break: the order of revisions, and the archive's lock.
+ *
+ * A task that is retried takes its place again before those that wait for it and haven't started; with what has started meanwhile it can
+ * only be ordered behind. So a retry is refused when a later revision's task that was to come after it has started (unless it is forced),
+ * and a task that has the archive's lock queues for it anew, last. */
+#include "engine/turn.h"
+
+enum { LOOK_MAX = 2000 }; /* tasks looked at on the way from a waiter to the task that is retried */
+
+const struct node *order_passed(struct turn *turn, struct node *node)
+{
+    size_t n = 0;
+    const struct edge *outs = node->row.rev ? slice_outs(turn->slice, node, &n) : NULL;
+    for (size_t i = 0; i < n; i++) {
+        if (outs[i].kind == EDGE_CANCELS || outs[i].flags & EDGE_LOCK) continue;
+        const struct node *waiter = slice_find(turn->slice, outs[i].waiter);
+        if (!waiter || waiter->row.lane != node->row.lane || waiter->row.rev <= node->row.rev) continue;
+        bool started = waiter->row.state == STATE_X || waiter->row.state == STATE_D || (state_ended(waiter->row.state) && waiter->row.grant > 0);
+        if (started) return waiter;
+    }
+    return NULL;
+}
+
+struct look {
+    struct turn *turn;
+    struct node *target;
+    size_t left;
+    bool exclusive; /* the target's lock */
+};
+
+static bool conflicts(const struct look *look, const struct node *other)
+{
+    return other->row.marks & MARK_LOCKED && (look->exclusive || other->row.marks & MARK_EXCLUSIVE);
+}
+
+/* Does `from`, which hasn't started, wait for the target? Whoever runs with the lock on the way is waited for by the target. */
+static bool waits_for(struct look *look, struct node *from)
+{
+    if (from == look->target) return true;
+    if (state_ended(from->row.state)) return false;
+    if (from->row.state == STATE_X) {
+        if (conflicts(look, from)) slice_edge_add_lock(look->turn->slice, look->target, from);
+        return false;
+    }
+    if (look->left == 0) return true; /* too far to see: no edge is safer than a circle */
+    look->left--;
+    size_t n;
+    bool found = false;
+    const struct edge *ins = slice_ins(look->turn->slice, from, &n);
+    for (size_t i = 0; i < n; i++) {
+        struct node *pred = ins[i].kind == EDGE_CANCELS ? NULL : slice_find(look->turn->slice, ins[i].pred);
+        if (pred && waits_for(look, pred)) found = true;
+    }
+    return found;
+}
+
+/* Called when the task stands in S again. */
+void lock_again(struct turn *turn, struct node *node)
+{
+    struct archive *archive = node->row.marks & MARK_LOCKED ? turn_archive(turn, node->row.lane) : NULL;
+    if (!archive || state_ended(node->row.state)) return;
+    size_t n = archive->n_lock_shared, kept = 0;
+    int64_t *shared = ARENA_ARRAY(turn->arena, int64_t, n + 2);
+    struct look look = { turn, node, LOOK_MAX, (node->row.marks & MARK_EXCLUSIVE) != 0 };
+    int64_t waits = node->row.waits;
+    bool others = false;
+    for (size_t i = 0; i <= n; i++) { /* those that share it, then the last that had it alone */
+        int64_t id = i < n ? archive->lock_shared[i] : archive->lock_exclusive;
+        struct node *user = id && id != node->row.id ? slice_find(turn->slice, id) : NULL;
+        if (!user || state_ended(user->row.state)) continue;
+        others = true;
+        bool behind = waits_for(&look, user);
+        if (!behind && conflicts(&look, user)) slice_edge_add_lock(turn->slice, node, user);
+        if (i < n && (behind || !look.exclusive)) shared[kept++] = id;
+    }
+    bool last = node->row.waits > waits || !others;
+    if (look.exclusive && last) archive->lock_exclusive = node->row.id;
+    if (!look.exclusive || (last && kept > 0)) shared[kept++] = node->row.id;
+    archive->lock_shared = shared;
+    archive->n_lock_shared = kept;
+}
