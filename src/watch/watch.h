@@ -1,13 +1,13 @@
 /* watch: follows the repositories of archives and brings their revisions to the engine, in order.
  *
  * What wakes it are hints: a datagram at DATA/run/notify.sock (`weir notify`, from hooks), watch_hint, inotify in a local repository, and a
- * look at the youngest revision now and then (local without inotify: 1 s; local with it: a slow safety look; served: 60 s). A hint
- * says no more than: look. The repository is what is true, the store says how far we are; so hints may come in any order, twice, or never.
+ * look at the youngest revision now and then (local without inotify: 1 s; local with it: a slow safety look; served: 60 s). A hint says
+ * no more than: look. The repository is what is true, the store says how far we are; so hints may come in any order, twice, or never.
  *
  * An archive is worked on by one thread at a time; served and local repositories have threads of their own, so one that hangs delays no
  * other. Revisions are read in batches, handed to the engine as CMD_REVISION on the loop's thread, and the next batch is read when these
- * were answered. A repository that can't be read is a fault of that archive: kept for watch_status, logged when it changes, tried again with
- * growing pauses, gone by itself.
+ * were answered. A repository that can't be read is a fault of that archive: kept for watch_status, logged when it changes, tried again
+ * with growing pauses, gone by itself.
  *
  * All functions are called on the loop's thread but watch_status, which any thread may call. */
 #ifndef WEIR_WATCH_WATCH_H
@@ -35,8 +35,10 @@ struct watch_config {
 
 /* watch_open: begins with the living svn and git archives of the store. */
 struct watch *watch_open(const struct watch_config *config, struct err *err);
-void watch_closing(struct watch *watch); /* before engine_stop: nothing more is submitted */
-void watch_close(struct watch *watch);   /* after engine_free. A thread that hangs in a served repository is left to the end of the process */
+void watch_closing(struct watch *watch); /* before engine_stop: nothing more is submitted; trees end with unavailable */
+/* watch_close: after engine_free, and after who asked for probes and trees is gone: none of them is called any more. A thread that hangs in
+ * a served repository is left to the end of the process. */
+void watch_close(struct watch *watch);
 
 /* watch_archives_changed: after an archive was added, removed, or a revision was skipped: the store is asked which archives there are. */
 void watch_archives_changed(struct watch *watch);
@@ -78,8 +80,8 @@ struct watch_probe {
     int64_t first;           /* for archive.first */
     struct str tip;          /* for archive.tip: git: the commit before `first`; empty: none */
 };
-/* The probe is given with its `in` set; NULL: refused (unavailable), done isn't called. What is returned is watch's own copy, for cancelling
- * and for done. */
+/* The probe is given with its `in` set; NULL: refused (unavailable), done isn't called. What is returned is watch's own copy, for
+ * cancelling and for done. */
 struct watch_probe *watch_probe(struct watch *watch, const struct watch_probe *in, struct err *err);
 void watch_probe_cancel(struct watch_probe *probe); /* done won't be called; the probe is gone for the caller */
 
@@ -88,7 +90,7 @@ struct watch_tree;
 struct watch_tree_sink {
     /* bytes: one piece, valid during the call; the next one comes after watch_tree_more (which may be called inside). */
     void (*bytes)(void *owner, struct str bytes);
-    /* end: called once, after the last piece was taken, or on a failure, at any point; err->code ERR_none: whole. The tree is gone then. */
+    /* end: called once, after the last piece was given, or on a failure, at any point; err->code ERR_none: whole. The tree is gone then. */
     void (*end)(void *owner, const struct err *err);
     void *owner;
 };

@@ -1,0 +1,297 @@
+/* follow: when to look, and what comes of it.
+ *
+ * Owns the times of an archive: hints bring a look forward, faults put it off, a look that found nothing waits for the next hint or the
+ * slow look. Promises that an archive is with one thread at a time, that batches reach the engine in order and one by one, and that a state
+ * is logged when it changes and not again.
+ *
+ * Fails never: what goes wrong is the archive's status. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/definition.h"
+#include "io/clock.h"
+#include "io/log.h"
+#include "watch/follow.h"
+
+enum {
+    SPACING_LOCAL_MS = 10, /* between two looks, whatever the hints say */
+    SPACING_SERVED_MS = 500,
+    SOON_MS = 50,
+    SETTLE_MS = 200, /* how long inotify lets the hook speak first: only the hook knows the cause */
+    PAUSE_FIRST_MS = 500,
+    PAUSE_LOCAL_MAX_MS = 5000,
+    PAUSE_SERVED_MAX_MS = 60000,
+};
+
+struct follow *follow_new(struct watch *watch, const struct archive *archive, struct str name)
+{
+    struct follow *follow = mem_alloc_zero(sizeof *follow);
+    follow->watch = watch;
+    follow->kind = archive->kind;
+    follow->lane = archive->lane;
+    follow->name = str_dup(&follow->arena, name);
+    follow->url = str_dup(&follow->arena, archive->url);
+    follow->branch = str_dup(&follow->arena, archive->branch);
+    follow->served = archive->kind == ARCHIVE_SVN && !str_starts(archive->url, STR("file://")) &&
+                     memmem(archive->url.ptr, archive->url.len, "://", 3) != NULL;
+    follow->job = (struct crew_job){ .work = round_work, .done = NULL };
+    follow->status = (struct watch_status){ .state = WATCH_BEHIND, .since = clock_wall_ms(), .youngest = -1 };
+    list_append(&watch->follows, &follow->node);
+    return follow;
+}
+
+void follow_free(struct follow *follow)
+{
+    struct watch *watch = follow->watch;
+    heap_take(&watch->dues, &follow->due);
+    list_remove(&watch->follows, &follow->node);
+    eyes_close(follow);
+    follow_source_close(follow);
+    matcher_release(&follow->matcher);
+    for (size_t i = 0; i < follow->n_causes; i++)
+        mem_free(follow->causes[i].key);
+    mem_free(follow->head_cause);
+    if (follow->sent != NULL)
+        batch_free(follow->sent);
+    if (follow->batch != NULL)
+        batch_free(follow->batch);
+    arena_release(&follow->arena);
+    mem_free(follow);
+}
+
+void follow_end(struct follow *follow)
+{
+    follow->gone = true;
+    heap_take(&follow->watch->dues, &follow->due);
+    if (!follow->busy)
+        follow_free(follow);
+}
+
+/* ---- when ---- */
+
+void dues_arm(struct watch *watch)
+{
+    struct heap_node *first = heap_first(&watch->dues);
+    if (first == NULL || watch->closing)
+        loop_disarm(watch->config.loop, &watch->timer);
+    else
+        loop_arm(watch->config.loop, &watch->timer, first->key);
+}
+
+static void due_at(struct follow *follow, int64_t boot_ms)
+{
+    heap_put(&follow->watch->dues, &follow->due, boot_ms);
+    dues_arm(follow->watch);
+}
+
+static void due_by(struct follow *follow, int64_t boot_ms)
+{
+    int64_t earliest = follow->ended + (follow->served ? SPACING_SERVED_MS : SPACING_LOCAL_MS);
+    if (follow->pause_ms > 0)
+        earliest = follow->ended + PAUSE_FIRST_MS;
+    if (boot_ms < earliest && follow->ended > 0)
+        boot_ms = earliest;
+    if (follow->due.pos == 0 || follow->due.key > boot_ms)
+        due_at(follow, boot_ms);
+}
+
+void follow_poke(struct follow *follow)
+{
+    if (follow->busy)
+        follow->again = true;
+    else
+        due_by(follow, loop_now(follow->watch->config.loop));
+}
+
+void follow_seen(struct follow *follow)
+{
+    pthread_mutex_lock(&follow->watch->lock);
+    bool hooked = follow->hooked;
+    pthread_mutex_unlock(&follow->watch->lock);
+    if (follow->busy)
+        follow->again = true;
+    else
+        due_by(follow, loop_now(follow->watch->config.loop) + (hooked ? SETTLE_MS : 0));
+}
+
+static char *key_copy(struct str key)
+{
+    char *copy = mem_alloc(key.len + 1);
+    memcpy(copy, key.ptr, key.len);
+    copy[key.len] = '\0';
+    return copy;
+}
+
+void follow_hint(struct follow *follow, int64_t rev, struct str cause)
+{
+    pthread_mutex_lock(&follow->watch->lock);
+    follow->hooked = follow->hinted = true;
+    if (cause.len > 0 && follow->kind == ARCHIVE_GIT) {
+        mem_free(follow->head_cause);
+        follow->head_cause = key_copy(cause);
+        follow->head_cause_at++;
+    } else if (cause.len > 0 && rev > 0) {
+        if (follow->n_causes == CAUSES_MAX) { /* the oldest gives way */
+            mem_free(follow->causes[0].key);
+            memmove(follow->causes, follow->causes + 1, sizeof *follow->causes * (CAUSES_MAX - 1));
+            follow->n_causes--;
+        }
+        follow->causes[follow->n_causes++] = (struct cause_hint){ rev, key_copy(cause) };
+    }
+    pthread_mutex_unlock(&follow->watch->lock);
+    follow_poke(follow);
+}
+
+/* ---- what came of it ---- */
+
+static void status_say(struct follow *follow, enum watch_state was, const struct watch_status *now)
+{
+    struct log_quoted name = log_quote(follow->name);
+    if (now->state == WATCH_FAULT)
+        log_warn("archive.fault", "archive=%s error=%s", name.z, log_quote(str_of(now->text)).z);
+    else if (was == WATCH_FAULT)
+        log_event("archive.healed", "archive=%s", name.z);
+}
+
+static void status_set(struct follow *follow, enum watch_state state, const char *text)
+{
+    struct watch_status *status = &follow->status;
+    pthread_mutex_lock(&follow->watch->lock);
+    enum watch_state was = status->state;
+    bool changed = was != state || (state == WATCH_FAULT && strcmp(status->text, text) != 0);
+    if (was != state)
+        status->since = clock_wall_ms();
+    status->state = state;
+    status->looked = clock_wall_ms();
+    size_t len = strnlen(text, sizeof status->text - 1);
+    memcpy(status->text, text, len);
+    status->text[len] = '\0';
+    struct watch_status copy = *status;
+    pthread_mutex_unlock(&follow->watch->lock);
+    if (changed)
+        status_say(follow, was, &copy);
+}
+
+static void behind_set(struct follow *follow)
+{
+    char text[80];
+    long long n = (long long)follow->left + (long long)follow->batch->n;
+    snprintf(text, sizeof text, "%lld revision%s to take", n, n == 1 ? "" : "s");
+    status_set(follow, WATCH_BEHIND, text);
+}
+
+static int64_t look_interval(const struct follow *follow)
+{
+    const struct watch_config *config = &follow->watch->config;
+    if (follow->served)
+        return config->look_remote_ms;
+    pthread_mutex_lock(&follow->watch->lock);
+    bool eyes = follow->eyes_open;
+    pthread_mutex_unlock(&follow->watch->lock);
+    return eyes ? config->look_safety_ms : config->look_local_ms;
+}
+
+/* settle: the look is over; when is the next? */
+static void settle(struct follow *follow, const struct err *fault)
+{
+    struct watch *watch = follow->watch;
+    int64_t now = clock_boot_ms();
+    follow->busy = false;
+    follow->ended = now;
+    if (follow->gone) {
+        follow_free(follow);
+        return;
+    }
+    if (fault != NULL) {
+        int64_t most = follow->served ? PAUSE_SERVED_MAX_MS : PAUSE_LOCAL_MAX_MS;
+        follow->pause_ms = follow->pause_ms == 0 ? PAUSE_FIRST_MS : 2 * follow->pause_ms < most ? 2 * follow->pause_ms : most;
+        status_set(follow, WATCH_FAULT, fault->text);
+        due_at(follow, now + follow->pause_ms);
+    } else {
+        follow->pause_ms = 0;
+        status_set(follow, WATCH_OK, "");
+        due_at(follow, now + (follow->soon ? SOON_MS : look_interval(follow)));
+    }
+    if (follow->again && !watch->closing)
+        due_by(follow, now);
+    follow->again = false;
+}
+
+static void follow_give(struct follow *follow); /* to the crew */
+
+static void batch_answered(struct batch *batch)
+{
+    struct follow *follow = batch->follow;
+    struct err err = batch->err;
+    follow->sent = NULL;
+    if (err.code != ERR_none)
+        follow->asked_next = 0;
+    batch_free(batch);
+    if (err.code != ERR_none || follow->gone || follow->watch->closing)
+        settle(follow, err.code != ERR_none ? &err : NULL);
+    else
+        follow_give(follow); /* there may be more */
+}
+
+static void revision_done(struct command *command)
+{
+    struct batch *batch = command->owner;
+    if (command->err.code != ERR_none && batch->err.code == ERR_none) {
+        err_set(
+            &batch->err, command->err.code, "revision %lld wasn't taken: %s", (long long)command->in.revision.row.rev, command->err.text);
+    }
+    if (--batch->waiting == 0)
+        batch_answered(batch);
+}
+
+static void batch_send(struct follow *follow)
+{
+    struct batch *batch = follow->batch;
+    follow->batch = NULL;
+    if (follow->gone || follow->watch->closing) {
+        batch_free(batch);
+        settle(follow, NULL);
+        return;
+    }
+    follow->sent = batch;
+    batch->waiting = batch->n;
+    for (size_t i = 0; i < batch->n; i++) {
+        batch->commands[i].done = revision_done;
+        batch->commands[i].owner = batch;
+    }
+    for (size_t i = 0; i < batch->n; i++)
+        engine_submit(follow->watch->config.engine, &batch->commands[i]);
+}
+
+static void round_done(struct crew_job *job)
+{
+    struct follow *follow = CONTAINER_OF(job, struct follow, job);
+    switch (follow->end) {
+    case ROUND_BATCH:
+        behind_set(follow);
+        batch_send(follow);
+        break;
+    case ROUND_FAULT:
+        settle(follow, &follow->err);
+        break;
+    case ROUND_IDLE:
+        settle(follow, NULL);
+        break;
+    }
+}
+
+static void follow_give(struct follow *follow)
+{
+    follow->busy = true;
+    if (follow->recheck)
+        follow->caught = follow->recheck = false;
+    follow->job.done = round_done;
+    crew_add(follow->watch->crew, follow->served ? CREW_SERVED : CREW_LOCAL, &follow->job);
+}
+
+void follow_due(struct follow *follow)
+{
+    heap_take(&follow->watch->dues, &follow->due);
+    follow->again = false;
+    follow_give(follow);
+}

@@ -1,0 +1,182 @@
+/* follow: one archive that is followed, and what its two sides share; private to this room.
+ *
+ * The loop's side (follow.c) decides when to look and hands batches to the engine; the crew's side (round.c) looks and reads. A follow is
+ * `busy` from the moment its job is given to the crew until the answers of its batch are there; while it is with the crew, only the
+ * crew touches what is marked so. What both may touch at any time is under watch->lock. */
+#ifndef WEIR_WATCH_FOLLOW_H
+#define WEIR_WATCH_FOLLOW_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/heap.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "engine/engine.h"
+#include "source/source.h"
+#include "text/glob.h"
+#include "watch/crew.h"
+#include "watch/watch.h"
+
+enum {
+    BATCH_REVISIONS_MAX = 256, /* of one batch; also no more than */
+    BATCH_BYTES_MAX = 8 << 20, /* and what was read in */
+    BATCH_MS_MAX = 250,
+    CAUSES_MAX = 256,          /* kept per archive for revisions that haven't been read yet */
+    SIGHTS_MAX = 16,           /* folders that inotify looks at for one archive */
+    SOURCES_OPEN_MAX = 128,    /* local repositories that stay open while nothing happens */
+    IDENT_BYTES = 65,
+};
+
+struct batch { /* revisions on their way to the engine; lives until all were answered */
+    struct follow *follow;
+    struct arena arena;
+    struct command *commands;
+    size_t n, waiting; /* not answered yet */
+    struct err err;    /* of the first that was refused */
+};
+
+struct matcher { /* the definition that was read last, ready for the next revisions */
+    struct arena arena;
+    struct str content;            /* as source_workflows says; empty: nothing was read yet */
+    struct definition *definition; /* NULL: the revision has none */
+    struct globs *paths;           /* by task; NULL: no task names paths */
+};
+
+enum round_end { ROUND_IDLE, ROUND_BATCH, ROUND_FAULT };
+
+struct cause_hint {
+    int64_t rev;
+    char *key;
+};
+
+struct sight { /* one folder under inotify */
+    int wd;
+    char *name; /* only this name; empty: any */
+};
+
+struct follow {
+    struct watch *watch;
+    struct list_node node;
+    struct list_node sighted; /* eyes.c: inotify saw something */
+    struct arena arena;       /* of the strings */
+    struct str name, url, branch;
+    enum archive_kind kind;
+    int64_t lane;
+    bool served;
+
+    /* the loop's */
+    struct heap_node due;
+    bool busy, again, gone, recheck;
+    int64_t ended;    /* boot ms of the last look's end */
+    int64_t pause_ms; /* between tries while there is a fault; 0: none */
+    struct batch *sent;
+
+    /* the crew's while it is at work, else the loop's */
+    struct crew_job job;
+    struct source *source;
+    struct matcher matcher;
+    bool caught; /* everything up to this is the engine's already: */
+    int64_t caught_rev;
+    char caught_tip[IDENT_BYTES];
+    int64_t asked_next; /* archive.next before the last batch; 0: none was sent since */
+    enum round_end end;
+    bool soon; /* the engine is at it: look again in a moment */
+    struct batch *batch;
+    int64_t left; /* revisions after those of the batch */
+    struct err err;
+
+    /* under watch->lock */
+    struct watch_status status;
+    struct cause_hint causes[CAUSES_MAX];
+    size_t n_causes;
+    char *head_cause;        /* git: of what is found next; NULL: none */
+    uint64_t head_cause_at;  /* changes with every hint that brings one */
+    struct sight sights[SIGHTS_MAX];
+    size_t n_sights;
+    bool eyes_open; /* inotify tells us of everything */
+    bool hooked;    /* a hook tells us too, and knows the cause */
+    bool hinted;    /* one did */
+};
+
+struct eye { /* a folder under inotify, and who wants to know */
+    int wd;
+    struct follow **users;
+    size_t n, cap;
+};
+
+struct watch {
+    struct watch_config config;
+    struct crew *crew;
+    struct reader *reader; /* the loop's */
+    struct list follows;
+    struct smap by_name; /* of the living */
+    struct heap dues;
+    struct loop_timer timer;
+    bool closing;
+    struct list probes, trees;
+    atomic_size_t sources_open;
+    pthread_mutex_t lock;
+
+    /* notify.c */
+    char *notify_path;
+    struct loop_fd notify_fd;
+    struct loop_timer notify_timer;
+    int64_t notify_window;
+    unsigned notify_taken;
+
+    /* eyes.c */
+    struct loop_fd eyes_fd;
+    struct map eyes; /* by wd; under lock */
+};
+
+/* follow.c: the loop's side */
+struct follow *follow_new(struct watch *watch, const struct archive *archive, struct str name);
+void follow_end(struct follow *follow);  /* it is followed no more; freed as soon as nobody works on it */
+void follow_free(struct follow *follow); /* now */
+void follow_poke(struct follow *follow); /* a hint: look soon */
+void follow_seen(struct follow *follow); /* inotify says so: look soon, but let the hook speak first */
+void follow_hint(struct follow *follow, int64_t rev, struct str cause);
+void follow_due(struct follow *follow); /* its time has come */
+void dues_arm(struct watch *watch);
+
+/* round.c: the crew's side */
+void round_work(struct crew_job *job, struct crew_hand *hand);
+void follow_source_close(struct follow *follow);
+
+/* batch.c */
+struct batch *batch_new(struct follow *follow);
+void batch_free(struct batch *batch);
+/* batch_add: reads one revision and makes its command. false: it could not be read. */
+struct batch_item {
+    int64_t rev;
+    struct str ident; /* git */
+    const int64_t *prevs;
+    size_t n_prevs;
+    struct str cause; /* from a hint */
+    bool rewritten;
+    /* prevs_find: NULL: prevs are as they are */
+    bool (*prevs_find)(void *context, struct batch *batch, const struct source_revision *revision, struct batch_item *item,
+        struct err *err);
+    void *context;
+};
+bool batch_add(struct batch *batch, struct batch_item *item, struct err *err);
+void matcher_release(struct matcher *matcher);
+
+/* eyes.c */
+void eyes_init(struct watch *watch);
+void eyes_shut(struct watch *watch);    /* no more events */
+void eyes_release(struct watch *watch); /* after the crew */
+void eyes_look(struct follow *follow);  /* on the crew's thread, before it asks for the youngest revision */
+void eyes_close(struct follow *follow); /* nothing of it is looked at any more */
+
+/* notify.c */
+bool notify_init(struct watch *watch, struct err *err);
+void notify_release(struct watch *watch);
+
+/* probe.c, tree.c: at the end */
+void probes_release(struct watch *watch, bool all_joined);
+void trees_stop(struct watch *watch); /* no thread waits for a taker any more */
+void trees_release(struct watch *watch, bool all_joined);
+
+#endif

@@ -1,0 +1,148 @@
+/* notify: the socket at DATA/run/notify.sock where hooks say that there is a revision.
+ *
+ * Owns the socket. Anybody on this machine may write to it (hooks run as www-data or svn), so what comes is a bounded datagram that is
+ * checked word by word, and can do no more than make us look at a repository: hints of an archive become one look, looks keep a
+ * distance, and when more comes than a hook would ever send, the door is shut for the rest of a tenth of a second.
+ *
+ * Fails at the start only, when the socket can't be made. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "io/log.h"
+#include "store/read.h"
+#include "watch/follow.h"
+#include "watch/note.h"
+
+enum { WINDOW_MS = 100, WINDOW_NOTES = 256, READS_MAX = 64 };
+
+/* not_followed: why; an archive that the store has and we don't was added without our hearing of it. */
+static enum note_answer not_followed(struct watch *watch, const struct note *note)
+{
+    struct arena arena = { 0 };
+    struct archive_view view = { 0 };
+    struct err err = { 0 };
+    bool found = false;
+    enum note_answer answer = NOTE_unknown;
+    if (!reader_archive(watch->reader, &arena, note->archive, &view, &found, &err))
+        log_warn("notify.failed", "error=%s", log_quote(str_of(err.text)).z);
+    else if (found && view.archive.removed == 0 && view.archive.kind == ARCHIVE_EXTERNAL)
+        answer = NOTE_external;
+    else if (found && view.archive.removed == 0) {
+        watch_archives_changed(watch);
+        if (watch_hint(watch, note->archive, note->rev, note->cause))
+            answer = NOTE_ok;
+    }
+    arena_release(&arena);
+    return answer;
+}
+
+static enum note_answer note_take(struct watch *watch, struct str bytes)
+{
+    struct note note;
+    if (!note_parse(bytes, &note))
+        return NOTE_malformed;
+    if (watch_hint(watch, note.archive, note.rev, note.cause))
+        return NOTE_ok;
+    return not_followed(watch, &note);
+}
+
+/* budget_left: false when the window is used up; then the door is shut until the next one. */
+static bool budget_left(struct watch *watch)
+{
+    int64_t now = loop_now(watch->config.loop);
+    if (now - watch->notify_window >= WINDOW_MS) {
+        watch->notify_window = now;
+        watch->notify_taken = 0;
+    }
+    if (watch->notify_taken < WINDOW_NOTES)
+        return true;
+    loop_change(watch->config.loop, &watch->notify_fd, 0);
+    loop_arm(watch->config.loop, &watch->notify_timer, watch->notify_window + WINDOW_MS);
+    return false;
+}
+
+static void window_over(struct loop_timer *timer)
+{
+    struct watch *watch = timer->owner;
+    loop_change(watch->config.loop, &watch->notify_fd, EPOLLIN);
+}
+
+static void notify_ready(struct loop_fd *self, uint32_t epoll_events)
+{
+    struct watch *watch = self->owner;
+    char bytes[NOTE_BYTES_MAX + 1];
+    (void)epoll_events;
+    for (unsigned i = 0; i < READS_MAX && budget_left(watch); i++) {
+        struct sockaddr_un from;
+        socklen_t from_len = sizeof from;
+        ssize_t n = recvfrom(self->fd, bytes, sizeof bytes, MSG_DONTWAIT, (struct sockaddr *)&from, &from_len);
+        if (n < 0)
+            return;
+        watch->notify_taken++;
+        enum note_answer answer = note_take(watch, (struct str){ bytes, (size_t)n });
+        log_debug("notify", "answer=%s bytes=%zd", note_answer_name(answer), n);
+        if (from_len <= sizeof(sa_family_t))
+            continue; /* nobody waits */
+        const char *word = note_answer_name(answer);
+        sendto(self->fd, word, strlen(word), MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&from, from_len);
+    }
+}
+
+/* socket_bind: through the folder's descriptor, since DATA may be longer than an address may be. */
+static bool socket_bind(int fd, const char *run, struct err *err)
+{
+    struct sockaddr_un at = { .sun_family = AF_UNIX };
+    int folder = open(run, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0)
+        return err_set(err, ERR_io, "%s: %s", run, strerrordesc_np(errno));
+    snprintf(at.sun_path, sizeof at.sun_path, "/proc/self/fd/%d/notify.sock", folder);
+    unlinkat(folder, "notify.sock", 0); /* of a server that was killed: the store's lock says that none lives */
+    bool good = bind(fd, (struct sockaddr *)&at, sizeof at) == 0 && chmod(at.sun_path, 0666) == 0;
+    if (!good)
+        err_set(err, ERR_io, "%s/notify.sock: %s", run, strerrordesc_np(errno));
+    close(folder);
+    return good;
+}
+
+bool notify_init(struct watch *watch, struct err *err)
+{
+    watch->notify_fd = (struct loop_fd){ .fd = -1, .ready = notify_ready, .owner = watch };
+    watch->notify_timer = (struct loop_timer){ .due = window_over, .owner = watch };
+    if (watch->config.data_dir == NULL)
+        return true;
+    size_t room = strlen(watch->config.data_dir) + sizeof "/run/notify.sock";
+    char *run = mem_alloc(room);
+    snprintf(run, room, "%s/run", watch->config.data_dir);
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    bool good = fd >= 0 ? socket_bind(fd, run, err) : err_set(err, ERR_io, "a socket: %s", strerrordesc_np(errno));
+    if (good) {
+        watch->notify_path = run;
+        snprintf(watch->notify_path, room, "%s/run/notify.sock", watch->config.data_dir);
+        watch->notify_fd.fd = fd;
+        loop_add(watch->config.loop, &watch->notify_fd, EPOLLIN);
+        return true;
+    }
+    mem_free(run);
+    if (fd >= 0)
+        close(fd);
+    return false;
+}
+
+void notify_release(struct watch *watch)
+{
+    if (watch->notify_fd.fd < 0)
+        return;
+    loop_remove(watch->config.loop, &watch->notify_fd);
+    loop_disarm(watch->config.loop, &watch->notify_timer);
+    close(watch->notify_fd.fd);
+    unlink(watch->notify_path);
+    mem_free(watch->notify_path);
+}

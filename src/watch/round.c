@@ -1,0 +1,368 @@
+/* round: one look at a repository, on a thread of the crew: what is youngest, how far are we, read what comes next.
+ *
+ * Owns nothing beyond the round. Promises that a batch begins at the first revision that the store doesn't know and has no holes: svn by
+ * number, git along first parents, oldest first, with numbers that go on after the last one given. Whatever was handed over and lost on
+ * the way is read again, because the store is asked anew each time.
+ *
+ * Fails with ROUND_FAULT and a text that names place and cause; the repository is opened anew next time. */
+#include <string.h>
+
+#include "io/clock.h"
+#include "source/hook.h"
+#include "store/read.h"
+#include "watch/follow.h"
+
+struct round {
+    struct follow *follow;
+    struct reader *reader;
+    struct arena arena;
+    struct archive row;
+    struct source_ident youngest;
+    int64_t began;
+    char *head_cause; /* as it was when the round began; in the arena */
+    uint64_t head_cause_at;
+    struct err *err; /* the follow's */
+};
+
+void follow_source_close(struct follow *follow)
+{
+    if (follow->source == NULL)
+        return;
+    source_close(follow->source);
+    follow->source = NULL;
+    atomic_fetch_sub(&follow->watch->sources_open, 1);
+}
+
+static bool source_ready(struct follow *follow, struct err *err)
+{
+    if (follow->source != NULL)
+        return true;
+    follow->source = source_open(follow->kind, follow->url, follow->branch, err);
+    if (follow->source == NULL)
+        return false;
+    atomic_fetch_add(&follow->watch->sources_open, 1);
+    return true;
+}
+
+/* hook_look: does a hook tell us of commits? Then inotify lets it speak first. A hook that can't be read counts as none. */
+static void hook_look(struct follow *follow, struct arena *arena)
+{
+    struct err ignored = { 0 };
+    bool hooked = false;
+    if (follow->served)
+        return;
+    const char *place = str_dupz(arena, source_place(follow->source));
+    if (!hook_is_installed(follow->kind, place, follow->name, &hooked, &ignored))
+        hooked = false;
+    pthread_mutex_lock(&follow->watch->lock);
+    follow->hooked = hooked || follow->hinted;
+    pthread_mutex_unlock(&follow->watch->lock);
+}
+
+static void youngest_note(struct follow *follow, int64_t rev, struct str tip)
+{
+    pthread_mutex_lock(&follow->watch->lock);
+    follow->status.youngest = rev;
+    size_t len = tip.len < IDENT_BYTES ? tip.len : 0;
+    if (len > 0)
+        memcpy(follow->status.tip, tip.ptr, len);
+    follow->status.tip[len] = '\0';
+    pthread_mutex_unlock(&follow->watch->lock);
+}
+
+static bool is_caught(const struct follow *follow, struct source_ident youngest)
+{
+    return follow->caught && (follow->kind == ARCHIVE_SVN ? follow->caught_rev == youngest.rev : str_eqz(youngest.id, follow->caught_tip));
+}
+
+static void caught_set(struct follow *follow, struct source_ident youngest)
+{
+    ASSERT(youngest.id.len < IDENT_BYTES);
+    follow->caught = true;
+    follow->caught_rev = youngest.rev;
+    if (youngest.id.len > 0)
+        memcpy(follow->caught_tip, youngest.id.ptr, youngest.id.len);
+    follow->caught_tip[youngest.id.len] = '\0';
+}
+
+static bool batch_is_full(const struct round *round)
+{
+    const struct batch *batch = round->follow->batch;
+    return batch->n >= BATCH_REVISIONS_MAX || batch->arena.used_bytes >= BATCH_BYTES_MAX || clock_boot_ms() - round->began >= BATCH_MS_MAX;
+}
+
+/* ---- causes that hints brought ---- */
+
+static void causes_begin(struct round *round)
+{
+    struct follow *follow = round->follow;
+    pthread_mutex_lock(&follow->watch->lock);
+    round->head_cause_at = follow->head_cause_at;
+    if (follow->head_cause != NULL)
+        round->head_cause = str_dupz(&round->arena, str_of(follow->head_cause));
+    pthread_mutex_unlock(&follow->watch->lock);
+}
+
+/* head_cause_spend: everything is read, so what the hint spoke of is too; unless another came meanwhile. */
+static void head_cause_spend(struct round *round)
+{
+    struct follow *follow = round->follow;
+    pthread_mutex_lock(&follow->watch->lock);
+    if (follow->head_cause_at == round->head_cause_at) {
+        mem_free(follow->head_cause);
+        follow->head_cause = NULL;
+    }
+    pthread_mutex_unlock(&follow->watch->lock);
+}
+
+static struct str cause_of(struct round *round, int64_t rev)
+{
+    struct follow *follow = round->follow;
+    struct str cause = { 0 };
+    pthread_mutex_lock(&follow->watch->lock);
+    for (size_t i = 0; i < follow->n_causes; i++)
+        if (follow->causes[i].rev == rev)
+            cause = str_dup(&round->arena, str_of(follow->causes[i].key));
+    pthread_mutex_unlock(&follow->watch->lock);
+    return cause;
+}
+
+static void causes_prune(struct follow *follow, int64_t next)
+{
+    pthread_mutex_lock(&follow->watch->lock);
+    size_t kept = 0;
+    for (size_t i = 0; i < follow->n_causes; i++) {
+        if (follow->causes[i].rev < next)
+            mem_free(follow->causes[i].key);
+        else
+            follow->causes[kept++] = follow->causes[i];
+    }
+    follow->n_causes = kept;
+    pthread_mutex_unlock(&follow->watch->lock);
+}
+
+/* ---- Subversion: the numbers are the repository's ---- */
+
+static bool svn_round(struct round *round)
+{
+    struct follow *follow = round->follow;
+    int64_t youngest = round->youngest.rev;
+    youngest_note(follow, youngest, (struct str){ 0 });
+    causes_prune(follow, round->row.next);
+    if (youngest < round->row.youngest && round->row.youngest >= round->row.first)
+        return err_set(round->err, ERR_conflict,
+            "%.*s ends at revision %lld, but revision %lld was there before: it was replaced, or restored from an older copy",
+            STR_ARG(follow->url), (long long)youngest, (long long)round->row.youngest);
+    int64_t rev = round->row.next;
+    for (; rev <= youngest && !batch_is_full(round); rev++) {
+        struct batch_item item = { .rev = rev, .cause = cause_of(round, rev) };
+        if (!batch_add(follow->batch, &item, round->err))
+            break;
+    }
+    if (follow->batch->n == 0 && rev <= youngest)
+        return false;
+    follow->left = youngest - rev + 1;
+    return true;
+}
+
+/* ---- git: numbers are given here, once ---- */
+
+struct known_context {
+    struct round *round;
+    bool failed;
+};
+
+static bool is_known(void *context, struct str id)
+{
+    struct known_context *known = context;
+    struct round *round = known->round;
+    int64_t rev = 0;
+    if (str_eq(id, round->row.tip)) /* may have no number: an archive begins after it */
+        return true;
+    if (!known->failed && !reader_revision_of_ident(round->reader, round->follow->lane, id, &rev, round->err))
+        known->failed = true;
+    return rev > 0 || known->failed; /* after a failure the walk has no use */
+}
+
+static bool number_of(struct round *round, const struct batch *batch, struct str id, int64_t *out_rev, struct err *err)
+{
+    for (size_t i = batch->n; i > 0; i--) /* the one just before is the first parent, as a rule */
+        if (str_eq(batch->commands[i - 1].in.revision.row.ident, id)) {
+            *out_rev = batch->commands[i - 1].in.revision.row.rev;
+            return true;
+        }
+    return reader_revision_of_ident(round->reader, round->follow->lane, id, out_rev, err);
+}
+
+/* parents_find: PREV of a merge means every parent that has a number; without any, the last number given. */
+static bool parents_find(
+    void *context, struct batch *batch, const struct source_revision *revision, struct batch_item *item, struct err *err)
+{
+    struct round *round = context;
+    int64_t *prevs = ARENA_ARRAY(&batch->arena, int64_t, revision->n_parents + 1);
+    size_t n = 0;
+    for (size_t i = 0; i < revision->n_parents; i++) {
+        int64_t rev = 0;
+        if (!number_of(round, batch, revision->parents[i], &rev, err))
+            return false;
+        bool doubled = rev == 0 || rev >= item->rev;
+        for (size_t k = 0; k < n; k++)
+            doubled |= prevs[k] == rev;
+        if (!doubled)
+            prevs[n++] = rev;
+    }
+    if (n == 0 && item->rev > round->row.first)
+        prevs[n++] = item->rev - 1;
+    item->prevs = prevs;
+    item->n_prevs = n;
+    return true;
+}
+
+static bool git_add(struct round *round, int64_t rev, struct str ident, bool rewritten)
+{
+    struct batch_item item = {
+        .rev = rev, .ident = ident, .rewritten = rewritten, .cause = str_of(round->head_cause), .prevs_find = parents_find, .context = round
+    };
+    return batch_add(round->follow->batch, &item, round->err);
+}
+
+/* git_heal: a number below others is missing, because its command was refused while those after it were taken. Commits of one batch are
+ * each the first parent of the next, so the way back from the number after the hole leads to it. */
+static bool git_heal(struct round *round)
+{
+    struct follow *follow = round->follow;
+    int64_t above = round->row.next + 1;
+    struct revision row = { 0 };
+    bool found = false;
+    for (; above <= round->row.youngest && !found; above++)
+        if (!reader_revision(round->reader, &round->arena, follow->lane, above, &row, &found, round->err))
+            return false;
+    if (!found || row.ident.len == 0)
+        return err_set(
+            round->err, ERR_corrupt, "revision %lld is missing, and nothing says which commit it was", (long long)round->row.next);
+    struct str ident = row.ident;
+    for (int64_t rev = row.rev - 1; rev >= round->row.next; rev--) {
+        struct source_revision revision = { 0 };
+        if (!source_revision_read(follow->source, &round->arena, (struct source_ident){ 0, ident }, &revision, round->err))
+            return false;
+        if (revision.n_parents == 0)
+            return err_set(
+                round->err, ERR_corrupt, "revision %lld is missing, and commit %.*s has no parent", (long long)rev, STR_ARG(ident));
+        ident = revision.parents[0];
+    }
+    follow->left = round->row.youngest - round->row.next;
+    return git_add(round, round->row.next, ident, false);
+}
+
+static bool git_round(struct round *round)
+{
+    struct follow *follow = round->follow;
+    struct known_context context = { .round = round };
+    struct source_known known = { is_known, &context, round->row.tip };
+    struct source_commits commits = { 0 };
+    youngest_note(follow, round->row.youngest, round->youngest.id);
+    if (round->row.youngest >= round->row.next)
+        return git_heal(round);
+    if (!source_new_commits(follow->source, &round->arena, &known, &commits, round->err) || context.failed)
+        return false;
+    size_t i = 0;
+    for (; i < commits.n && !batch_is_full(round); i++)
+        if (!git_add(round, round->row.next + (int64_t)i, commits.ids[i], i == 0 && commits.rewritten))
+            break;
+    if (follow->batch->n == 0 && i < commits.n)
+        return false;
+    follow->left = (int64_t)(commits.n - i + commits.left);
+    return true;
+}
+
+/* ---- the round ---- */
+
+/* next_is_ours: false also when the engine has the next revision and those behind it, and makes their tasks turn by turn. */
+static bool next_is_ours(struct round *round)
+{
+    struct follow *follow = round->follow;
+    struct revision row = { 0 };
+    bool found = false;
+    if (round->row.youngest < round->row.next)
+        return true;
+    if (!reader_revision(round->reader, &round->arena, follow->lane, round->row.next, &row, &found, round->err))
+        return false;
+    if (found)
+        follow->asked_next = 0;
+    follow->soon = found;
+    return !found;
+}
+
+static bool round_read(struct round *round, struct crew_hand *hand)
+{
+    struct follow *follow = round->follow;
+    struct archive_view view = { 0 };
+    bool found = false;
+    round->reader = crew_reader(hand, round->err);
+    if (round->reader == NULL || !reader_archive(round->reader, &round->arena, follow->name, &view, &found, round->err))
+        return false;
+    round->row = view.archive;
+    if (!found || view.archive.removed > 0 || view.archive.lane != follow->lane)
+        return true; /* the loop hears of it */
+    if (!next_is_ours(round))
+        return round->err->code == ERR_none;
+    if (follow->asked_next > 0 && follow->asked_next == view.archive.next) {
+        follow->asked_next = 0;
+        return err_set(round->err, ERR_conflict, "revision %lld was handed over but isn't initialised", (long long)view.archive.next);
+    }
+    follow->asked_next = 0;
+    follow->batch = batch_new(follow);
+    if (!(follow->kind == ARCHIVE_SVN ? svn_round(round) : git_round(round)))
+        return false;
+    *round->err = (struct err){ 0 }; /* of a revision that will be first in the next round, and speak then */
+    if (follow->batch->n == 0) {
+        caught_set(follow, round->youngest);
+        head_cause_spend(round);
+        return true;
+    }
+    follow->asked_next = view.archive.next;
+    follow->end = ROUND_BATCH;
+    return true;
+}
+
+static bool round_look(struct round *round, struct crew_hand *hand)
+{
+    struct follow *follow = round->follow;
+    if (!source_ready(follow, round->err))
+        return false;
+    causes_begin(round);
+    if (follow->asked_next == 0) { /* not in the middle of an import */
+        eyes_look(follow);
+        hook_look(follow, &round->arena);
+    }
+    if (!source_youngest(follow->source, &round->arena, &round->youngest, round->err))
+        return false;
+    if (is_caught(follow, round->youngest)) {
+        head_cause_spend(round);
+        return true;
+    }
+    return round_read(round, hand);
+}
+
+void round_work(struct crew_job *job, struct crew_hand *hand)
+{
+    struct follow *follow = CONTAINER_OF(job, struct follow, job);
+    struct round round = { .follow = follow, .began = clock_boot_ms(), .err = &follow->err };
+    follow->err = (struct err){ 0 };
+    follow->end = ROUND_IDLE;
+    follow->soon = false;
+    if (!round_look(&round, hand)) {
+        ASSERT(follow->err.code != ERR_none);
+        follow->end = ROUND_FAULT;
+        follow->caught = false;
+        follow->asked_next = 0;
+    }
+    if (follow->end != ROUND_BATCH && follow->batch != NULL) {
+        batch_free(follow->batch);
+        follow->batch = NULL;
+    }
+    bool many = atomic_load(&follow->watch->sources_open) > SOURCES_OPEN_MAX;
+    if (follow->end == ROUND_FAULT || (follow->end == ROUND_IDLE && (follow->served || many)))
+        follow_source_close(follow);
+    arena_release(&round.arena);
+}

@@ -1,0 +1,177 @@
+/* watch: which archives are followed, and the door of the room.
+ *
+ * Owns the list of followed archives: what the store says, asked at the start and whenever somebody says that it changed. One timer serves
+ * them all.
+ *
+ * Fails at the start, when the store or the notify socket can't be opened; later only by archive (watch_status). */
+#include <string.h>
+
+#include "io/clock.h"
+#include "io/log.h"
+#include "store/read.h"
+#include "watch/follow.h"
+
+enum { LOOK_LOCAL_MS = 1000, LOOK_SAFETY_MS = 30000, LOOK_REMOTE_MS = 60000 };
+
+const char *watch_state_name(enum watch_state state)
+{
+    static const char *const names[WATCH_STATE_COUNT] = { "", "ok", "behind", "fault" };
+    return names[state];
+}
+
+static void timer_due(struct loop_timer *timer)
+{
+    struct watch *watch = timer->owner;
+    int64_t now = loop_now(watch->config.loop);
+    struct heap_node *first;
+    while (!watch->closing && (first = heap_first(&watch->dues)) != NULL && first->key <= now)
+        follow_due(CONTAINER_OF(first, struct follow, due));
+    dues_arm(watch);
+}
+
+/* ---- which archives ---- */
+
+static bool is_followed_as(const struct follow *follow, const struct archive *archive)
+{
+    return follow->lane == archive->lane && follow->kind == archive->kind && str_eq(follow->url, archive->url) &&
+           str_eq(follow->branch, archive->branch);
+}
+
+static struct follow *follow_find(struct watch *watch, struct str name)
+{
+    return smap_find(&watch->by_name, name);
+}
+
+static void unfollow(struct watch *watch, struct follow *follow)
+{
+    pthread_mutex_lock(&watch->lock);
+    smap_take(&watch->by_name, follow->name);
+    pthread_mutex_unlock(&watch->lock);
+    follow_end(follow);
+}
+
+static void archive_take(struct watch *watch, const struct archive_view *view)
+{
+    const struct archive *archive = &view->archive;
+    struct follow *follow = follow_find(watch, view->lane.name);
+    bool wanted = archive->removed == 0 && (archive->kind == ARCHIVE_SVN || archive->kind == ARCHIVE_GIT);
+    if (follow != NULL && (!wanted || !is_followed_as(follow, archive))) {
+        unfollow(watch, follow);
+        follow = NULL;
+    }
+    if (!wanted)
+        return;
+    if (follow == NULL) {
+        follow = follow_new(watch, archive, view->lane.name);
+        pthread_mutex_lock(&watch->lock);
+        smap_put(&watch->by_name, follow->name, follow);
+        pthread_mutex_unlock(&watch->lock);
+    }
+    follow->recheck = true; /* what the store says of it may have changed: a skipped revision */
+    follow_poke(follow);
+}
+
+static bool archives_read(struct watch *watch, struct err *err)
+{
+    struct arena arena = { 0 };
+    struct archive_view *views = NULL;
+    size_t n = 0;
+    bool good = reader_archives(watch->reader, &arena, &views, &n, err);
+    for (size_t i = 0; good && i < n; i++)
+        archive_take(watch, &views[i]);
+    arena_release(&arena);
+    return good;
+}
+
+void watch_archives_changed(struct watch *watch)
+{
+    struct err err = { 0 };
+    if (watch->closing || archives_read(watch, &err))
+        return;
+    log_error("watch.archives", "error=%s", log_quote(str_of(err.text)).z);
+}
+
+/* ---- hints and states ---- */
+
+bool watch_hint(struct watch *watch, struct str archive, int64_t rev, struct str cause)
+{
+    struct follow *follow = follow_find(watch, archive);
+    if (follow == NULL)
+        return false;
+    follow_hint(follow, rev, cause);
+    return true;
+}
+
+const char *watch_notify_path(const struct watch *watch)
+{
+    return watch->notify_path;
+}
+
+bool watch_status(struct watch *watch, struct str archive, struct watch_status *out)
+{
+    pthread_mutex_lock(&watch->lock);
+    struct follow *follow = follow_find(watch, archive);
+    if (follow != NULL)
+        *out = follow->status;
+    pthread_mutex_unlock(&watch->lock);
+    return follow != NULL;
+}
+
+/* ---- life ---- */
+
+static void watch_free(struct watch *watch)
+{
+    eyes_release(watch);
+    heap_release(&watch->dues);
+    smap_release(&watch->by_name);
+    pthread_mutex_destroy(&watch->lock);
+    mem_free(watch);
+}
+
+struct watch *watch_open(const struct watch_config *config, struct err *err)
+{
+    struct watch *watch = mem_alloc_zero(sizeof *watch);
+    watch->config = *config;
+    if (config->look_local_ms == 0)
+        watch->config.look_local_ms = LOOK_LOCAL_MS;
+    if (config->look_safety_ms == 0)
+        watch->config.look_safety_ms = LOOK_SAFETY_MS;
+    if (config->look_remote_ms == 0)
+        watch->config.look_remote_ms = LOOK_REMOTE_MS;
+    watch->timer = (struct loop_timer){ .due = timer_due, .owner = watch };
+    watch->notify_fd.fd = -1;
+    pthread_mutex_init(&watch->lock, NULL);
+    watch->crew = crew_new(config->loop, config->store);
+    eyes_init(watch);
+    watch->reader = reader_open(config->store, err);
+    if (watch->reader != NULL && notify_init(watch, err) && archives_read(watch, err))
+        return watch;
+    watch_close(watch);
+    return NULL;
+}
+
+void watch_closing(struct watch *watch)
+{
+    watch->closing = true;
+    loop_disarm(watch->config.loop, &watch->timer);
+    notify_release(watch);
+    trees_stop(watch);
+}
+
+void watch_close(struct watch *watch)
+{
+    if (!watch->closing)
+        watch_closing(watch);
+    eyes_shut(watch);
+    bool all = crew_close(watch->crew);
+    watch->crew = NULL;
+    probes_release(watch, all);
+    trees_release(watch, all);
+    if (watch->reader != NULL)
+        reader_close(watch->reader);
+    if (!all) /* what a thread that hangs uses is left to it */
+        return;
+    while (watch->follows.first != NULL)
+        follow_free(CONTAINER_OF(watch->follows.first, struct follow, node));
+    watch_free(watch);
+}
