@@ -95,6 +95,7 @@ void serve_executors_create(struct call *call)
     json_read_str(&reader, "host", TEXT_MAX, &executor->host);
     json_read_str(&reader, "version", TEXT_MAX, &executor->version);
     json_read_str(&reader, "instance", TEXT_MAX, &executor->instance);
+    json_read_str(&reader, "memory", TEXT_MAX, &call->command.in.reg.memory);
     if (!call_read_done(call, &reader))
         return;
     call->command.kind = CMD_REGISTER;

@@ -26,6 +26,9 @@
     X(hold_rows_left, "rows of lifted time holds are left") \
     X(clock_back, "back-offs aren't looked at when the wall clock was set back") \
     X(poll_overtaken, "a poll that was overtaken counts like the newest") \
+    X(lapse_uncounted, "a lease that lapses before the job was named isn't counted") \
+    X(forgetful_trusted, "an executor that has lost its memory is believed not to have begun a job") \
+    X(late_poll_believed, "a poll that was sent before a grant was made takes it back") \
     X(no_replay, "the same poll again takes its grants back") \
     X(late_refused, "a late result is refused though nobody else has the task") \
     X(attempts_unlimited, "attempts aren't counted against the limit") \

@@ -191,6 +191,8 @@ struct attempt {
     enum outcome outcome;
     int64_t cpu_ms, max_rss_bytes, log_bytes; /* -1: not known */
     uint8_t finish_hash[16];
+    int64_t poll_seq; /* while it runs: the number of the poll it was given to; -1: that had none; below: -2 less the number, and its
+                         executor may have forgotten since what it began */
 };
 
 enum executor_state { EXECUTOR_ACTIVE = 1, EXECUTOR_PAUSED, EXECUTOR_DRAINING, EXECUTOR_LOST };

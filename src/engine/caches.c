@@ -338,7 +338,6 @@ static void executors_unmake(struct engine *engine)
         if (known->row.id < engine->head.next_executor) continue;
         map_take(&engine->executors, e->key);
         smap_take(&engine->executor_names, known->row.name);
-        mem_free(known->granted);
         mem_free(known->fits);
         mem_free(known);
     }

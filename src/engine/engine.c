@@ -112,7 +112,8 @@ static bool holds_next(struct turn *turn, struct err *err)
     bool touched = engine->next_time <= turn->wall;
     for (size_t i = 0; i < turn->slice->n_holds_add && !touched; i++) touched = turn->slice->holds_add[i].kind == HOLD_time;
     for (size_t i = 0; i < turn->slice->n_holds_remove && !touched; i++) touched = turn->slice->holds_remove[i].kind == HOLD_time;
-    if (!touched || PLANT(wake_forgotten)) return true;
+    if (!touched) return true;
+    if (PLANT(wake_forgotten)) return engine->next_time = INT64_MAX, true;
     struct hold *first;
     size_t n;
     if (!engine->store->ops->holds_due(engine->store, turn->arena, HOLD_time, INT64_MAX, 1, &first, &n, err)) return false;
@@ -467,10 +468,7 @@ static bool lives_load(struct engine *engine, int64_t boot, struct err *err)
         bool found;
         if (!(ok = engine->store->ops->load_task(engine->store, &scratch, attempts[i].task, &task, &found, err))) break;
         if (!found || task.state != STATE_X || task.grant != attempts[i].grant) continue;
-        struct live *live = mem_alloc(sizeof *live);
-        *live = (struct live){ .attempt = attempts[i], .ending = task.ending };
-        map_put(&engine->lives, (uint64_t)task.id, live);
-        heap_put(&engine->deadlines, &live->deadline, boot + engine->config.lease_ms);
+        live_put(engine, &attempts[i], boot)->ending = task.ending;
     }
     arena_release(&scratch);
     leases_count(engine);
@@ -545,7 +543,6 @@ void engine_free(struct engine *engine)
     MAP_EACH(&engine->lives, e) mem_free(e->value);
     MAP_EACH(&engine->executors, e) {
         struct known_executor *known = e->value;
-        mem_free(known->granted);
         mem_free(known->fits);
         mem_free(known);
     }

@@ -127,7 +127,7 @@ struct command {
     union {
         struct { struct task_def *defs; size_t n_defs; } enqueue;
         struct { int64_t task; struct str reason; bool force; } task; /* cancel, retry, promote */
-        struct { struct executor executor; } reg;
+        struct { struct executor executor; struct str memory; } reg; /* memory: what its records of jobs live as long as; empty: not told */
         struct {
             int64_t executor, free, wait_ms, seq; /* seq -1: none */
             struct renew_item *renew; size_t n_renew;

@@ -87,19 +87,15 @@ void attempt_over(
     else task_end(turn->slice, node, verdict.to, verdict.outcome, &why);
 }
 
-/* Nobody has ever named the grant: it burns no attempt. Should it have arrived all the same, its late result counts. */
-static void grant_lapse(struct turn *turn, struct node *node, const struct attempt *attempt)
+void attempt_lost(struct turn *turn, struct node *node, const struct attempt *attempt, const struct because *because)
 {
-    struct attempt lapsed = *attempt;
-    struct because because = { .actor = STR("engine"), .reason = STR("the grant did not arrive") };
-    lapsed.finished = turn->wall;
-    lapsed.outcome = OUTCOME_lost;
-    attempt_close(turn, &lapsed);
-    node->row.base++;
-    if (node->row.ending) task_end(turn->slice, node, node->row.ending, OUTCOME_cancelled, &because);
-    else task_return(turn->slice, node, &because);
+    struct attempt lost = { .exit = -1, .signal = -1, .outcome = OUTCOME_lost, .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = -1 };
+    turn->n_lost++;
+    attempt_over(turn, node, attempt, &lost, because);
     slice_settle(turn->slice);
 }
+
+/* Nobody may have started what was granted, but nobody can say so: an attempt that lapses counts. */
 
 void leases_expire(struct turn *turn)
 {
@@ -111,16 +107,8 @@ void leases_expire(struct turn *turn)
         heap_take(&engine->deadlines, first); /* looked at once; the living are settled after the commit */
         struct node *node = slice_find(turn->slice, live->attempt.task);
         if (!node || node->row.state != STATE_X || node->row.grant != live->attempt.grant) continue;
-        int64_t uncounted = node->row.grant - node->row.attempts; /* a job that takes its executor down at once must come to an end */
-        if (live->with_seq && !live->renewed && uncounted < UNNAMED_MAX) {
-            grant_lapse(turn, node, &live->attempt);
-            continue;
-        }
-        struct attempt lost = { .exit = -1, .signal = -1, .outcome = OUTCOME_lost, .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = -1 };
-        turn->n_lost++;
-        attempt_over(
-            turn, node, &live->attempt, &lost, &(struct because){ .actor = STR("engine"), .reason = STR("its executor fell silent") });
-        slice_settle(turn->slice);
+        if (PLANT(lapse_uncounted) && !live->named) node->row.attempts--;
+        attempt_lost(turn, node, &live->attempt, &(struct because){ .actor = STR("engine"), .reason = STR("its executor fell silent") });
     }
 }
 
@@ -151,10 +139,23 @@ static void live_forget(struct engine *engine, int64_t task, int64_t grant)
 {
     struct live *live = map_find(&engine->lives, (uint64_t)task);
     if (!live || live->attempt.grant != grant) return;
+    struct known_executor *known = map_find(&engine->executors, (uint64_t)live->attempt.executor);
     live_count(engine, &live->attempt, -1);
     heap_take(&engine->deadlines, &live->deadline);
+    if (known) list_remove(&known->lives, &live->mate);
     map_take(&engine->lives, (uint64_t)task);
     mem_free(live);
+}
+
+struct live *live_put(struct engine *engine, const struct attempt *attempt, int64_t boot)
+{
+    struct known_executor *known = map_find(&engine->executors, (uint64_t)attempt->executor);
+    struct live *live = mem_alloc(sizeof *live);
+    *live = (struct live){ .attempt = *attempt };
+    if (known) list_append(&known->lives, &live->mate);
+    map_put(&engine->lives, (uint64_t)attempt->task, live);
+    heap_put(&engine->deadlines, &live->deadline, boot + engine->config.lease_ms);
+    return live;
 }
 
 void leases_commit(struct turn *turn)
@@ -168,19 +169,15 @@ void leases_commit(struct turn *turn)
             continue;
         }
         struct live *live = map_find(&engine->lives, (uint64_t)pending->attempt.task);
-        if (!live) {
-            live = mem_alloc(sizeof *live);
-            *live = (struct live){ 0 };
-            map_put(&engine->lives, (uint64_t)pending->attempt.task, live);
-        } else {
-            live_count(engine, &live->attempt, -1);
+        if (live && live->attempt.grant == pending->attempt.grant) { /* it lapsed and was taken up again, or its row changed */
+            live->attempt = pending->attempt;
+            if (live->deadline.pos == 0) heap_put(&engine->deadlines, &live->deadline, turn->boot + engine->config.lease_ms);
+            continue;
         }
+        if (live) live_forget(engine, live->attempt.task, live->attempt.grant);
+        live = live_put(engine, &pending->attempt, turn->boot);
         live_count(engine, &pending->attempt, 1);
-        live->attempt = pending->attempt;
-        live->ending = STATE_NONE;
-        live->with_seq = pending->with_seq;
-        live->renewed = !pending->is_new;
-        heap_put(&engine->deadlines, &live->deadline, turn->boot + engine->config.lease_ms);
+        live->named = !pending->is_new; /* taken up again: by a poll that named it */
     }
     if (turn->n_attempts) pthread_mutex_unlock(&engine->heard_lock);
     for (size_t i = 0; i < turn->slice->n_endings; i++) {

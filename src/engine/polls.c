@@ -1,7 +1,13 @@
 /* polls: executors register, poll, renew and hear cancels. One poll of an executor is open at a time: a newer one answers the older.
  *
- * seq: the same number again brings the same grants again (the answer was lost); with the next number, a grant that the executor doesn't
- * name in `renew` never arrived and goes back to P, no attempt spent. */
+ * seq: an executor counts its polls, upwards for ever, through its own restarts too, and only the answer to its newest poll counts for
+ * it. Each grant remembers the number it was given to. So what a poll doesn't name says, however late it comes and whoever was restarted
+ * since:
+ *   the same number    the answer was lost: the grant comes again
+ *   a larger number    the executor doesn't have it and will never start it: it goes back to P. No attempt is spent, unless the job may
+ *                      have begun: it was named before, or the executor may have forgotten since what it began. Then the attempt is lost,
+ *                      and counts
+ *   a smaller number   nothing */
 #include <string.h>
 
 #include "engine/turn.h"
@@ -12,6 +18,24 @@
 static bool heard_lately(const struct turn *turn, const struct known_executor *known)
 {
     return known->heard && turn->boot - known->heard <= turn->engine->config.lease_ms;
+}
+
+static uint64_t memory_of(const struct command *command)
+{
+    return command->in.reg.memory.len && command->in.reg.executor.instance.len ? str_hash(command->in.reg.memory) | 1 : 0;
+}
+
+/* The executor was started anew, and not on the records it had: what it doesn't name any more may have begun. Written down, since whoever
+ * hears its next poll may be another process. */
+static void memory_lost(struct turn *turn, const struct known_executor *known)
+{
+    for (struct list_node *at = known->lives.first; at; at = at->next) {
+        struct attempt attempt = CONTAINER_OF(at, struct live, mate)->attempt;
+        const struct pending_attempt *pending = map_find(&turn->attempts, (uint64_t)attempt.task);
+        if (attempt.poll_seq < 0 || (pending && (pending->ended || pending->removed))) continue;
+        attempt.poll_seq = -2 - attempt.poll_seq;
+        attempt_change(turn, &attempt);
+    }
 }
 
 void cmd_register(struct turn *turn, struct command *command)
@@ -42,11 +66,13 @@ void cmd_register(struct turn *turn, struct command *command)
         known->parked = NULL;
     }
     known = cache_executor_put(engine, &row);
+    bool remembers = memory_of(command) && memory_of(command) == known->memory && !other;
     pthread_mutex_lock(&engine->heard_lock);
     known->heard = turn->boot;
     known->seq_known = false;
     known->life++;
     pthread_mutex_unlock(&engine->heard_lock);
+    if (!remembers && !PLANT(forgetful_trusted)) memory_lost(turn, known);
     turn_executor_changed(turn, known);
     slice_event(turn->slice, &(struct event){ .kind = EVENT_executor, .subject = known->row.name, .actor = command->actor.name });
     command->out.reg.id = row.id;
@@ -71,7 +97,7 @@ static void cancel_add(struct turn *turn, struct command *poll, struct fence fen
 }
 
 /* A lapsed lease that nobody else was given in the meantime is taken up again. */
-static bool lease_revive(struct turn *turn, struct known_executor *known, struct fence fence)
+static bool lease_revive(struct turn *turn, struct known_executor *known, struct fence fence, int64_t seq)
 {
     struct node *node = slice_find(turn->slice, fence.task);
     if (!node || node->row.grant != fence.grant || node->row.state != STATE_P)
@@ -81,6 +107,7 @@ static bool lease_revive(struct turn *turn, struct known_executor *known, struct
     struct attempt attempt = found->attempt;
     attempt.outcome = OUTCOME_none;
     attempt.finished = 0;
+    attempt.poll_seq = seq;
     attempt_change(turn, &attempt)->ended = false;
     slice_move(turn->slice, node, STATE_X, &(struct because){ .actor = known->row.name, .reason = STR("its lease was renewed late") });
     return true;
@@ -89,6 +116,7 @@ static bool lease_revive(struct turn *turn, struct known_executor *known, struct
 static void renew_all(struct turn *turn, struct known_executor *known, struct command *poll)
 {
     struct engine *engine = turn->engine;
+    engine->looks++;
     for (size_t i = 0; i < poll->in.poll.n_renew; i++) {
         struct fence fence = poll->in.poll.renew[i].fence;
         struct live *live = map_find(&engine->lives, (uint64_t)fence.task);
@@ -97,23 +125,18 @@ static void renew_all(struct turn *turn, struct known_executor *known, struct co
         bool own = live && (live->attempt.grant == fence.grant || PLANT(renew_by_task)) && fence.incarnation == turn->head.incarnation;
         if (own) {
             heap_put(&engine->deadlines, &live->deadline, turn->boot + engine->config.lease_ms);
-            live->renewed = true;
+            live->named = true;
+            live->look = engine->looks;
             if (live->ending) cancel_add(turn, poll, fence, live->ending, false);
-        } else if (fence.incarnation != turn->head.incarnation || !lease_revive(turn, known, fence)) {
+        } else if (fence.incarnation == turn->head.incarnation && lease_revive(turn, known, fence, poll->in.poll.seq)) {
+            live = map_find(&engine->lives, (uint64_t)fence.task); /* it lapsed in this very turn, and is alive again */
+            if (live && live->attempt.grant == fence.grant) live->look = engine->looks;
+        } else {
             bool finished_here = false; /* ended by this very poll: nothing to kill */
             for (size_t k = 0; k < poll->in.poll.n_finishes; k++) finished_here |= poll->in.poll.finishes[k].fence.task == fence.task;
             if (!finished_here && !PLANT(stale_untold)) cancel_add(turn, poll, fence, STATE_NONE, true);
         }
     }
-}
-
-static bool poll_names(const struct command *poll, int64_t task, int64_t grant)
-{
-    for (size_t i = 0; i < poll->in.poll.n_renew; i++)
-        if (poll->in.poll.renew[i].fence.task == task && poll->in.poll.renew[i].fence.grant == grant) return true;
-    for (size_t i = 0; i < poll->in.poll.n_finishes; i++)
-        if (poll->in.poll.finishes[i].fence.task == task && poll->in.poll.finishes[i].fence.grant == grant) return true;
-    return false;
 }
 
 /* --- granting -------------------------------------------------------------------------------------------------------------------- */
@@ -171,6 +194,7 @@ static void grant_make(struct turn *turn, struct known_executor *known, struct c
         .grant = row->grant,
         .executor = known->row.id,
         .started = turn->wall,
+        .poll_seq = poll->in.poll.seq,
         .exit = -1,
         .signal = -1,
         .cpu_ms = -1,
@@ -178,7 +202,6 @@ static void grant_make(struct turn *turn, struct known_executor *known, struct c
         .log_bytes = -1 };
     struct pending_attempt *pending = attempt_change(turn, &attempt);
     pending->is_new = true;
-    pending->with_seq = poll->in.poll.seq >= 0;
     if (row->grant > 1) /* what an older attempt might still have said is not heard any more */
         *ARENA_PUSH(turn->arena, turn->sealed, turn->n_sealed, turn->cap_sealed) = (struct sealed){ row->id, row->grant - 1 };
     turn->n_granted++;
@@ -186,45 +209,45 @@ static void grant_make(struct turn *turn, struct known_executor *known, struct c
 }
 
 /* The grant never reached its executor: as if it had not been made, but for its number. */
-void grant_undo(struct turn *turn, const struct known_executor *known, int64_t task, int64_t grant)
+static void grant_undo(struct turn *turn, const struct known_executor *known, struct node *node, const struct attempt *attempt)
 {
-    struct node *node = slice_find(turn->slice, task);
-    if (!node || node->row.state != STATE_X || node->row.grant != grant) return;
-    struct pending_attempt *found = attempt_find(turn, task, grant);
     struct because because = { .actor = known->row.name, .reason = STR("the grant did not arrive") };
-    if (!found) return;
-    attempt_change(turn, &found->attempt)->removed = true;
+    attempt_change(turn, attempt)->removed = true;
     node->row.attempts--;
     if (node->row.ending) task_end(turn->slice, node, node->row.ending, OUTCOME_cancelled, &because);
     else task_return(turn->slice, node, &because);
     slice_settle(turn->slice);
 }
 
-static void grant_again(struct turn *turn, struct command *poll, struct fence fence)
+/* A live grant that the poll doesn't name: see above. */
+static void grant_absent(struct turn *turn, struct known_executor *known, struct command *poll, struct live *live)
 {
-    struct live *live = map_find(&turn->engine->lives, (uint64_t)fence.task);
-    struct node *node = live && live->attempt.grant == fence.grant ? slice_find(turn->slice, fence.task) : NULL;
-    if (!node || node->row.state != STATE_X) return;
-    heap_put(&turn->engine->deadlines, &live->deadline, turn->boot + turn->engine->config.lease_ms);
-    grant_render(turn, poll, node);
+    struct pending_attempt *changed = map_find(&turn->attempts, (uint64_t)live->attempt.task);
+    int64_t seq = poll->in.poll.seq, given = changed ? changed->attempt.poll_seq : live->attempt.poll_seq;
+    bool forgot = given < -1;
+    if (forgot) given = -2 - given;
+    if (given < 0 || (seq < given && !PLANT(late_poll_believed))) return;
+    struct node *node = slice_find(turn->slice, live->attempt.task);
+    if (!node || node->row.state != STATE_X || node->row.grant != live->attempt.grant) return; /* it ended in this very turn */
+    if (seq == given && !forgot && !PLANT(no_replay)) {
+        heap_put(&turn->engine->deadlines, &live->deadline, turn->boot + turn->engine->config.lease_ms);
+        grant_render(turn, poll, node);
+    } else if (PLANT(grant_not_returned)) {
+        return;
+    } else if (!live->named && !forgot) {
+        grant_undo(turn, known, node, &live->attempt);
+    } else {
+        struct because because = { .actor = known->row.name, .reason = STR("its executor doesn't have it any more") };
+        attempt_lost(turn, node, &live->attempt, &because);
+    }
 }
 
 static void poll_seq(struct turn *turn, struct known_executor *known, struct command *poll)
 {
     if (poll->in.poll.seq < 0) return;
-    if (!known->seq_known) { /* nothing is remembered of its last answer: what it doesn't name is handed out once more */
-        MAP_EACH(&turn->engine->lives, e) {
-            struct live *live = e->value;
-            if (live->attempt.executor == known->row.id && !poll_names(poll, live->attempt.task, live->attempt.grant))
-                grant_again(turn, poll, (struct fence){ turn->head.incarnation, live->attempt.task, live->attempt.grant });
-        }
-        return;
-    }
-    for (size_t i = 0; i < known->n_granted; i++) {
-        struct fence fence = known->granted[i];
-        if (poll_names(poll, fence.task, fence.grant)) continue;
-        if (poll->in.poll.seq == known->seq && !PLANT(no_replay)) grant_again(turn, poll, fence);
-        else if (!PLANT(grant_not_returned)) grant_undo(turn, known, fence.task, fence.grant);
+    for (struct list_node *at = known->lives.first; at; at = at->next) { /* changed by the commit, not here */
+        struct live *live = CONTAINER_OF(at, struct live, mate);
+        if (live->look != turn->engine->looks) grant_absent(turn, known, poll, live);
     }
 }
 
@@ -502,6 +525,10 @@ void polls_commit(struct turn *turn)
     }
     for (size_t i = 0; i < turn->n_answered; i++) {
         struct command *poll = turn->answered[i];
+        if (poll->kind == CMD_REGISTER && !poll->err.code && !poll->replay) {
+            struct known_executor *anew = map_find(&turn->engine->executors, (uint64_t)poll->out.reg.id);
+            if (anew) anew->memory = memory_of(poll);
+        }
         if (poll->kind != CMD_POLL) continue;
         list_remove(&turn->engine->parked, &poll->node);
         heap_take(&turn->engine->polls_due, &poll->due);
@@ -511,9 +538,6 @@ void polls_commit(struct turn *turn)
         if (poll->in.poll.seq < 0 || poll->life != known->life || (known->seq_known && poll->in.poll.seq < known->seq)) continue;
         known->seq = poll->in.poll.seq;
         known->seq_known = true;
-        known->n_granted = poll->out.poll.n_grants;
-        known->granted = mem_realloc(known->granted, (known->n_granted + 1) * sizeof *known->granted);
-        for (size_t k = 0; k < known->n_granted; k++) known->granted[k] = poll->out.poll.grants[k].fence;
     }
 }
 

@@ -20,7 +20,6 @@
 enum {
     GRANTS_MAX = 1000,          /* a poll's */
     TRY_AGAIN_MS = 200,
-    UNNAMED_MAX = 3, /* grants of a task that nobody ever named: so many burn no attempt */
     BATCH = 1000,               /* due holds, resumed and parked tasks of one turn, unless the configuration says otherwise */
     SPECS_CACHED_MAX = 8192,
     TASKS_RECENT = 8192,        /* a power of two */
@@ -36,8 +35,9 @@ enum {
 struct live { /* a grant that is out */
     struct attempt attempt;
     enum task_state ending;
-    bool renewed;  /* its executor has named it: the job has started */
-    bool with_seq; /* granted to a poll that counts: one that is never named did not arrive */
+    bool named;    /* by its executor, to this process: the job has started */
+    uint64_t look; /* the poll (engine.looks) that named it last: those without its mark aren't in that poll */
+    struct list_node mate; /* in its executor's list */
     struct heap_node deadline;
 };
 
@@ -45,11 +45,11 @@ struct known_executor { /* its row, and what was heard of it */
     struct executor row;
     int64_t heard; /* boot ms; 0: not by this process */
     int64_t free, running;
-    unsigned life; /* registrations: polls of an earlier one say nothing about numbers */
+    struct list lives;    /* what it was granted and has not ended */
+    unsigned life;        /* registrations: polls of an earlier one say nothing about numbers */
+    uint64_t memory;      /* hash of what its records of jobs live as long as; 0: not told */
     bool seq_known;
-    int64_t seq;                 /* of the last poll answered */
-    struct fence *granted;       /* what that answer carried */
-    size_t n_granted;
+    int64_t seq; /* of the last poll answered */
     struct command *parked;
     uint8_t *fits; /* by class index: 0 unknown, 1 no, 2 yes */
     size_t n_fits;
@@ -102,6 +102,7 @@ struct engine {
     size_t n_resuming, cap_resuming;
     bool claims_left;      /* the last turn put pending tasks back: waiting polls are looked at again, at once */
     int64_t next_time;     /* wall ms of the first time hold; INT64_MAX: none */
+    uint64_t looks;        /* polls looked at */
     int64_t arrivals;      /* the last place given to a waiter for a slot */
     int64_t wanted;        /* boot ms of the turn that was asked for last */
     int64_t offset;        /* wall less boot, the largest since back-offs were looked at: the wall clock may be set back in small steps */
@@ -122,7 +123,7 @@ struct engine {
     struct engine_thread *thread;
 };
 
-struct pending_attempt { struct attempt attempt; bool is_new, removed, ended, with_seq; };
+struct pending_attempt { struct attempt attempt; bool is_new, removed, ended; };
 
 struct turn {
     struct engine *engine;
@@ -214,7 +215,6 @@ void cmd_token_create(struct turn *turn, struct command *command);
 void cmd_token_revoke(struct turn *turn, struct command *command);
 void cmd_semaphores(struct turn *turn, struct command *command);
 void semaphores_apply(struct turn *turn, const struct semaphore_conf *list, size_t n);
-void grant_undo(struct turn *turn, const struct known_executor *known, int64_t task, int64_t grant); /* polls.c */
 void cmd_register(struct turn *turn, struct command *command);
 void cmd_poll(struct turn *turn, struct command *command);
 void cmd_finish(struct turn *turn, struct command *command);
@@ -266,9 +266,11 @@ struct pending_attempt *attempt_find(
 struct pending_attempt *attempt_change(struct turn *turn, const struct attempt *attempt);
 void attempt_over(
     struct turn *turn, struct node *node, const struct attempt *attempt, const struct attempt *end_fields, const struct because *because);
+void attempt_lost(struct turn *turn, struct node *node, const struct attempt *attempt, const struct because *because);
 void leases_expire(struct turn *turn);
 void leases_commit(struct turn *turn); /* what the turn did to the living, after the commit */
 void leases_count(struct engine *engine); /* how many each executor has, from the living */
+struct live *live_put(struct engine *engine, const struct attempt *attempt, int64_t boot); /* a grant is out from now on */
 void leases_watch_anew(struct engine *engine, int64_t boot);
 
 /* polls.c: work for polls. */

@@ -384,7 +384,7 @@ static bool agent_open(struct agent *agent, const struct agent_config *config, s
     agent->path = strdup(path && path[0] ? path : "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
     agent->lang = strdup(lang && lang[0] ? lang : "C.UTF-8");
     agent->container = container_program(agent);
-    agent->seq = clock_wall_ms() * 1000; /* above every number of an earlier life */
+    agent->seq = clock_wall_ms() * 1000; /* above every number of an earlier life; else its grants wait for their lease */
     buf_init(&agent->body, (size_t)64 << 20);
     agent_raise_files(config->slots);
     agent_open_loop(agent);
@@ -399,6 +399,7 @@ static bool agent_open(struct agent *agent, const struct agent_config *config, s
     if (!agent_open_dir(agent, err))
         return false;
     prctl(PR_SET_CHILD_SUBREAPER, 1); /* what a dying shim leaves behind comes to us */
+    agent->found_ms = loop_now(agent->loop);
     return seat_find_all(agent, err);
 }
 

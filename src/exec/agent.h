@@ -71,7 +71,8 @@ struct agent {
     unsigned failures;
     struct loop_timer retry, pause, stop, idle;
 
-    int64_t seq;
+    int64_t found_ms;        /* boot time when shims of an earlier life were looked for */
+    int64_t seq;             /* of polls: upwards for ever, also over our own restarts */
     int64_t seen;            /* the newest event of the server that we heard of: a store below it is an older copy */
     struct buf body;         /* of the newest poll, for sending it again */
     struct list calls;       /* all polls, also overtaken ones that still wait for their answer */

@@ -10,9 +10,11 @@
  * started after AHEAD_MS (the jobs before them turned out to be long) go back: the next poll doesn't renew them, and no attempt is spent.
  *
  * What fails is tried again for ever at growing distances, at the next server when there are several. */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "exec/agent.h"
 #include "io/clock.h"
@@ -22,6 +24,7 @@
 enum { ANSWER_DEPTH_MAX = 256, REQUEST_TIMEOUT_MS = 10000, LISTEN_PAUSE_MS = 10, SPARE_SEATS = 4, ENDS_MAX = 256, SICK_MS = 1000 };
 enum { POLL_BYTES_MAX = 16 << 20, ENDS_BYTES_MAX = 512 << 10 }; /* of ends, before the last one; the server's limits are 32 MiB and 1 MiB */
 enum { AHEAD_MS = 20, AHEAD_JOB_US = 8000, AHEAD_MAX = 16, AHEAD_JOBS_KNOWN = 8 };
+enum { HELLO_MS = 1000, BOOT_ID_MAX = 64 };
 
 static void poll_send(struct agent *agent, struct poll_call *call);
 
@@ -136,6 +139,20 @@ static void put_labels(struct json *json, const struct agent_config *config)
     json_object_end(json);
 }
 
+/* put_memory: what our records of jobs live as long as: the host's boot. A server that hears another one counts what we don't name any more
+ * as begun; the same one, and it believes us that it was not. */
+static void put_memory(struct json *json)
+{
+    char text[BOOT_ID_MAX] = "";
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
+    if (fd >= 0)
+        close(fd);
+    struct str id = str_trim((struct str){ text, n > 0 ? (size_t)n : 0 });
+    if (id.len > 0)
+        json_put_str(json, "memory", id);
+}
+
 void agent_register(struct agent *agent)
 {
     static const char *const kinds[] = { "command", "script", "image" }; /* all but data */
@@ -157,6 +174,7 @@ void agent_register(struct agent *agent)
         json_z(&json, kinds[i]);
     json_array_end(&json);
     json_put_z(&json, "instance", agent->instance);
+    put_memory(&json);
     json_put_z(&json, "host", agent->host);
     json_put_z(&json, "version", WEIR_VERSION);
     json_object_end(&json);
@@ -463,9 +481,24 @@ static bool poll_has_ends(const struct agent *agent)
     return false;
 }
 
+/* A first poll tells the server what we have: it waits for the shims that we found to say whether their jobs ever began. */
+static bool hellos_missing(const struct agent *agent)
+{
+    if (loop_now(agent->loop) >= agent->found_ms + HELLO_MS)
+        return false;
+    for (size_t i = 0; i < agent->n_seats; i++)
+        if (agent->seats[i]->unheard)
+            return true;
+    return false;
+}
+
 bool agent_poll_if_due(struct agent *agent, int64_t *out_next)
 {
     *out_next = INT64_MAX;
+    if (hellos_missing(agent)) {
+        *out_next = agent->found_ms + HELLO_MS;
+        return false;
+    }
     if (agent->retry.node.pos > 0)
         return false;
     if (!agent->registered)

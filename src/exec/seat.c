@@ -384,6 +384,8 @@ static void seat_hear(struct seat *seat)
     struct wire message;
     int heard = wire_read(seat->conn.fd, &message);
     bool mine = seat->state == SEAT_RUNNING || seat->state == SEAT_DROPPED;
+    if (heard >= 0)
+        seat->unheard = false;
     if (heard == 0) {
         seat_gone(seat);
     } else if (heard > 0 && message.kind == WIRE_HELLO) {
@@ -444,6 +446,7 @@ static void seat_adopt(struct seat *seat)
     seat->probe = seat->adopted = true;
     if (fd >= 0) {
         seat->state = job ? SEAT_RUNNING : SEAT_IDLE; /* HELLO tells the truth */
+        seat->unheard = job;
         seat_connect(seat, fd);
         log_event("shim.adopted", "dir=%s task=%lld", seat->dir, (long long)(job ? seat->task : 0));
     } else if (job) {

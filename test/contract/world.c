@@ -216,6 +216,7 @@ struct attempt attempt_sample(int64_t task, int64_t grant, int64_t salt)
         .exit = salt % 256, .signal = -1, .outcome = OUTCOME_failed, .cpu_ms = salt + 5, .max_rss_bytes = salt + 6, .log_bytes = salt + 7,
     };
     memset(a.finish_hash, (int)salt + 1, sizeof a.finish_hash);
+    a.poll_seq = (INT64_C(1) << 50) + salt;
     return a;
 }
 
@@ -234,6 +235,7 @@ void attempt_same(const struct attempt *a, const struct attempt *b)
     assert_int_equal(a->max_rss_bytes, b->max_rss_bytes);
     assert_int_equal(a->log_bytes, b->log_bytes);
     assert_memory_equal(a->finish_hash, b->finish_hash, sizeof a->finish_hash);
+    assert_true(a->finished ? a->poll_seq == -1 || b->poll_seq == -1 : a->poll_seq == b->poll_seq); /* kept while it runs */
 }
 
 void life_begin(struct world *w, struct life *life)

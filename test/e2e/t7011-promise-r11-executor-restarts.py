@@ -12,14 +12,14 @@ from house import ENDED, TMP, House, end, until  # noqa: E402
 
 WAVES, KILLS, JOBS = scaled(3), 10, 6
 p = Promise('R11', 'restarting the executor kills no job')
-for what in ('killed jobs', 'wrong exits', 'sha256 mismatches', 'reruns', 'wrong outputs'):
+for what in ('killed jobs', 'wrong exits', 'sha256 mismatches', 'reruns', 'wrong outputs', 'grants that waited for their lease'):
     p.zero(what)
 s = House('data', slots=0)
 agent = Agent(s, 'agent', slots=JOBS)
 (TMP / 'noise').write_bytes(rng.randbytes(150000))
 noise = (TMP / 'noise').read_bytes()
 script = 'echo $WEIR_ATTEMPT >> {t}/ran{i}; n=0; while [ ! -e {t}/go{i} ]; do echo "line $n"; n=$((n+1)); sleep 0.03; done; echo $n > {t}/count{i}; cat {t}/noise; echo v={i} >> $WEIR_OUTPUT; exit {exit}'
-number = unborn = 0
+number = 0
 for wave in range(WAVES):
     names = list(range(number, number + JOBS))
     number += JOBS
@@ -44,7 +44,7 @@ for wave in range(WAVES):
         ran = len(began)
         # a grant that died with the executor before its job began is given again; that isn't a killed job
         p.zero('killed jobs', sum(a['outcome'] in ('lost', 'killed') and str(a['number']) in began for a in task['attempts']), task)
-        unborn += sum(str(a['number']) not in began for a in task['attempts'])
+        p.zero('grants that waited for their lease', sum(a['outcome'] == 'lost' and str(a['number']) not in began for a in task['attempts']), task)
         p.zero('reruns', max(0, ran - 1), (i, ran, task))
         p.zero('wrong exits', int(task['state'] not in ENDED or last.get('exit') != i * 5 % 97), task)
         p.zero('wrong outputs', int(task['outputs'] != {'v': str(i)}), task['outputs'])
@@ -52,6 +52,7 @@ for wave in range(WAVES):
             wanted = b''.join(b'line %d\n' % n for n in range(int((TMP / f'count{i}').read_text()))) + noise
             got = s.log_bytes(task['id'])
             p.zero('sha256 mismatches', int(hashlib.sha256(got).digest() != hashlib.sha256(wanted).digest()), (i, len(got), len(wanted)))
+unborn = sum(e.get('reason') == 'the grant did not arrive' for e in s.events())
 print(f'# {unborn} grants died with the executor before their jobs began')
 verify(p, s)
 agent.stop()

@@ -23,6 +23,7 @@ static void mark_move(struct world *w, const struct event *e)
     if (late && e->from == STATE_F) MARK(w, late_after_failed);
     if (str_eqz(e->reason, "its lease was renewed late")) MARK(w, lease_revived);
     if (str_eqz(e->reason, "the grant did not arrive")) MARK(w, grant_undone);
+    if (str_eqz(e->reason, "its executor doesn't have it any more")) MARK(w, grant_missed);
     if (superseded && e->from != STATE_X) MARK(w, superseded_waiting);
     if (e->to == STATE_T && e->from != STATE_X) MARK(w, cancel_waiting);
     if (str_starts(e->reason, STR("a dependency "))) MARK(w, passed_on);
@@ -147,6 +148,7 @@ static void check_task(struct world *w, const struct task *task)
         if (task->waits == 0 && !(task->holds & ~(1u << HOLD_held))) world_fail(w, "I10 a staged task without a reason", task->id);
     }
     if (task->state == STATE_Q) world_fail(w, "a queue's task left in Q", task->id);
+    if (w->starts[task->id] > task->attempts) world_fail(w, "R1 a job began more often than attempts were counted", task->id);
     if (task->attempts - task->base > spec->attempts_max) world_fail(w, "more attempts than its limit", task->id);
     if (task->unique.len && (state_ended(task->state) || task->state == STATE_X || task->grant > 0))
         world_fail(w, "a unique key outlived its start", task->id);

@@ -65,6 +65,7 @@ static void registration(struct world *w, struct sim_executor *e)
     struct executor *row = &command->in.reg.executor;
     row->name = str_fmt(&w->arena, "e%d", e->index);
     row->instance = str_fmt(&w->arena, "i%d", e->index);
+    command->in.reg.memory = str_fmt(&w->arena, "host %u", e->hosts);
     row->slots = e->slots;
     row->kinds = 1u << KIND_COMMAND;
     if (e->index % 2 == 0) {
@@ -135,6 +136,7 @@ static void executor_mishap(struct world *w, struct sim_executor *e)
     if (chance(&w->choices, w->faults.crash_host)) {
         trace(w, "executor %d: the host dies", e->index);
         memset(e->jobs, 0, sizeof e->jobs);
+        e->hosts++;
         e->down = true;
         e->frozen_until = w->boot + (int64_t)choose(&w->choices, 8000);
     }

@@ -93,26 +93,47 @@ void watch_before(struct world *w)
 /* --- leases
  * ------------------------------------------------------------------------------------------------------------------------------- */
 
-/* A grant that was live before the turn and isn't any more: by a finish, by its lease, or because it never arrived. */
+/* The number of the poll that a live grant was given to. */
+static int64_t given_to(const struct attempt *attempt)
+{
+    return attempt->poll_seq < -1 ? -2 - attempt->poll_seq : attempt->poll_seq;
+}
+
+/* Has a poll of this turn, sent after the grant was answered, left the grant out? */
+static bool left_out(struct world *w, const struct attempt *was, struct command **commands, size_t n)
+{
+    const struct sim_executor *e = executor_of(w, was->executor);
+    for (size_t i = 0; i < n; i++) {
+        const struct command *poll = commands[i];
+        if (poll->kind != CMD_POLL || (intptr_t)poll->owner != e->index || poll->in.poll.seq < given_to(was)) continue;
+        bool named = false;
+        for (size_t k = 0; k < poll->in.poll.n_renew; k++)
+            named |= poll->in.poll.renew[k].fence.task == was->task && poll->in.poll.renew[k].fence.grant == was->grant;
+        if (!named) return true;
+    }
+    return false;
+}
+
+/* A grant that was live before the turn and isn't any more: by a finish, by its lease, or because its executor doesn't have it. */
 static void check_gone(struct world *w, const struct attempt *was, const struct attempt *is, struct command **commands, size_t n)
 {
     const struct watch *watch = &w->watches[was->task];
     bool known = watch->grant == was->grant;
     if (hashed(is)) return;
     if (is) {
-        MARK(w, lease_lapsed);
-        if (w->before[was->task].ending) MARK(w, lapsed_ending);
-        if (known && w->boot - watch->surely < LEASE_MS) world_fail(w, "R15 a lease lapsed before its time", was->task);
+        bool early = known && w->boot - watch->surely < LEASE_MS;
+        if (early && job_of(w, was->executor, was->task, was->grant))
+            world_fail(w, "R4 a job was taken for lost though its executor has it", was->task);
+        if (early && !left_out(w, was, commands, n)) world_fail(w, "R15 a lease lapsed before its time", was->task);
+        if (early && !watch->named) MARK(w, missed_by_forgetful);
+        if (!early) MARK(w, lease_lapsed);
+        if (!early && w->before[was->task].ending) MARK(w, lapsed_ending);
         return;
     }
     const struct sim_executor *e = executor_of(w, was->executor);
-    for (size_t i = 0; i < n; i++) { /* an older poll that is the newest this life of the server knows of: it can't know better */
-        bool of_it = commands[i]->kind == CMD_POLL && (intptr_t)commands[i]->owner == e->index;
-        if (of_it && commands[i]->in.poll.seq < e->seq && commands[i]->in.poll.seq >= e->server_seq) return;
-    }
-    bool lapsed = known && w->boot - watch->surely >= LEASE_MS;
-    if (!lapsed && job_of(w, was->executor, was->task, was->grant))
-        world_fail(w, "a grant was taken back though it had arrived", was->task);
+    if (job_of(w, was->executor, was->task, was->grant)) world_fail(w, "a grant was taken back though it had arrived", was->task);
+    if (w->n_crashes > 0 && given_to(was) / LIFE == e->seq / LIFE) MARK(w, undone_after_crash);
+    if (given_to(was) / LIFE != e->seq / LIFE) MARK(w, undone_by_restarted);
 }
 
 static void check_lapses(struct world *w, struct command **commands, size_t n)
@@ -145,14 +166,10 @@ static void leases_heard(struct world *w, struct command **commands, size_t n)
     }
     for (size_t i = 0; i < n; i++) {
         struct sim_executor *e = (intptr_t)commands[i]->owner >= 0 ? &w->executors[(intptr_t)commands[i]->owner] : NULL;
-        if (e && commands[i]->kind == CMD_REGISTER) {
-            e->server_seq = 0;
-            e->muddled = false;
-        }
+        if (e && commands[i]->kind == CMD_REGISTER) e->server_seq = 0;
         if (!e || commands[i]->kind != CMD_POLL || commands[i]->err.code) continue;
         const struct command *poll = commands[i];
         bool newest = poll->in.poll.seq >= e->server_seq;
-        e->muddled |= poll->in.poll.seq / LIFE != e->seq / LIFE;
         if (newest) e->server_seq = poll->in.poll.seq;
         for (size_t k = 0; k < poll->in.poll.n_renew; k++) {
             struct watch *watch = &w->watches[poll->in.poll.renew[k].fence.task];
@@ -170,11 +187,11 @@ static void leases_heard(struct world *w, struct command **commands, size_t n)
     }
 }
 
-/* A job starts: what the executor was given is its own, unless it took a lease to get there. */
+/* A job starts: what the executor was given is its own, or was until its lease ended. */
 void watch_start(struct world *w, const struct sim_executor *e, struct fence fence)
 {
     const struct watch *watch = &w->watches[fence.task];
-    if (watch->grant == fence.grant && w->boot - watch->granted >= LEASE_MS) return;
+    w->starts[fence.task]++;
     if (watch->grant == fence.grant && !store_attempt(w, fence.task, fence.grant))
         world_fail(w, "a grant was taken back while its answer was under way", fence.task);
     const struct task *task = store_task(w, fence.task);
@@ -238,9 +255,6 @@ static enum err_code finish_expect(const struct world *w, const struct finish_it
     if (hashed(was)) return memcmp(was->finish_hash, item->hash, sizeof item->hash) == 0 ? ERR_none : ERR_already_finished;
     if (item->fence.grant != before->grant) return ERR_stale_fence;
     if (was && was->finished && was->outcome != OUTCOME_lost) return ERR_already_ended; /* stopped, and its lease had lapsed */
-    bool forgot = w->n_crashes > 0; /* the server, what polls it had heard: by a new life of its own or of an executor */
-    for (size_t i = 0; i < w->n_executors; i++) forgot |= w->executors[i].boots > 0;
-    if (!was && forgot) return ERR_stale_fence; /* taken back by an old poll that came late: it couldn't know better */
     if (before->state == STATE_X) return ERR_none;
     bool lost_before = before->state == STATE_F && was && was->outcome == OUTCOME_lost;
     return state_ended(before->state) && !lost_before ? ERR_already_ended : ERR_none; /* R5: late, and nobody else has it */
@@ -328,8 +342,8 @@ static void check_poll(struct world *w, const struct command *poll)
     for (size_t i = 0; i < w->n_attempts_before; i++) {
         const struct attempt *was = &w->attempts_before[i];
         if (was->finished || was->executor != poll->in.poll.executor || poll_names(poll, was->task, was->grant)) continue;
-        const struct watch *watch = &w->watches[was->task];
-        if (watch->grant == was->grant && watch->named) continue; /* it had it, and has it no more: that is for the lease to find out */
+        if (poll->in.poll.seq < given_to(was)) MARK(w, late_poll_old);
+        if (poll->in.poll.seq <= given_to(was)) continue;
         const struct attempt *is = store_attempt(w, was->task, was->grant);
         if (is && !is->finished) world_fail(w, "a grant that the executor doesn't know is left with it", was->task);
     }
@@ -340,11 +354,13 @@ static void check_polls(struct world *w, struct command **commands, size_t n)
     for (size_t i = 0; i < n; i++) {
         const struct command *poll = commands[i];
         const struct sim_executor *e = poll->kind == CMD_POLL ? &w->executors[(intptr_t)poll->owner] : NULL;
-        if (!e || poll->err.code || e->muddled || poll->in.poll.seq < e->server_seq || poll->in.poll.seq / LIFE != e->seq / LIFE) continue;
+        if (!e || poll->err.code) continue;
         size_t of_it = 0; /* with another one of the same executor in the turn it is not clear what either was told */
         for (size_t k = 0; k < n; k++)
             of_it += (commands[k]->kind == CMD_POLL || commands[k]->kind == CMD_REGISTER) && commands[k]->owner == poll->owner;
-        if (of_it == 1) check_poll(w, poll);
+        if (of_it == 1 && poll->in.poll.seq >= e->server_seq) check_poll(w, poll);
+        if (of_it == 1 && poll->in.poll.seq < e->server_seq && poll->out.poll.n_grants)
+            world_fail(w, "an overtaken poll was given work", 0);
     }
 }
 

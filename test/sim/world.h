@@ -18,6 +18,11 @@ enum { EXECUTORS_MAX = 5, JOBS_MAX = 6, TASKS_MAX = 400, LEASE_MS = 3000, CALLS_
     X(lease_lapsed, "a lease lapsed") \
     X(lapsed_ending, "a lease lapsed while its task was to end") \
     X(grant_undone, "a grant that did not arrive was taken back") \
+    X(undone_by_restarted, "it was taken back by the next life of its executor, and no attempt was spent") \
+    X(undone_after_crash, "it was taken back by a server that had died since") \
+    X(grant_missed, "an executor had lost a job that it had begun, and said so") \
+    X(missed_by_forgetful, "an executor that had lost its memory did not name a grant") \
+    X(late_poll_old, "a poll older than a grant came after it") \
     X(poll_replayed, "a poll was answered again with the same grants") \
     X(cancel_running, "an executing task was cancelled") \
     X(cancel_waiting, "a waiting task was cancelled") \
@@ -91,9 +96,8 @@ struct sim_executor {
     int64_t poll_sent;   /* for giving up on an answer */
     struct job jobs[JOBS_MAX];
     int64_t seen_seq;
-    unsigned boots;
+    unsigned boots, hosts; /* lives of the agent, of its host: only the former leaves its records behind */
     int64_t server_seq;     /* the highest that the server's present life was given since it registered */
-    bool muddled;           /* the server has heard an earlier life since it registered */
     struct command *parked; /* its poll that the server keeps */
 };
 
@@ -146,6 +150,7 @@ struct world {
     int64_t folded_grant[IDS_MAX];
     struct watch watches[IDS_MAX];
     size_t ins_before[IDS_MAX];
+    int64_t starts[IDS_MAX]; /* how often its job began */
     struct before before[IDS_MAX]; /* this turn */
     struct attempt *attempts_before;
     size_t n_attempts_before, cap_attempts_before;

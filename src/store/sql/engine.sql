@@ -2,7 +2,7 @@
 -- What only the engine loads.
 
 -- name: lives
-SELECT task, grant_no, number, executor, started FROM live ORDER BY task, grant_no;
+SELECT task, grant_no, number, executor, started, poll_seq FROM live ORDER BY task, grant_no;
 
 -- name: ready_first
 -- A walk along the primary key from the class's first entry: its cost doesn't grow with the queue.

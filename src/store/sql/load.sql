@@ -39,7 +39,7 @@ SELECT waiter, pred, kind, flags FROM edge WHERE waiter = $1 ORDER BY pred, kind
 
 -- name: live_get
 -- Tried before attempt_get: who asks for an attempt mostly means the one that runs.
-SELECT task, grant_no, number, executor, started FROM live WHERE task = $1 AND grant_no = $2;
+SELECT task, grant_no, number, executor, started, poll_seq FROM live WHERE task = $1 AND grant_no = $2;
 
 -- name: attempt_get
 SELECT @attempt_columns@ FROM attempt WHERE task = $1 AND grant_no = $2;

@@ -50,10 +50,10 @@ INSERT INTO hold (kind, hold_key, rank, task, since) VALUES ($1, $2, $3, $4, $5)
 DELETE FROM hold WHERE kind = $1 AND hold_key = $2 AND rank = $3 AND task = $4;
 
 -- name: live_insert
-INSERT INTO live (task, grant_no, number, executor, started) VALUES ($1, $2, $3, $4, $5);
+INSERT INTO live (task, grant_no, number, executor, started, poll_seq) VALUES ($1, $2, $3, $4, $5, $6);
 
 -- name: live_update
-UPDATE live SET number = $3, executor = $4, started = $5 WHERE task = $1 AND grant_no = $2;
+UPDATE live SET number = $3, executor = $4, started = $5, poll_seq = $6 WHERE task = $1 AND grant_no = $2;
 
 -- name: live_delete
 DELETE FROM live WHERE task = $1 AND grant_no = $2;

@@ -85,7 +85,7 @@ static bool row_task(sqlite3_stmt *stmt, struct arena *arena, struct task *out)
     return out->state != STATE_NONE;
 }
 
-void row_live(sqlite3_stmt *stmt, struct attempt *out)
+static void row_begun(sqlite3_stmt *stmt, struct attempt *out)
 {
     *out = (struct attempt){
         .task = sqlite3_column_int64(stmt, 0),
@@ -98,12 +98,19 @@ void row_live(sqlite3_stmt *stmt, struct attempt *out)
         .cpu_ms = -1,
         .max_rss_bytes = -1,
         .log_bytes = -1,
+        .poll_seq = -1,
     };
+}
+
+void row_live(sqlite3_stmt *stmt, struct attempt *out)
+{
+    row_begun(stmt, out);
+    out->poll_seq = sqlite3_column_int64(stmt, 5);
 }
 
 void row_attempt(sqlite3_stmt *stmt, struct attempt *out)
 {
-    row_live(stmt, out);
+    row_begun(stmt, out);
     out->finished = sqlite3_column_int64(stmt, 5);
     out->exit = sqlite3_column_int64(stmt, 6);
     out->signal = sqlite3_column_int64(stmt, 7);

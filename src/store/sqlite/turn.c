@@ -262,6 +262,7 @@ static bool attempts_write(struct sqlite_store *self, const struct changes *c, s
             continue;
         }
         attempt_bind(self->db.stmts[SQL_live_insert], a, true);
+        bind_i64(self->db.stmts[SQL_live_insert], 6, a->poll_seq);
         if (!db_run(&self->db, SQL_live_insert, err))
             return false;
     }
@@ -276,6 +277,7 @@ static bool attempts_write(struct sqlite_store *self, const struct changes *c, s
             continue;
         }
         attempt_bind(self->db.stmts[SQL_live_update], a, true);
+        bind_i64(self->db.stmts[SQL_live_update], 6, a->poll_seq);
         if (!db_run(&self->db, SQL_live_update, err))
             return false;
     }

@@ -224,7 +224,7 @@ static void test_a_restart_forgets_nothing(void **state)
     (void)state;
     RIG(rig);
     int64_t id = ENQUEUE(&rig, "t", "u depends=0 sem=s", "w at=5000"), e = rig_executor(&rig, "e", NULL);
-    struct fence t = granted(rig_poll(&rig, e, 1), 0);
+    struct fence t = granted(rig_one(&rig, rig_poll_command(&rig, e, 1, 3, NULL, 0)), 0);
     rig_restart(&rig);
     struct command *poll = rig_one(&rig, rig_poll_command(&rig, e, 1, 3, NULL, 0)); /* it lost the answer: the grant comes again */
     assert_int_equal(granted(poll, 0).grant, t.grant);
@@ -387,9 +387,9 @@ static void test_a_result_of_a_grant_that_was_never_named_counts(void **state)
     RIG(rig);
     int64_t id = ENQUEUE(&rig, "t"), e = rig_executor(&rig, "e", NULL);
     struct fence t = granted(rig_one(&rig, rig_poll_command(&rig, e, 1, 7, NULL, 0)), 0);
-    rig_pass(&rig, 3001); /* the link was cut right after the answer: the lease lapses, no attempt is spent */
+    rig_pass(&rig, 3001); /* the link was cut right after the answer: nobody knows whether it has begun */
     assert_int_equal(rig_state(&rig, id), 'P');
-    assert_int_equal(rig_task(&rig, id).attempts - rig_task(&rig, id).base, 0);
+    assert_int_equal(rig_task(&rig, id).attempts - rig_task(&rig, id).base, 1);
     assert_int_equal(rig_finish(&rig, t, 0, -1), ERR_none);
     assert_int_equal(rig_state(&rig, id), 'D');
 }
@@ -470,6 +470,69 @@ static void test_a_poll_of_an_earlier_life_says_nothing_about_numbers(void **sta
     ENQUEUE(&rig, "t");
     struct command *poll = rig_one(&rig, rig_poll_command(&rig, e, 1, 3, NULL, 0));
     assert_int_equal(poll->out.poll.n_grants, 1);
+}
+
+static int64_t registered(struct rig *rig, const char *memory)
+{
+    struct command *command = rig_new(rig, CMD_REGISTER);
+    command->in.reg.executor =
+        (struct executor){ .name = STR("m"), .instance = STR("i"), .slots = 4, .kinds = 1u << KIND_COMMAND, .state = EXECUTOR_ACTIVE };
+    command->in.reg.memory = str_of(memory);
+    return rig_one(rig, command)->out.reg.id;
+}
+
+/* Bug 16: the same poll, come late to a server that was restarted, took back what had arrived. */
+static void test_an_old_poll_takes_nothing_back_whoever_was_restarted(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t id = ENQUEUE(&rig, "t"), e = rig_executor(&rig, "e", NULL);
+    rig_one(&rig, rig_poll_command(&rig, e, 0, 6, NULL, 0));
+    struct fence t = granted(rig_one(&rig, rig_poll_command(&rig, e, 1, 8, NULL, 0)), 0);
+    rig_restart(&rig);
+    rig_one(&rig, rig_poll_command(&rig, e, 0, 7, NULL, 0)); /* sent before the grant: it says nothing about it */
+    assert_int_equal(rig_state(&rig, id), 'X');
+    struct command *poll = rig_one(&rig, rig_poll_command(&rig, e, 1, 8, NULL, 0)); /* the same one: it comes again */
+    assert_int_equal(granted(poll, 0).grant, t.grant);
+    rig_one(&rig, rig_poll_command(&rig, e, 0, 10, &t, 1));
+    rig_executor(&rig, "e", NULL); /* registered anew: numbers are compared with grants, not with lives */
+    rig_one(&rig, rig_poll_command(&rig, e, 0, 7, NULL, 0));
+    assert_int_equal(rig_state(&rig, id), 'X');
+    rig_restart(&rig);
+    rig_one(&rig, rig_poll_command(&rig, e, 0, 11, NULL, 0)); /* and this one was sent after it */
+    assert_int_equal(rig_state(&rig, id), 'P');
+}
+
+/* R11: an executor that was started anew gives back at once what it was granted and had not begun. */
+static void test_a_restarted_executor_returns_what_it_had_not_begun(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t id = ENQUEUE(&rig, "t"), e = registered(&rig, "boot 1");
+    rig_one(&rig, rig_poll_command(&rig, e, 1, 7, NULL, 0));
+    registered(&rig, "boot 1"); /* on the records that it had: what it doesn't name has not begun */
+    rig_one(&rig, rig_poll_command(&rig, e, 0, 100, NULL, 0));
+    assert_int_equal(rig_state(&rig, id), 'P');
+    assert_int_equal(rig_task(&rig, id).attempts, 0);
+}
+
+/* R1: what may have begun counts, without waiting for the lease. */
+static void test_a_job_whose_executor_forgot_it_counts(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t id = ENQUEUE(&rig, "t"), e = registered(&rig, "boot 1");
+    rig_one(&rig, rig_poll_command(&rig, e, 1, 7, NULL, 0));
+    registered(&rig, "boot 2"); /* the host went down: there are no records of what it had begun */
+    rig_restart(&rig);          /* and whoever hears the next poll knows it all the same */
+    rig_one(&rig, rig_poll_command(&rig, e, 0, 100, NULL, 0));
+    assert_int_equal(rig_state(&rig, id), 'P');
+    assert_int_equal(rig_task(&rig, id).attempts, 1);
+    struct fence t = granted(rig_one(&rig, rig_poll_command(&rig, e, 1, 101, NULL, 0)), 0);
+    rig_one(&rig, rig_poll_command(&rig, e, 0, 102, &t, 1));
+    rig_one(&rig, rig_poll_command(&rig, e, 0, 103, NULL, 0)); /* it had it, and has it no more */
+    assert_int_equal(rig_state(&rig, id), 'P');
+    assert_int_equal(rig_task(&rig, id).attempts, 2);
 }
 
 static void test_a_lease_that_lapses_as_it_is_renewed_is_kept(void **state)
@@ -754,6 +817,9 @@ int main(void)
         cmocka_unit_test(test_a_unique_key_given_up_is_not_reclaimed_in_the_same_turn),
         cmocka_unit_test(test_who_is_retried_is_not_superseded_again),
         cmocka_unit_test(test_a_poll_of_an_earlier_life_says_nothing_about_numbers),
+        cmocka_unit_test(test_an_old_poll_takes_nothing_back_whoever_was_restarted),
+        cmocka_unit_test(test_a_restarted_executor_returns_what_it_had_not_begun),
+        cmocka_unit_test(test_a_job_whose_executor_forgot_it_counts),
         cmocka_unit_test(test_a_lease_that_lapses_as_it_is_renewed_is_kept),
         cmocka_unit_test(test_waiters_keep_their_order_over_turns),
         cmocka_unit_test(test_unique_is_one_until_it_starts),
