@@ -22,6 +22,7 @@
 #include "io/log.h"
 #include "store/logs.h"
 #include "store/read.h"
+#include "watch/watch.h"
 
 enum {
     CONNECTIONS_MAX = 8192,
@@ -48,6 +49,7 @@ struct server {
     struct logs *logs;
     struct engine *engine;
     struct reader *reader;
+    struct watch *watch;
     struct api *api;
     struct http_server *http;
     struct beside beside;
@@ -123,11 +125,24 @@ static bool open_engine(struct server *server, struct err *err)
     return server->engine != NULL;
 }
 
+static bool open_watch(struct server *server, struct err *err)
+{
+    struct watch_config config = { .loop = server->loop,
+        .engine = server->engine,
+        .store = &server->store_config,
+        .data_dir = server->data,
+        .look_local_ms = server->conf.look.local_ms,
+        .look_remote_ms = server->conf.look.remote_ms };
+    server->watch = watch_open(&config, err);
+    return server->watch != NULL;
+}
+
 static bool open_api(struct server *server, struct err *err)
 {
     struct api_config config = { .loop = server->loop,
         .engine = server->engine,
         .reader = server->reader,
+        .watch = server->watch,
         .logs = server->logs,
         .store = &server->store_config,
         .server_name = str_dupz(&server->arena, server->conf.name),
@@ -293,7 +308,7 @@ static void on_hup(int signo, void *owner)
 static bool server_open(struct server *server, struct err *err)
 {
     static bool (*const steps[])(struct server * server, struct err * err) = { open_data, open_store, open_logs, open_reader, open_engine,
-        open_api, start_engine, open_http };
+        open_watch, open_api, start_engine, open_http };
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
         if (!steps[i](server, err))
             return false;
@@ -333,6 +348,7 @@ static bool address_tell(struct server *server, struct err *err)
 static void server_drain(struct server *server)
 {
     api_closing(server->api);
+    watch_closing(server->watch);
     engine_stop(server->engine);
     int64_t until = clock_boot_ms() + FLUSH_MS;
     while (clock_boot_ms() < until)
@@ -351,6 +367,8 @@ static void server_close(struct server *server)
         engine_free(server->engine);
     if (server->api != NULL)
         api_free(server->api);
+    if (server->watch != NULL)
+        watch_close(server->watch);
     if (server->reader != NULL)
         reader_close(server->reader);
     if (server->logs != NULL)

@@ -31,6 +31,8 @@ static const struct conf_setting settings[] = {
     SETTING("containers.command", CONF_TEXT, containers.command, .check = conf_check_filled, .normal = "podman"),
     SETTING("containers.options", CONF_LIST, containers.options, .normal = NULL),
     SETTING("log.limit", CONF_SIZE, log.limit_bytes, .min = 1024, .max = TEBIBYTE, .normal = "1GiB"),
+    SETTING("look.local", CONF_DURATION, look.local_ms, .min = 100, .max = DAY_MS, .normal = "1s"),
+    SETTING("look.remote", CONF_DURATION, look.remote_ms, .min = 100, .max = DAY_MS, .normal = "60s"),
     SETTING("semaphores", CONF_SEMAPHORES, semaphores, .normal = NULL),
     SETTING("hooks.timeout", CONF_DURATION, hooks.timeout_ms, .min = 1, .max = 60 * MINUTE_MS, .normal = "3s"),
     SETTING("hooks.before_enqueue", CONF_LIST, hooks.before_enqueue, .check = conf_check_program),

@@ -66,6 +66,7 @@ struct conf {
     struct conf_labels labels;
     struct { struct str command; struct conf_list options; } containers;
     struct { uint64_t limit_bytes; } log; /* of one attempt */
+    struct { int64_t local_ms, remote_ms; } look; /* at repositories, besides what tells of itself */
 
     /* the site */
     struct conf_semaphores semaphores;
