@@ -29,7 +29,7 @@ static const struct option_spec serve_options[] = {
     { "zone", 0, "Z", "the zone of the executor here", OPTION_NON_EMPTY, NULL },
     { "label", 0, "K=V", "a label of the executor here", OPTION_REPEATABLE | OPTION_NON_EMPTY, NULL },
     { "log-limit", 0, "SIZE", "a task's log is cut, and marked so, after this much (default 1GiB)", OPTION_NON_EMPTY, NULL },
-    { "look-local", 0, "D", "how often a local repository is looked at where the system doesn't tell of changes (default 1s)", OPTION_NON_EMPTY, NULL },
+    { "look-local", 0, "D", "how often a local repository is looked at that doesn't tell of changes (default 1s)", OPTION_NON_EMPTY, NULL },
     { "look-remote", 0, "D", "how often a served repository is looked at (default 60s)", OPTION_NON_EMPTY, NULL },
     { "config", 0, "F", "the configuration file (default $WEIR_CONFIG, then " CONFIG_DEFAULT ")", OPTION_NON_EMPTY, NULL },
     { "show-config", 0, NULL, "print every setting with its value and origin, and end", 0, NULL },
