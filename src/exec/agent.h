@@ -107,7 +107,16 @@ void agent_forget_ahead(struct agent *agent);             /* poll.c: grants that
 void agent_check_end(struct agent *agent);    /* is there a reason to end, and nothing left to do? */
 struct place agent_place(const struct agent *agent, const struct seat *seat);
 
+/* send.c: the files that a job keeps, one after the other, before its end is told */
+void send_begin(struct seat *seat);             /* the job has ended: what is there? */
+bool send_done(const struct seat *seat);
+void send_next(struct seat *seat);              /* the next piece, when no request of the seat is on its way */
+void send_item(struct seat *seat, struct json *json); /* `artifacts` of its finish */
+void send_forget(struct seat *seat);
+
 /* report.c */
+void report_later(struct seat *seat, int64_t ms);
+int64_t report_backoff(unsigned tries);
 void report_log(struct seat *seat);            /* sends what is there and may be sent now */
 void report_forget(struct seat *seat);         /* stops whatever is under way for the seat's job */
 bool report_ready(const struct seat *seat);    /* its end can go into the next poll */

@@ -9,7 +9,7 @@
 
 #include "base/arena.h"
 
-static const char job_magic[4] = { 'W', 'J', 'B', '1' };
+static const char job_magic[4] = { 'W', 'J', 'B', '2' };
 
 static void pack_str(struct buf *out, struct str s)
 {
@@ -21,6 +21,16 @@ static void pack_str(struct buf *out, struct str s)
 static void pack_number(struct buf *out, int64_t n)
 {
     buf_add_varint(out, n < 0 ? 0 : (uint64_t)n);
+}
+
+static void pack_checkout(struct buf *out, const struct job_checkout *from)
+{
+    pack_number(out, from->kind);
+    const struct str texts[] = { from->archive, from->url, from->branch, from->commit, from->server, from->token };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        pack_str(out, texts[i]);
+    pack_number(out, from->rev);
+    pack_number(out, from->copy);
 }
 
 static void pack_strings(struct buf *out, char *const *list)
@@ -55,6 +65,9 @@ void job_pack(const struct job *job, struct buf *out)
     pack_str(out, job->needs);
     pack_str(out, job->input);
     pack_str(out, str_of(job->container));
+    pack_checkout(out, &job->checkout);
+    pack_number(out, job->strict);
+    pack_strings(out, job->artifacts);
     pack_str(out, job->refusal);
     pack_number(out, job->refusal_exit);
     if (out->full || out->len < sizeof head)
@@ -110,10 +123,25 @@ static bool unpack_strings(struct str *rest, struct arena *arena, char ***out)
     return true;
 }
 
+static bool unpack_checkout(struct str *rest, struct job_checkout *out)
+{
+    struct str *texts[] = { &out->archive, &out->url, &out->branch, &out->commit, &out->server, &out->token };
+    int64_t copy;
+    if (!unpack_number(rest, &out->kind) || out->kind >= ARCHIVE_KIND_COUNT)
+        return false;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (!unpack_str(rest, texts[i]))
+            return false;
+    if (!unpack_number(rest, &out->rev) || !unpack_number(rest, &copy))
+        return false;
+    out->copy = copy != 0;
+    return true;
+}
+
 static bool unpack_body(struct str rest, struct arena *arena, struct job *job)
 {
     struct job_limits *limits = &job->limits;
-    int64_t holds, log_bytes_max;
+    int64_t holds, log_bytes_max, strict;
     int64_t *numbers[] = { &holds, &job->timeout_ms, &job->grace_ms, &limits->memory_bytes, &limits->pids, &limits->cpu_s, &limits->files,
                            &limits->file_bytes, &log_bytes_max };
     if (!unpack_number(&rest, &job->task) || !unpack_str(&rest, &job->fence) || job->fence.len > FENCE_MAX)
@@ -126,8 +154,12 @@ static bool unpack_body(struct str rest, struct arena *arena, struct job *job)
     struct str container;
     if (!unpack_strings(&rest, arena, &job->argv) || !unpack_strings(&rest, arena, &job->envp) || !unpack_str(&rest, &job->script) ||
         !unpack_str(&rest, &job->needs) || !unpack_str(&rest, &job->input) || !unpack_str(&rest, &container) ||
+        !unpack_checkout(&rest, &job->checkout) || !unpack_number(&rest, &strict) || !unpack_strings(&rest, arena, &job->artifacts) ||
         !unpack_str(&rest, &job->refusal) || !unpack_number(&rest, &job->refusal_exit))
         return false;
+    job->strict = strict != 0;
+    if (job->artifacts[0] == NULL)
+        job->artifacts = NULL;
     job->container = container.len > 0 ? writable(container.ptr) : NULL;
     return rest.len == 0;
 }

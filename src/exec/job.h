@@ -17,6 +17,13 @@ struct job_limits { /* 0: none */
     int64_t memory_bytes, pids, cpu_s, files, file_bytes;
 };
 
+struct job_checkout { /* the archive's files, see trees.h */
+    int64_t kind; /* enum archive_kind; ARCHIVE_NONE: an empty working directory */
+    struct str archive, url, branch, commit, server, token;
+    int64_t rev;
+    bool copy; /* as plain files in work/, not as a mount */
+};
+
 struct job {
     int64_t task;
     struct str fence;
@@ -29,6 +36,9 @@ struct job {
     struct str script;       /* goes to io/script; empty: none */
     struct str needs, input; /* go to io/needs and io/input; empty: none */
     char *container;         /* program that ends the container named in io/cid; NULL: no container */
+    struct job_checkout checkout;
+    bool strict;             /* sandbox: strict */
+    char **artifacts;        /* patterns of files to keep, ended by NULL; NULL: none */
     struct str refusal;      /* not empty: it can't be run, and this says why */
     int64_t refusal_exit;
 };
@@ -52,7 +62,7 @@ struct status {
     char fence[FENCE_MAX + 1];
     int32_t pid;
     int32_t exit, signo;  /* -1: none */
-    uint32_t outcome;     /* enum outcome: none, timeout or lost */
+    uint32_t outcome;     /* enum outcome: none, timeout, lost, or temporary (it could not be checked out) */
     int64_t task;
     int64_t started_ms, finished_ms; /* wall clock */
     int64_t cpu_us, max_rss_bytes;

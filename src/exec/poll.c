@@ -184,13 +184,28 @@ void agent_register(struct agent *agent)
 
 /* -- what an answer says ---------------------------------------------------------------------------------------------------- */
 
+/* grant_spec: the task's own spec with what the server says of its archive beside it. */
+static json_t *grant_spec(const json_t *grant)
+{
+    static const char *const of_key[] = { "archive", "rev", "name" };
+    json_t *spec = json_object_get(grant, "spec");
+    const json_t *key = json_object_get(grant, "key");
+    json_t *source = json_object_get(grant, "source");
+    for (size_t i = 0; spec && i < sizeof of_key / sizeof *of_key; i++)
+        if (json_object_get(key, of_key[i]) && !json_object_get(spec, of_key[i]))
+            json_object_set(spec, of_key[i], json_object_get(key, of_key[i]));
+    if (spec && source && !json_object_get(spec, "source"))
+        json_object_set(spec, "source", source);
+    return spec;
+}
+
 static void start_grant(struct agent *agent, const json_t *grant)
 {
     struct err err = { .code = ERR_none };
     int64_t task = member_number(grant, "task", 0);
     for (int attempt = 0; attempt < 2; attempt++) { /* an idle shim may have died unnoticed: the second one is new */
         struct seat *seat = agent_seat(agent);
-        if (seat && seat_start(seat, task, member_text(grant, "fence"), json_object_get(grant, "spec"), &err))
+        if (seat && seat_start(seat, task, member_text(grant, "fence"), grant_spec(grant), &err))
             return;
         log_error("job.start", "task=%" PRId64 " error=%s", task, log_quote(str_of(seat ? err.text : "there is no seat")).z);
         if (seat)

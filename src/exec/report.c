@@ -19,7 +19,7 @@ enum { INLINE_MAX = 16 << 10, CHUNK_MAX = 256 << 10, RETRY_MIN_MS = 100, RETRY_M
 
 static void report_post(struct seat *seat, int64_t offset, int64_t bytes);
 
-static int64_t report_backoff(unsigned tries)
+int64_t report_backoff(unsigned tries)
 {
     int64_t ms = RETRY_MIN_MS << (tries < 6 ? tries : 6);
     return ms < RETRY_MAX_MS ? ms : RETRY_MAX_MS;
@@ -30,7 +30,7 @@ static void report_due(struct loop_timer *timer)
     report_log(timer->owner);
 }
 
-static void report_later(struct seat *seat, int64_t ms)
+void report_later(struct seat *seat, int64_t ms)
 {
     seat->retry.due = report_due;
     seat->retry.owner = seat;
@@ -66,12 +66,14 @@ void report_log(struct seat *seat)
         return;
     }
     int64_t fresh = seat->spool_bytes - seat->stored;
-    if ((seat->state != SEAT_RUNNING && seat->state != SEAT_ENDED) || seat->log_dead || seat->told || fresh <= 0)
+    if ((seat->state != SEAT_RUNNING && seat->state != SEAT_ENDED) || seat->told)
         return;
-    if (seat->probe)
+    if (!seat->log_dead && fresh > 0 && seat->probe)
         report_post(seat, 0, 1);
-    else if (seat->state == SEAT_RUNNING || fresh > INLINE_MAX)
+    else if (!seat->log_dead && fresh > 0 && (seat->state == SEAT_RUNNING || fresh > INLINE_MAX))
         report_post(seat, seat->stored, fresh);
+    else if (!send_done(seat))
+        send_next(seat);
 }
 
 /* -- answers to log requests ------------------------------------------------------------------------------------------------ */
@@ -164,9 +166,11 @@ bool report_ready(const struct seat *seat)
 {
     if (seat->state != SEAT_ENDED || seat->told || seat->finish_at_ms > loop_now(seat->agent->loop))
         return false;
+    if (seat->post || !send_done(seat))
+        return false;
     if (seat->log_dead)
         return true;
-    return !seat->post && !(seat->probe && seat->spool_bytes > 0) && seat->spool_bytes - seat->stored <= INLINE_MAX;
+    return !(seat->probe && seat->spool_bytes > 0) && seat->spool_bytes - seat->stored <= INLINE_MAX;
 }
 
 static void item_log(struct seat *seat, struct json *json)
@@ -216,8 +220,10 @@ void report_item(struct seat *seat, struct json *json)
         json_put_i64(json, "signal", status->signo);
     else
         json_put_i64(json, "exit", status->exit);
-    if (!seat->bare)
+    if (!seat->bare) {
         item_outputs(seat, json);
+        send_item(seat, json);
+    }
     if (status->outcome != OUTCOME_lost || status->cpu_us > 0) {
         json_key(json, "usage");
         json_object_begin(json);

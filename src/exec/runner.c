@@ -11,11 +11,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sched.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "exec/sandbox.h"
 #include "exec/tree.h"
 
 struct runner_limit {
@@ -28,6 +30,7 @@ struct runner_plan { /* everything the child needs, made before vfork */
     char paths[64][512];
     size_t n_paths;
     int work_fd, null_fd, out_fd;
+    int mount_fd, user_fd; /* namespaces to enter; -1: none */
     const int *procs;
     unsigned n_procs;
     struct runner_limit limits[4];
@@ -88,20 +91,34 @@ static void child_exec(struct runner_plan *plan)
     plan->error = fault;
 }
 
-/* Only system calls from here to execve: memory is the parent's. */
-static _Noreturn void child_main(struct runner_plan *plan)
+static bool child_limits(const struct runner_plan *plan)
+{
+    bool ok = true;
+    for (size_t i = 0; i < plan->n_limits; i++) {
+        struct rlimit limit = { plan->limits[i].value, plan->limits[i].value };
+        ok &= setrlimit((__rlimit_resource_t)plan->limits[i].resource, &limit) == 0 || errno == EPERM; /* above what we have: that holds */
+    }
+    return ok;
+}
+
+/* What every process of ours begins with: it dies with the shim, and is in the job's group before it does anything. */
+static bool child_begin(const struct runner_plan *plan)
 {
     setsid();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     bool ok = getppid() == plan->parent; /* it may have died before the line above */
     for (unsigned i = 0; i < plan->n_procs; i++)
         ok &= write(plan->procs[i], "0", 1) == 1;
-    for (size_t i = 0; i < plan->n_limits; i++) {
-        struct rlimit limit = { plan->limits[i].value, plan->limits[i].value };
-        ok &= setrlimit((__rlimit_resource_t)plan->limits[i].resource, &limit) == 0 || errno == EPERM; /* above what we have: that holds */
-    }
-    ok = ok && dup2(plan->null_fd, 0) == 0 && dup2(plan->out_fd, 1) == 1 && dup2(plan->out_fd, 2) == 2 && fchdir(plan->work_fd) == 0 &&
-         close_range(3, ~0U, 0) == 0;
+    return ok && dup2(plan->null_fd, 0) == 0 && dup2(plan->out_fd, 1) == 1 && dup2(plan->out_fd, 2) == 2;
+}
+
+/* Only system calls from here to execve: memory is the parent's. */
+static _Noreturn void child_main(struct runner_plan *plan)
+{
+    bool ok = child_begin(plan) && child_limits(plan);
+    ok = ok && (plan->user_fd < 0 || setns(plan->user_fd, CLONE_NEWUSER) == 0) &&
+         (plan->mount_fd < 0 || setns(plan->mount_fd, CLONE_NEWNS) == 0);
+    ok = ok && fchdir(plan->work_fd) == 0 && close_range(3, ~0U, 0) == 0;
     if (ok)
         child_exec(plan);
     else
@@ -114,6 +131,42 @@ static __attribute__((noinline)) pid_t plan_spawn(struct runner_plan *plan)
     pid_t pid = vfork();
     if (pid == 0)
         child_main(plan);
+    return pid;
+}
+
+/* The job's process of a sandbox: memory is its own, so the word about a failure goes to its log. */
+static void sandbox_exec(void *order)
+{
+    struct runner_plan *plan = order;
+    if (close_range(3, ~0U, 0) == 0 && child_limits(plan))
+        child_exec(plan);
+    else
+        plan->error = errno;
+    const char *why = plan->error == ENOENT ? "there is no such program" : strerrordesc_np(plan->error);
+    printf("[weir: can't run '%.300s': %s]\n", plan->argv[0], why);
+    fflush(stdout);
+    _exit(plan->error == ENOENT ? 127 : 126);
+}
+
+static pid_t plan_fork(const struct runner_plan *plan, int (*main)(void *order), void *order)
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(child_begin(plan) ? main(order) : 126);
+    return pid;
+}
+
+static pid_t plan_sandbox(struct runner_plan *plan, struct runner *runner, const struct runner_place *place)
+{
+    const struct view none = VIEW_NONE;
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0)
+        return -1;
+    struct sandbox sandbox = { .dir = place->dir, .view = place->view ? place->view : &none, .verdict_fd = fds[1], .run = sandbox_exec,
+                               .plan = plan };
+    runner->verdict_fd = fds[0];
+    pid_t pid = plan_fork(plan, sandbox_main, &sandbox);
+    close(fds[1]);
     return pid;
 }
 
@@ -135,43 +188,28 @@ static void say_limits(const struct job *job, const struct cgroup *group, struct
         spool_note(spool, "[weir: the memory limit is one on address space: this machine gives us no cgroup for it]\n");
 }
 
-bool runner_start(
-    struct runner *runner, const struct job *job, int work_fd, int null_fd, const char *name, struct spool *spool, int *out_exit)
+static void plan_fill(
+    struct runner_plan *plan, const struct job *job, const struct runner *runner, const struct runner_place *place, int out_fd)
 {
-    static struct runner_plan plan; /* too large for the stack, and there is one job at a time */
-    *runner = (struct runner){ .pidfd = -1, .pipe_fd = -1, .tree_ended = true };
-    *out_exit = 126;
-    int out_fd = -1;
-    if (!runner_pipe(runner, &out_fd)) {
-        spool_note(spool, "[weir: can't make a pipe: %s]\n", strerrordesc_np(errno));
-        runner_close(runner);
-        return false;
-    }
-    cgroup_open(&runner->group, &job->limits, name);
-    say_limits(job, &runner->group, spool);
-    size_t n = 0;
-    while (job->argv[n])
-        n++;
-    char **shell_argv = mem_alloc((n + 2) * sizeof *shell_argv); /* sh FILE, then the arguments */
-    memcpy(shell_argv + 1, job->argv, (n + 1) * sizeof *shell_argv);
-    static char sh[] = "sh";
-    shell_argv[0] = sh;
-    plan.argv = job->argv;
-    plan.envp = job->envp;
-    plan.shell_argv = shell_argv;
-    plan.work_fd = work_fd;
-    plan.null_fd = null_fd;
-    plan.out_fd = out_fd;
-    plan.procs = runner->group.procs;
-    plan.n_procs = runner->group.n;
-    plan.parent = getpid();
-    plan.error = 0;
-    plan_paths(&plan);
-    plan_limits(&plan, &job->limits, runner->group.memory);
-    pid_t pid = plan_spawn(&plan);
-    int fault = pid < 0 ? errno : plan.error;
-    close(out_fd);
-    mem_free(shell_argv);
+    const struct view *view = place->view;
+    plan->argv = job->argv;
+    plan->envp = job->envp;
+    plan->work_fd = view && view->work_fd >= 0 ? view->work_fd : place->work_fd;
+    plan->mount_fd = view ? view->mount_fd : -1;
+    plan->user_fd = view ? view->user_fd : -1;
+    plan->null_fd = place->null_fd;
+    plan->out_fd = out_fd;
+    plan->procs = runner->group.procs;
+    plan->n_procs = runner->group.n;
+    plan->parent = getpid();
+    plan->error = 0;
+    plan_paths(plan);
+    plan_limits(plan, &job->limits, runner->group.memory);
+}
+
+/* runner_began: what has to be known of the main process; fault: why there is none, or none that runs the job. */
+static bool runner_began(struct runner *runner, pid_t pid, int fault)
+{
     if (pid > 0) {
         runner->pid = pid;
         runner->tree_ended = false;
@@ -184,6 +222,62 @@ bool runner_start(
         runner_reap(runner);
     while (!runner->tree_ended)
         runner_kill(runner);
+    return false;
+}
+
+static bool runner_open(struct runner *runner, struct spool *spool, int *out_fd)
+{
+    *runner = RUNNER_NONE;
+    runner->tree_ended = true;
+    if (runner_pipe(runner, out_fd))
+        return true;
+    spool_note(spool, "[weir: can't make a pipe: %s]\n", strerrordesc_np(errno));
+    runner_close(runner);
+    return false;
+}
+
+bool runner_fork(struct runner *runner, int (*main)(void *order), void *order, int null_fd, struct spool *spool)
+{
+    int out_fd = -1;
+    if (!runner_open(runner, spool, &out_fd))
+        return false;
+    struct runner_plan plan = { .null_fd = null_fd, .out_fd = out_fd, .parent = getpid() };
+    pid_t pid = plan_fork(&plan, main, order);
+    int fault = pid < 0 ? errno : 0;
+    close(out_fd);
+    if (runner_began(runner, pid, fault))
+        return true;
+    spool_note(spool, "[weir: can't fork: %s]\n", strerrordesc_np(fault));
+    runner_close(runner);
+    return false;
+}
+
+bool runner_start(struct runner *runner, const struct job *job, const struct runner_place *place, struct spool *spool, int *out_exit)
+{
+    static struct runner_plan plan; /* too large for the stack, and there is one job at a time */
+    int out_fd = -1;
+    *out_exit = 126;
+    if (!runner_open(runner, spool, &out_fd))
+        return false;
+    cgroup_open(&runner->group, &job->limits, place->name);
+    say_limits(job, &runner->group, spool);
+    size_t n = 0;
+    while (job->argv[n])
+        n++;
+    char **shell_argv = mem_alloc((n + 2) * sizeof *shell_argv); /* sh FILE, then the arguments */
+    memcpy(shell_argv + 1, job->argv, (n + 1) * sizeof *shell_argv);
+    static char sh[] = "sh";
+    shell_argv[0] = sh;
+    plan.shell_argv = shell_argv;
+    plan_fill(&plan, job, runner, place, out_fd);
+    pid_t pid = job->strict ? plan_sandbox(&plan, runner, place) : plan_spawn(&plan);
+    int fault = pid < 0 ? errno : plan.error;
+    if (plan.user_fd >= 0)
+        prctl(PR_SET_DUMPABLE, 1); /* the child's new rights took it from the memory that we shared, and our /proc files with it */
+    close(out_fd);
+    mem_free(shell_argv);
+    if (runner_began(runner, pid, fault))
+        return true;
     *out_exit = fault == ENOENT ? 127 : 126;
     spool_note(
         spool, "[weir: can't run '%.300s': %s]\n", job->argv[0], fault == ENOENT ? "there is no such program" : strerrordesc_np(fault));
@@ -211,8 +305,10 @@ void runner_reap(struct runner *runner)
         if (pid < 0)
             continue;
         if (pid == runner->pid) {
+            int verdict;
             runner->main_ended = true;
-            runner->wait_status = status;
+            bool told = runner->verdict_fd >= 0 && read(runner->verdict_fd, &verdict, sizeof verdict) == (ssize_t)sizeof verdict;
+            runner->wait_status = told ? verdict : status;
         }
         runner->cpu_us +=
             ((int64_t)usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 + usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
@@ -238,7 +334,9 @@ void runner_close(struct runner *runner)
         close(runner->pidfd);
     if (runner->pipe_fd >= 0)
         close(runner->pipe_fd);
-    runner->pidfd = runner->pipe_fd = -1;
+    if (runner->verdict_fd >= 0)
+        close(runner->verdict_fd);
+    runner->pidfd = runner->pipe_fd = runner->verdict_fd = -1;
     runner->pid = 0;
     cgroup_close(&runner->group);
 }

@@ -51,6 +51,7 @@ struct seat *seat_new(struct agent *agent, unsigned number, struct err *err)
     struct seat *seat = mem_alloc(sizeof *seat);
     *seat =
         (struct seat){ .agent = agent, .number = number, .dir_fd = -1, .job_fd = -1, .log_fd = -1, .status_fd = -1, .conn = { .fd = -1 } };
+    buf_init(&seat->kept_list, (size_t)2 << 20);
     size_t size = strlen(agent->dir) + 32;
     seat->dir = mem_alloc(size);
     snprintf(seat->dir, size, "%s/shims/%u", agent->dir, number);
@@ -81,6 +82,9 @@ void seat_free(struct seat *seat)
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         if (fds[i] >= 0)
             close(fds[i]);
+    send_forget(seat);
+    arena_release(&seat->kept_arena);
+    buf_release(&seat->kept_list);
     mem_free(seat->dir);
     mem_free(seat);
 }
@@ -197,11 +201,13 @@ static void seat_take_job(struct seat *seat, const struct job *job)
     seat->task = job->task;
     memset(seat->fence, 0, sizeof seat->fence);
     memcpy(seat->fence, job->fence.ptr, job->fence.len);
+    seat->wants = job->artifacts != NULL;
     seat->holds = job->holds;
     seat->grace_ms = job->grace_ms;
     seat->signalled = 0;
     seat->lease_told_ms = seat->started_us = 0;
     seat->spool_bytes = seat->stored = seat->durable = seat->settle_bytes = 0;
+    send_forget(seat);
     seat->adopted = seat->probe = seat->log_dead = seat->bare = seat->told = false;
     seat->tries = 0;
     seat->finish_at_ms = 0;
@@ -315,6 +321,7 @@ static void seat_ended(struct seat *seat, const struct status *status)
     seat->status = *status;
     seat->spool_bytes = status->log_bytes;
     seat->state = SEAT_ENDED;
+    send_begin(seat);
     report_log(seat);
 }
 

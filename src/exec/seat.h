@@ -8,6 +8,7 @@
 #include <jansson.h>
 
 #include "exec/job.h"
+#include "exec/keep.h"
 #include "exec/wire.h"
 #include "io/client.h"
 #include "io/loop.h"
@@ -50,6 +51,12 @@ struct seat {
     int64_t settle_bytes; /* SETTLING: this much of it must be durable */
     bool probe;           /* what the server has isn't known: ask with one byte */
     bool log_dead;        /* the server won't take this log; the end is reported without */
+    struct arena kept_arena; /* what its job wants kept, see keep.h and send.c */
+    struct kept *kept;
+    size_t n_kept, kept_at;  /* kept_at: the one that is being sent */
+    int64_t kept_offset;
+    bool wants, keeps;       /* its job has patterns; the finish lists what was sent */
+    struct buf kept_list;    /* members of that list so far */
     bool bare;            /* the server refused its end as it was: tell it without outputs and log */
     struct client_request *post; /* the log request on its way; NULL: none */
     struct client *post_client;

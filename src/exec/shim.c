@@ -25,6 +25,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "exec/checkout.h"
+#include "exec/keep.h"
 #include "exec/runner.h"
 #include "exec/wire.h"
 #include "exec/workdir.h"
@@ -37,7 +39,7 @@ enum shim_state { SHIM_IDLE, SHIM_RUNNING, SHIM_ENDED };
 enum shim_clock { CLOCK_TIMEOUT, CLOCK_KILL, CLOCK_LEASE, CLOCK_TELL, CLOCK_SWEEP, CLOCK_COUNT };
 
 struct shim {
-    const char *name; /* the last part of its directory */
+    const char *dir, *name; /* its directory, and the last part of that */
     int dir_fd, listen_fd, agent_fd, timer_fd, null_fd;
     int job_fd, status_fd, log_fd, out_fd, io_fd, work_fd;
     enum shim_state state;
@@ -47,9 +49,13 @@ struct shim {
     struct runner runner;
     struct spool spool;
     struct status status;
+    bool checking_out; /* the runner has the checkout, the job comes after it */
+    int view_in;       /* where the checkout sends the view; -1: none */
+    struct view view;
     bool ending;      /* a signal was sent: descendants have until CLOCK_KILL as well */
     bool killing;     /* everything left is to die now */
     bool needs_full;  /* io/needs holds something of the job before */
+    bool keep_full;   /* keep/ does */
     bool ended_untold;
     int64_t lease_grace_ms;
     uint64_t told_bytes;
@@ -215,6 +221,8 @@ static void shim_write_status(struct shim *shim)
 static void shim_ended(struct shim *shim)
 {
     struct status *status = &shim->status;
+    if (shim->job.artifacts)
+        keep_collect(shim->dir_fd, shim->view.work_fd >= 0 ? shim->view.work_fd : shim->work_fd, shim->job.artifacts, &shim->spool);
     spool_close(&shim->spool);
     status->state = STATUS_ENDED;
     status->finished_ms = clock_wall_ms();
@@ -226,8 +234,85 @@ static void shim_ended(struct shim *shim)
     memset(shim->at, 0, sizeof shim->at);
     shim_tell(shim, WIRE_ENDED);
     runner_close(&shim->runner);
+    view_close(&shim->view);
     workdir_clean(shim->dir_fd, "work", &shim->work_fd);
+    if (shim->job.checkout.kind != ARCHIVE_NONE)
+        workdir_remove(shim->dir_fd, "layer");
     arena_reset(&shim->arena);
+}
+
+/* -- its start --------------------------------------------------------------------------------------------------------------- */
+
+static void shim_begin_job(struct shim *shim)
+{
+    int exit_status = 126;
+    struct runner_place place = {
+        .work_fd = shim->work_fd, .null_fd = shim->null_fd, .name = shim->name, .dir = shim->dir, .view = &shim->view
+    };
+    shim->checking_out = false;
+    if (shim->job.strict)
+        mkdirat(shim->dir_fd, "root", 0700); /* where the sandbox puts its root, in its own namespace */
+    if (runner_start(&shim->runner, &shim->job, &place, &shim->spool, &exit_status)) {
+        shim->status.pid = (int32_t)shim->runner.pid;
+        return;
+    }
+    shim->status.exit = exit_status;
+    shim_ended(shim);
+}
+
+static int checkout_child(void *order)
+{
+    const struct shim *shim = order;
+    return checkout_main(&shim->job, shim->dir_fd, shim->dir, shim->view_in);
+}
+
+/* shim_begin_checkout: as a process of its own, so that signals, time-out and log work as for the job. */
+static void shim_begin_checkout(struct shim *shim)
+{
+    int pair[2];
+    bool ok = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0;
+    shim->checking_out = ok;
+    shim->view_in = ok ? pair[1] : -1; /* the child's end, while it is born */
+    ok = ok && runner_fork(&shim->runner, checkout_child, shim, shim->null_fd, &shim->spool);
+    if (shim->view_in >= 0)
+        close(shim->view_in);
+    shim->view_in = shim->checking_out ? pair[0] : -1;
+    if (ok) {
+        shim->status.pid = (int32_t)shim->runner.pid;
+        return;
+    }
+    if (shim->view_in >= 0)
+        close(shim->view_in);
+    shim->view_in = -1;
+    shim->checking_out = false;
+    shim->status.outcome = OUTCOME_temporary;
+    shim_ended(shim);
+}
+
+/* shim_checked_out: the checkout's process has ended. true: the job follows, or the end is told. */
+static bool shim_checked_out(struct shim *shim)
+{
+    int status = shim->runner.wait_status;
+    bool viewed = checkout_receive(shim->view_in, &shim->view);
+    close(shim->view_in);
+    shim->view_in = -1;
+    shim->checking_out = false;
+    if (!viewed)
+        view_close(&shim->view);
+    if (shim->ending)
+        return false; /* told to end: that is how it ended */
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+        runner_close(&shim->runner);
+        shim->killing = false;
+        shim_begin_job(shim);
+        return true;
+    }
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != CHECKOUT_FAILED)
+        spool_note(&shim->spool, "[weir: the checkout ended with %s %d]\n", WIFEXITED(status) ? "exit status" : "signal",
+            WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+    shim->status.outcome = OUTCOME_temporary; /* the repository may be back at the next attempt */
+    shim_ended(shim);
+    return true;
 }
 
 /* shim_settle: after anything may have ended: is the main process gone, and who is left? */
@@ -251,6 +336,8 @@ static void shim_settle(struct shim *shim)
         container_remove(shim);
     while (runner->pipe_fd >= 0 && spool_pump(&shim->spool, runner->pipe_fd, PUMP_BYTES) == SPOOL_MORE)
         ;
+    if (shim->checking_out && shim_checked_out(shim))
+        return;
     int status = runner->wait_status;
     shim->status.exit = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     shim->status.signo = WIFSIGNALED(status) ? WTERMSIG(status) : -1;
@@ -312,24 +399,25 @@ static void shim_start(struct shim *shim, const struct wire *message)
         _exit(70);
     spool_open(&shim->spool, shim->log_fd, job->log_bytes_max);
     shim_begin_status(shim);
-    int exit_status = 126;
-    bool started = false;
-    shim->runner = (struct runner){ .pidfd = -1, .pipe_fd = -1 };
-    if (job->refusal.len > 0) {
-        spool_note(&shim->spool, "[weir: %.*s]\n", STR_ARG(job->refusal));
-        exit_status = (int)job->refusal_exit;
-    } else if (!shim_files(shim)) {
-        spool_note(&shim->spool, "[weir: can't write the job's files: %s]\n", strerrordesc_np(errno));
-    } else {
-        started = runner_start(&shim->runner, job, shim->work_fd, shim->null_fd, shim->name, &shim->spool, &exit_status);
-    }
-    if (!started) {
-        shim->status.exit = exit_status;
+    shim->runner = RUNNER_NONE;
+    if (shim->keep_full)
+        keep_forget(shim->dir_fd);
+    shim->keep_full = job->artifacts != NULL;
+    if (job->refusal.len > 0 || !shim_files(shim)) {
+        bool refused = job->refusal.len > 0;
+        spool_note(&shim->spool, "[weir: %.*s%s]\n", STR_ARG(refused ? job->refusal : STR("can't write the job's files: ")),
+            refused ? "" : strerrordesc_np(errno));
+        shim->status.exit = refused ? (int32_t)job->refusal_exit : 126;
         shim_ended(shim);
         return;
     }
     shim->state = SHIM_RUNNING;
-    shim->status.pid = (int32_t)shim->runner.pid;
+    if (job->checkout.kind != ARCHIVE_NONE)
+        shim_begin_checkout(shim);
+    else
+        shim_begin_job(shim);
+    if (shim->state != SHIM_RUNNING)
+        return;
     if (job->timeout_ms > 0)
         shim_arm(shim, CLOCK_TIMEOUT, clock_boot_ms() + job->timeout_ms);
     if (message->at_ms > 0) {
@@ -436,15 +524,16 @@ static void shim_turn(struct shim *shim)
 static bool shim_open(struct shim *shim, const char *dir)
 {
     const char *slash = strrchr(dir, '/');
-    *shim = (struct shim){ .name = slash ? slash + 1 : dir, .dir_fd = SHIM_FD_DIR, .listen_fd = SHIM_FD_LISTEN, .agent_fd = SHIM_FD_AGENT };
+    *shim = (struct shim){ .dir = dir, .name = slash ? slash + 1 : dir, .dir_fd = SHIM_FD_DIR, .listen_fd = SHIM_FD_LISTEN,
+                           .agent_fd = SHIM_FD_AGENT, .view = VIEW_NONE, .view_in = -1 };
     for (int fd = SHIM_FD_DIR; fd < SHIM_FD_COUNT; fd++)
         if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
             return false;
     close_range(SHIM_FD_COUNT, ~0U, 0);
     buf_init(&shim->record, JOB_BYTES_MAX);
-    shim->runner = (struct runner){ .pidfd = -1, .pipe_fd = -1 };
+    shim->runner = RUNNER_NONE;
     shim->out_fd = -1;
-    shim->needs_full = true; /* whatever an earlier shim left there */
+    shim->needs_full = shim->keep_full = true; /* whatever an earlier shim left there */
     shim->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     shim->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     shim->job_fd = openat(shim->dir_fd, "job", O_RDONLY | O_CLOEXEC);

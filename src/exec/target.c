@@ -97,7 +97,7 @@ static void put_needs(struct environment *env, const json_t *needs)
     }
 }
 
-/* Variables that are a member of the spec, as it is; absent ones aren't set. */
+/* Variables that are a member of the spec, as it is; absent ones aren't set. `source` is what the server says of an archive's task. */
 static const struct {
     const char *variable, *member;
 } spec_variables[] = {
@@ -114,6 +114,9 @@ static void put_weir(struct environment *env, const json_t *spec, int64_t task, 
         if (value && !json_is_null(value))
             environment_put(env, str_of(spec_variables[i].variable), value_text(env->arena, value));
     }
+    const json_t *prev = json_object_get(json_object_get(spec, "source"), "prev");
+    if (prev && !json_object_get(spec, "prev_rev"))
+        environment_put(env, STR("WEIR_PREV_REV"), value_text(env->arena, prev)); /* 0: there is none */
     environment_put(env, STR("WEIR_TASK_ID"), str_fmt(env->arena, "%lld", (long long)task));
     environment_put(env, STR("WEIR_FENCE"), fence);
     environment_put(env, STR("WEIR_SERVER"), str_of(place->server));
@@ -132,6 +135,34 @@ static void job_limits(const json_t *limits, struct job_limits *out)
     out->file_bytes = spec_number(limits, "file_bytes");
 }
 
+/* What the working directory is to hold. External archives have no files; a queue's task has no archive. */
+static void job_checkout(const json_t *spec, const struct place *place, struct job *out)
+{
+    const json_t *source = json_object_get(spec, "source");
+    struct job_checkout *from = &out->checkout;
+    enum archive_kind kind = archive_kind_find(target_text(source, "kind"));
+    if ((kind != ARCHIVE_SVN && kind != ARCHIVE_GIT) || json_is_false(json_object_get(spec, "checkout")))
+        return;
+    *from = (struct job_checkout){ .kind = kind, .archive = target_text(source, "archive"), .url = target_text(source, "url"),
+                                   .branch = target_text(source, "branch"), .commit = target_text(source, "commit"),
+                                   .rev = spec_number(source, "rev"), .server = str_of(place->server), .token = target_text(spec, "token") };
+    if (from->archive.len == 0)
+        from->archive = target_text(spec, "archive");
+    if (from->rev == 0)
+        from->rev = spec_number(spec, "rev");
+}
+
+static void job_artifacts(const json_t *patterns, struct arena *arena, struct job *out)
+{
+    size_t n = json_array_size(patterns);
+    if (n == 0 || n > JOB_STRINGS_MAX)
+        return;
+    out->artifacts = ARENA_ARRAY(arena, char *, n + 1);
+    for (size_t i = 0, k = 0; i < n; i++)
+        if (json_is_string(json_array_get(patterns, i)))
+            out->artifacts[k++] = str_dupz(arena, str_of(json_string_value(json_array_get(patterns, i))));
+}
+
 void target_job(const json_t *spec, int64_t task, struct str fence, const struct place *place, struct arena *arena, struct job *out)
 {
     *out = (struct job){ .task = task, .fence = fence, .log_bytes_max = place->log_bytes_max, .grace_ms = place->grace_ms };
@@ -148,6 +179,9 @@ void target_job(const json_t *spec, int64_t task, struct str fence, const struct
     if (json_is_integer(json_object_get(spec, "grace_ms"))) /* none at all is a wish too */
         out->grace_ms = spec_number(spec, "grace_ms");
     job_limits(json_object_get(spec, "limits"), &out->limits);
+    job_checkout(spec, place, out);
+    job_artifacts(json_object_get(spec, "artifacts"), arena, out);
+    out->strict = str_eqz(target_text(spec, "sandbox"), "strict");
     const json_t *needs = json_object_get(spec, "needs"), *data = json_object_get(spec, "data");
     if (json_object_size(needs) > 0)
         out->needs = json_text(arena, needs, false);

@@ -77,6 +77,7 @@ static void container_prepare(const json_t *spec, const struct place *place, str
     *ARENA_PUSH(arena, words.list, words.n, words.cap) = NULL;
     job->argv = words.list;
     job->envp = client_environment(place, job->fence, arena);
+    job->checkout.copy = true; /* the container program lives in namespaces of its own: it needs plain folders */
     job->container = str_dupz(arena, str_of(place->container));
 }
 

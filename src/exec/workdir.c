@@ -130,6 +130,21 @@ static bool dir_clear(int fd)
     return empty;
 }
 
+bool workdir_empty(int fd)
+{
+    return dir_clear(fd);
+}
+
+bool workdir_remove(int dir_fd, const char *name)
+{
+    int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT;
+    bool empty = dir_clear(fd);
+    close(fd);
+    return empty && unlinkat(dir_fd, name, AT_REMOVEDIR) == 0;
+}
+
 bool workdir_clean(int dir_fd, const char *name, int *fd)
 {
     struct stat st;

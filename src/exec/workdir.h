@@ -12,4 +12,7 @@ int workdir_open(int dir_fd, const char *name);
  * removed is put aside as NAME.left.N. false: there is no empty directory. */
 bool workdir_clean(int dir_fd, const char *name, int *fd);
 
+bool workdir_empty(int fd);                          /* removes everything in it, likewise; false: something stayed */
+bool workdir_remove(int dir_fd, const char *name);   /* the directory too; fine if it isn't there */
+
 #endif

@@ -3,6 +3,7 @@
 A FakeServer grants tasks, keeps logs by offset as strictly as the real one, judges finishes by fence, and records everything. A test may
 stop it and start it again on the same port, hold back durability, refuse things, or take a task away."""
 import base64
+import hashlib
 import json
 import secrets
 import socket
@@ -27,6 +28,8 @@ class Task:
         self.executor = None
         self.started = None     # when it was granted
         self.chunks = []        # (offset, length) of log requests
+        self.source = None      # of an archive's task
+        self.files = {}         # artifacts by name, as they came
 
 
 class FakeServer:
@@ -47,6 +50,7 @@ class FakeServer:
         self.http = None
         self.sockets = set()
         self.faults = []
+        self.trees = {}         # path -> bytes of a tar
         self.start()
 
     # -- for tests
@@ -76,6 +80,13 @@ class FakeServer:
 
             def log_message(self, *args):
                 pass
+
+            def do_GET(self):
+                body = fake.trees.get(self.path)
+                self.send_response(200 if body is not None else 404)
+                self.send_header('Content-Length', str(len(body or b'')))
+                self.end_headers()
+                self.wfile.write(body or b'')
 
             def do_POST(self):
                 body = self.rfile.read(int(self.headers.get('Content-Length') or 0))
@@ -120,13 +131,14 @@ class FakeServer:
                     pass
             self.lock.notify_all()
 
-    def add(self, **spec):
+    def add(self, source=None, **spec):
         with self.lock:
             number = len(self.tasks) + 1
             spec.setdefault('key', f'default:{number}')
             spec.setdefault('name', f't{number}')
             spec.setdefault('attempt', 1)
             self.tasks[number] = Task(number, spec)
+            self.tasks[number].source = source
             self.lock.notify_all()
             return self.tasks[number]
 
@@ -172,7 +184,25 @@ class FakeServer:
                 return 200, {'results': results}
         if len(parts) == 4 and parts[1] == 'tasks' and parts[3] == 'log':
             return self.append(int(parts[2]), query, body)
+        if len(parts) > 4 and parts[1] == 'tasks' and parts[3] == 'artifacts':
+            return self.keep(int(parts[2]), urllib.parse.unquote('/'.join(parts[4:])), query, body)
         return 404, {'code': 'not_found', 'detail': path}
+
+    def keep(self, number, name, query, body):
+        with self.lock:
+            task = self.tasks.get(number)
+            if not task or query['fence'] != task.fence:
+                return 409, {'code': 'stale_fence'}
+            known = task.files.setdefault(name, bytearray())
+            offset = int(query.get('offset', 0))
+            if offset > len(known):
+                return 409, {'code': 'log_gap', 'expected': len(known)}
+            del known[offset:]
+            known += body
+            answer = {'name': name, 'bytes': len(known)}
+            if query.get('last') == '1':
+                answer['sha256'] = hashlib.sha256(known).hexdigest()
+            return 200, answer
 
     def register(self, body):
         with self.lock:
@@ -286,7 +316,11 @@ class FakeServer:
                 task.state = 'X'
                 task.executor = executor
                 task.started = time.monotonic()
-                answer['grants'].append({'task': task.id, 'fence': task.fence, 'lease_ms': self.lease_ms, 'spec': task.spec})
+                grant = {'task': task.id, 'fence': task.fence, 'lease_ms': self.lease_ms, 'spec': task.spec}
+                if task.source:
+                    grant['source'] = task.source
+                    grant['key'] = {'archive': task.source['archive'], 'rev': task.source['rev'], 'name': task.spec['name']}
+                answer['grants'].append(grant)
             self.granted[executor] = (seq, answer['grants'])
         for task in self.tasks.values():
             if task.cancel and not task.finish and task.fence in held:

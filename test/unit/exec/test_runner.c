@@ -71,7 +71,8 @@ static struct ran run(char *const *argv, char *const *envp)
         vars[i] = envp[i];
     struct job job = { .argv = words, .envp = vars, .fence = STR("f") };
     spool_open(&spool, fileno(file), 1 << 20);
-    ran.started = runner_start(&runner, &job, work_fd, null_fd, "unit", &spool, &ran.exit);
+    const struct runner_place place = { .work_fd = work_fd, .null_fd = null_fd, .name = "unit" };
+    ran.started = runner_start(&runner, &job, &place, &spool, &ran.exit);
     while (ran.started && !runner.main_ended) {
         runner_reap(&runner);
         nap();

@@ -1,0 +1,23 @@
+/* sandbox: `sandbox: strict`: a job with its own root (system folders read-only), /tmp, network (loopback only), pids, and no capability.
+ *
+ * What the kernel doesn't let us build is said in the log and the job isn't run: never anything weaker. The job's /proc shows its own
+ * processes; its working directory and io/ are at the paths that its environment names. */
+#ifndef WEIR_EXEC_SANDBOX_H
+#define WEIR_EXEC_SANDBOX_H
+
+#include "exec/checkout.h"
+
+enum { SANDBOX_REFUSED = 126 };
+
+struct sandbox {
+    const char *dir;         /* DIR/shims/N, with work/, io/ and an empty root/ */
+    const struct view *view; /* of the checkout; its work_fd -1: plain work/ */
+    int verdict_fd;          /* gets the wait status of the job */
+    void (*run)(void *plan); /* in the job's process: limits and execve; returns when that failed */
+    void *plan;
+};
+
+/* sandbox_main: the outermost process of the job: a struct sandbox. Returns an exit status that counts only when no verdict was written. */
+int sandbox_main(void *sandbox);
+
+#endif

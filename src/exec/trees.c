@@ -1,0 +1,484 @@
+/* trees: see trees.h.
+ *
+ * Promises: a tree under its name is whole; one that somebody holds open is never removed; hard links share files only because nobody
+ * ever writes into one (source_export_changed makes new ones).
+ *
+ * When a tree can't be made from an older one it is made from nothing; only when that fails too the job hears of it. */
+#include "exec/trees.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "exec/copy.h"
+#include "exec/untar.h"
+#include "exec/workdir.h"
+#include "io/client.h"
+#include "io/clock.h"
+#include "source/source.h"
+
+enum { NAME_BYTES = 240, SAY_FIRST_MS = 2000, SAY_EVERY_MS = 5000, LOCK_BYTES = 64 };
+
+struct tree_name {
+    char z[NAME_BYTES];
+    size_t prefix; /* of ARCHIVE.HASH. : the same repository */
+};
+
+struct tree_make { /* one that is being made */
+    int trees_fd, tmp_fd;
+    const struct tree_wish *wish;
+    const struct tree_name *name;
+    struct source *source;
+    void (*say)(const char *line);
+    int64_t began_ms, said_ms;
+    struct source_progress progress;
+};
+
+/* -- names ------------------------------------------------------------------------------------------------------------------- */
+
+/* A repository that was made anew at the same place has other files under the same numbers: Subversion says so in db/uuid. */
+static uint64_t repository_hash(const struct tree_wish *wish)
+{
+    char path[PATH_MAX], text[256] = "";
+    struct str url = wish->url;
+    if (str_starts(url, STR("file://")))
+        url = str_sub(url, 7, url.len);
+    snprintf(path, sizeof path, "%.*s/db/uuid", STR_ARG(url));
+    int fd = wish->kind == ARCHIVE_SVN && url.len > 0 && url.ptr[0] == '/' ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+    if (fd >= 0) {
+        ssize_t n = read(fd, text, sizeof text - 1);
+        text[n > 0 ? n : 0] = '\0';
+        close(fd);
+    }
+    struct buf all;
+    buf_init(&all, 2 * PATH_MAX);
+    buf_addf(&all, "%d %.*s %s", (int)wish->kind, STR_ARG(wish->url), text);
+    uint64_t hash = str_hash(buf_str(&all));
+    buf_release(&all);
+    return hash;
+}
+
+static bool name_make(const struct tree_wish *wish, struct tree_name *out, struct err *err)
+{
+    bool git = wish->kind == ARCHIVE_GIT;
+    int prefix = snprintf(out->z, sizeof out->z, "%.*s.%016" PRIx64 ".", STR_ARG(wish->archive), repository_hash(wish));
+    int n = snprintf(out->z + prefix, sizeof out->z - (size_t)prefix, "%" PRId64 "%s%.*s", wish->rev, git ? "." : "",
+        STR_ARG(git ? wish->commit : (struct str){ 0 }));
+    out->prefix = (size_t)prefix;
+    bool bad = wish->archive.len == 0 || wish->archive.len > 100 || wish->archive.ptr[0] == '.' || wish->rev < 0 ||
+               memchr(wish->archive.ptr, '/', wish->archive.len) || (git && (wish->commit.len == 0 || wish->commit.len > 64)) ||
+               (git && memchr(wish->commit.ptr, '/', wish->commit.len)) || (size_t)(prefix + n) >= sizeof out->z;
+    return !bad || err_set(err, ERR_invalid, "the grant names no revision that could be checked out");
+}
+
+static void lock_name(const char *tree, char out[NAME_BYTES + 8])
+{
+    snprintf(out, NAME_BYTES + 8, "%s.lock", tree);
+}
+
+static struct source_ident ident_of(struct str rev_and_commit)
+{
+    struct str rev;
+    struct source_ident ident = { 0 };
+    str_cut(&rev_and_commit, '.', &rev);
+    if (!str_to_i64(rev, &ident.rev))
+        ident.rev = -1;
+    ident.id = rev_and_commit;
+    return ident;
+}
+
+/* -- locks ------------------------------------------------------------------------------------------------------------------- */
+
+/* lock_take: -1: errno. A lock file that was removed while we waited for it counts for nothing: again with the new one. */
+static int lock_take(int trees_fd, const char *tree, int how)
+{
+    char name[NAME_BYTES + 8];
+    lock_name(tree, name);
+    for (;;) {
+        struct stat mine, there;
+        int fd = openat(trees_fd, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fd < 0)
+            return -1;
+        int done;
+        do
+            done = flock(fd, how);
+        while (done < 0 && errno == EINTR);
+        if (done == 0 && fstat(fd, &mine) == 0 && fstatat(trees_fd, name, &there, AT_SYMLINK_NOFOLLOW) == 0 && mine.st_ino == there.st_ino)
+            return fd;
+        int fault = errno;
+        close(fd);
+        errno = fault;
+        if (done < 0)
+            return -1;
+    }
+}
+
+static int tree_open(int trees_fd, const char *name)
+{
+    return openat(trees_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* -- making one --------------------------------------------------------------------------------------------------------------- */
+
+static void make_say(struct tree_make *make)
+{
+    int64_t now = clock_boot_ms();
+    if (make->say == NULL || now - make->began_ms < SAY_FIRST_MS || now - make->said_ms < SAY_EVERY_MS)
+        return;
+    char line[200];
+    make->said_ms = now;
+    snprintf(line, sizeof line, "checking out revision %" PRId64 ": %" PRIu64 " files, %" PRIu64 " MiB so far", make->wish->rev,
+        make->progress.files, make->progress.bytes >> 20);
+    make->say(line);
+}
+
+static bool make_progress(void *context, const struct source_progress *progress)
+{
+    struct tree_make *make = context;
+    make->progress = *progress;
+    make_say(make);
+    return true;
+}
+
+struct base { /* the tree that a new one begins with */
+    char name[NAME_BYTES];
+    int64_t rev;
+    int fd, lock_fd;
+};
+
+/* base_find: of the same repository, the nearest older one, else the nearest newer one. */
+static bool base_find(const struct tree_make *make, struct base *out)
+{
+    int fd = openat(make->trees_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    int64_t wanted = make->wish->rev;
+    *out = (struct base){ .rev = -1, .fd = -1, .lock_fd = -1 };
+    if (dir == NULL) {
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+        struct str name = str_of(entry->d_name);
+        if (name.len >= NAME_BYTES || strncmp(entry->d_name, make->name->z, make->name->prefix) != 0 || str_ends(name, STR(".lock")))
+            continue;
+        int64_t rev = ident_of(str_sub(name, make->name->prefix, name.len)).rev;
+        bool older = rev <= wanted, older_known = out->rev >= 0 && out->rev <= wanted;
+        bool nearer = out->rev < 0 || (older != older_known ? older : llabs(wanted - rev) < llabs(wanted - out->rev));
+        if (rev >= 0 && nearer) {
+            memcpy(out->name, name.ptr, name.len + 1);
+            out->rev = rev;
+        }
+    }
+    closedir(dir);
+    if (out->rev < 0)
+        return false;
+    out->lock_fd = lock_take(make->trees_fd, out->name, LOCK_SH | LOCK_NB);
+    out->fd = out->lock_fd >= 0 ? tree_open(make->trees_fd, out->name) : -1;
+    if (out->fd < 0 && out->lock_fd >= 0)
+        close(out->lock_fd);
+    return out->fd >= 0;
+}
+
+static bool make_from(struct tree_make *make, struct base *base, struct source_ident wanted, struct err *err)
+{
+    const struct source_export_options options = { .progress = make_progress, .context = make };
+    struct source_ident from = ident_of(str_sub(str_of(base->name), make->name->prefix, strlen(base->name)));
+    bool good = copy_links(base->fd, make->tmp_fd, err) && source_export_changed(make->source, from, wanted, make->tmp_fd, &options, err);
+    close(base->fd);
+    close(base->lock_fd);
+    return good;
+}
+
+static bool make_export(struct tree_make *make, struct err *err)
+{
+    const struct source_export_options options = { .progress = make_progress, .context = make };
+    struct source_ident wanted = { .rev = make->wish->rev, .id = make->wish->commit };
+    struct base base;
+    struct err ignored = { .code = ERR_none };
+    if (base_find(make, &base)) {
+        if (make_from(make, &base, wanted, &ignored))
+            return true;
+        make->progress = (struct source_progress){ 0 };
+        if (!workdir_empty(make->tmp_fd))
+            return err_set(err, ERR_io, "a tree that failed can't be removed: %s", strerrordesc_np(errno));
+    }
+    return source_export(make->source, wanted, make->tmp_fd, &options, err);
+}
+
+struct download {
+    struct tree_make *make;
+    struct untar untar;
+    struct buf refusal;
+    struct err *err;
+    bool failed;
+};
+
+static bool download_piece(int status, struct str bytes, void *owner)
+{
+    struct download *down = owner;
+    if (status / 100 != 2) {
+        buf_add_str(&down->refusal, str_sub(bytes, 0, 4096));
+        return true;
+    }
+    down->failed = !untar_add(&down->untar, bytes, down->err);
+    down->make->progress.files = down->untar.files;
+    down->make->progress.bytes = down->untar.bytes;
+    make_say(down->make);
+    return !down->failed;
+}
+
+/* make_download: the server's own export, for executors that can't see the repository. */
+static bool make_download(struct tree_make *make, struct err *err)
+{
+    const struct tree_wish *wish = make->wish;
+    struct arena arena = { 0 };
+    const char *token = wish->token.len > 0 ? str_dupz(&arena, wish->token) : NULL;
+    struct client_config config = { .server = str_dupz(&arena, wish->server), .token = token };
+    struct client *client = wish->server.len > 0 ? client_open(&config, NULL, err) : NULL;
+    struct download down = { .make = make, .err = err };
+    int status = 0;
+    bool good = client != NULL;
+    if (good) {
+        struct str path = str_fmt(
+            &arena, "/v1/archives/%.*s/revisions/%" PRId64 "/tree", STR_ARG(client_encode(&arena, wish->archive)), wish->rev);
+        untar_init(&down.untar, make->tmp_fd);
+        buf_init(&down.refusal, 1 << 16);
+        struct err lost = { .code = ERR_none };
+        good = client_stream(client, "GET", str_dupz(&arena, path), NULL, download_piece, &down, &status, &lost) && !down.failed;
+        if (!good && !down.failed)
+            err_set(err, lost.code, "%s", lost.text);
+        if (good && status / 100 != 2) {
+            struct client_response refusal = { .status = status, .body = down.refusal };
+            client_problem(&refusal, err);
+            good = false;
+        }
+        good = good && untar_finish(&down.untar, err);
+        untar_release(&down.untar);
+        buf_release(&down.refusal);
+        client_close(client);
+    }
+    if (!good)
+        err_context(err, "the server at %.*s doesn't send the tree", STR_ARG(wish->server));
+    arena_release(&arena);
+    return good;
+}
+
+/* Is it an address on this machine, and is there nothing? */
+static bool repository_missing(const struct tree_wish *wish)
+{
+    struct str url = str_starts(wish->url, STR("file://")) ? str_sub(wish->url, 7, wish->url.len) : wish->url;
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%.*s", STR_ARG(url));
+    return url.len == 0 || (url.ptr[0] == '/' && access(path, F_OK) != 0);
+}
+
+static bool make_content(struct tree_make *make, struct err *err)
+{
+    const struct tree_wish *wish = make->wish;
+    if (repository_missing(wish)) {
+        bool good = make_download(make, err);
+        if (!good)
+            err_context(err, "there is no repository at '%.*s' on this machine", STR_ARG(str_sub(wish->url, 0, 150)));
+        return good;
+    }
+    make->source = source_open(wish->kind, wish->url, wish->branch, err);
+    bool good = make->source != NULL && make_export(make, err);
+    source_close(make->source);
+    return good;
+}
+
+/* tmp_open: a folder of our own, locked so that nobody takes it for left behind. */
+static int tmp_open(int trees_fd, char *name, size_t size)
+{
+    snprintf(name, size, ".new.%ld.%" PRId64, (long)getpid(), clock_boot_us());
+    int fd = workdir_open(trees_fd, name);
+    if (fd >= 0)
+        fchmod(fd, 0755);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static bool tree_make(int trees_fd, const struct tree_wish *wish, const struct tree_name *name, void (*say)(const char *line), int lock_fd,
+    struct err *err)
+{
+    char tmp[64], size[LOCK_BYTES];
+    struct tree_make make = { .trees_fd = trees_fd, .wish = wish, .name = name, .say = say, .began_ms = clock_boot_ms() };
+    make.tmp_fd = tmp_open(trees_fd, tmp, sizeof tmp);
+    if (make.tmp_fd < 0)
+        return err_set(err, ERR_io, "a folder for the tree can't be made: %s", strerrordesc_np(errno));
+    bool good = make_content(&make, err);
+    if (good && renameat(trees_fd, tmp, trees_fd, name->z) < 0)
+        good = err_set(err, ERR_io, "the tree can't be renamed: %s", strerrordesc_np(errno));
+    close(make.tmp_fd);
+    if (!good) {
+        workdir_remove(trees_fd, tmp);
+        return false;
+    }
+    int n = snprintf(size, sizeof size, "%" PRIu64 "\n", make.progress.bytes); /* what it cost, for the limit */
+    if (pwrite(lock_fd, size, (size_t)n, 0) != n)
+        (void)ftruncate(lock_fd, 0);
+    return true;
+}
+
+/* -- keeping within limits ------------------------------------------------------------------------------------------------------ */
+
+struct tree_row {
+    char name[NAME_BYTES];
+    struct timespec used;
+    uint64_t bytes;
+};
+
+static int row_compare(const void *a, const void *b) /* the newest first */
+{
+    const struct tree_row *x = a, *y = b;
+    if (x->used.tv_sec != y->used.tv_sec)
+        return x->used.tv_sec < y->used.tv_sec ? 1 : -1;
+    return (x->used.tv_nsec < y->used.tv_nsec) - (x->used.tv_nsec > y->used.tv_nsec);
+}
+
+static void row_read(int trees_fd, struct tree_row *row)
+{
+    char name[NAME_BYTES + 8], text[LOCK_BYTES] = "";
+    struct stat st;
+    lock_name(row->name, name);
+    int fd = openat(trees_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return;
+    ssize_t n = pread(fd, text, sizeof text - 1, 0);
+    if (n <= 0 || !str_to_u64(str_trim((struct str){ text, (size_t)n }), &row->bytes))
+        row->bytes = 0;
+    if (fstat(fd, &st) == 0)
+        row->used = st.st_mtim;
+    close(fd);
+}
+
+static void tree_remove(int trees_fd, const char *tree)
+{
+    char name[NAME_BYTES + 8], gone[80];
+    int lock_fd = lock_take(trees_fd, tree, LOCK_EX | LOCK_NB);
+    if (lock_fd < 0)
+        return; /* in use: another time */
+    snprintf(gone, sizeof gone, ".gone.%ld.%" PRId64, (long)getpid(), clock_boot_us());
+    lock_name(tree, name);
+    bool moved = renameat(trees_fd, tree, trees_fd, gone) == 0;
+    unlinkat(trees_fd, name, 0);
+    close(lock_fd);
+    if (moved)
+        workdir_remove(trees_fd, gone);
+}
+
+/* leftover_remove: what a process made that died meanwhile: nobody holds its lock. */
+static void leftover_remove(int trees_fd, const char *name)
+{
+    int fd = tree_open(trees_fd, name);
+    if (fd < 0)
+        return;
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+        workdir_remove(trees_fd, name);
+    close(fd);
+}
+
+static void trees_trim(int trees_fd, struct trees_limits limits)
+{
+    struct arena arena = { 0 };
+    struct tree_row *rows = NULL;
+    size_t n = 0, cap = 0;
+    uint64_t bytes = 0;
+    int fd = openat(trees_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (dir == NULL) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+        struct str name = str_of(entry->d_name);
+        if (str_starts(name, STR(".new.")) || str_starts(name, STR(".gone.")))
+            leftover_remove(trees_fd, entry->d_name);
+        if (entry->d_name[0] == '.' || name.len >= NAME_BYTES || str_ends(name, STR(".lock")))
+            continue;
+        struct tree_row *row = ARENA_PUSH(&arena, rows, n, cap);
+        *row = (struct tree_row){ .bytes = 0 };
+        memcpy(row->name, name.ptr, name.len + 1);
+        row_read(trees_fd, row);
+    }
+    closedir(dir);
+    if (n > 1)
+        qsort(rows, n, sizeof *rows, row_compare);
+    for (size_t i = 0; i < n; i++) {
+        bytes += rows[i].bytes;
+        if (i >= limits.count_max || (bytes > limits.bytes_max && i > 0))
+            tree_remove(trees_fd, rows[i].name);
+    }
+    arena_release(&arena);
+}
+
+/* -- the whole ------------------------------------------------------------------------------------------------------------------- */
+
+/* tree_use: the tree with its lock for reading; false: it isn't there. */
+static bool tree_use(int trees_fd, const char *name, int *out_tree_fd, int *out_lock_fd)
+{
+    int lock_fd = lock_take(trees_fd, name, LOCK_SH);
+    int tree_fd = lock_fd >= 0 ? tree_open(trees_fd, name) : -1;
+    if (tree_fd < 0) {
+        int fault = errno;
+        if (lock_fd >= 0)
+            close(lock_fd);
+        errno = fault;
+        return false;
+    }
+    futimens(lock_fd, NULL); /* used just now */
+    *out_tree_fd = tree_fd;
+    *out_lock_fd = lock_fd;
+    return true;
+}
+
+bool trees_take(int trees_fd, const struct tree_wish *wish, struct trees_limits limits, void (*say)(const char *line), int *out_tree_fd,
+    int *out_lock_fd, struct err *err)
+{
+    enum { ROUNDS = 5 }; /* made, and taken away before we could hold it: possible, not likely */
+    struct tree_name name;
+    bool made = false;
+    if (!name_make(wish, &name, err))
+        return false;
+    for (int round = 0; round < ROUNDS; round++) {
+        if (tree_use(trees_fd, name.z, out_tree_fd, out_lock_fd)) {
+            if (made)
+                trees_trim(trees_fd, limits);
+            return true;
+        }
+        if (errno != ENOENT)
+            break;
+        int lock_fd = lock_take(trees_fd, name.z, LOCK_EX); /* whoever comes second waits here for the first */
+        int tree_fd = lock_fd >= 0 ? tree_open(trees_fd, name.z) : -1;
+        bool good = lock_fd >= 0;
+        if (good && tree_fd < 0)
+            made = good = tree_make(trees_fd, wish, &name, say, lock_fd, err);
+        if (tree_fd >= 0)
+            close(tree_fd);
+        if (lock_fd < 0)
+            break;
+        if (!good) {
+            char lock[NAME_BYTES + 8];
+            lock_name(name.z, lock);
+            unlinkat(trees_fd, lock, 0);
+        }
+        close(lock_fd);
+        if (!good)
+            return false;
+    }
+    return err_set(err, ERR_io, "the folder of trees can't be used: %s", strerrordesc_np(errno));
+}
