@@ -250,6 +250,7 @@ static bool mem_commit(struct store *store, const struct changes *c, struct err 
     m->fault = MEM_OK;
     if (fault == MEM_FULL) return err_set(err, ERR_disk_full, "simulated");
     if (fault == MEM_UNKNOWN_LOST) return err_set(err, ERR_outcome_unknown, "simulated");
+    ASSERT(c->n_archives == 0 && c->n_revisions == 0 && c->n_latest == 0 && c->n_schedules == 0);
     small_apply(m, c);
     work_apply(m, c);
     if (c->events.len) {
@@ -431,6 +432,23 @@ static bool mem_expire(struct store *store, int64_t now, size_t n_max, struct er
     return true;
 }
 
+/* Archives are not simulated: there are none, and nothing of them is ever written. */
+static bool mem_archives(struct store *store, struct arena *arena, struct archive ***out, size_t *out_n, struct err *err)
+{
+    (void)store, (void)arena, (void)err;
+    *out = NULL;
+    *out_n = 0;
+    return true;
+}
+
+static bool mem_schedules(struct store *store, struct arena *arena, struct schedule **out, size_t *out_n, struct err *err)
+{
+    (void)store, (void)arena, (void)err;
+    *out = NULL;
+    *out_n = 0;
+    return true;
+}
+
 static int64_t mem_size(struct store *store) { return (int64_t)mem(store)->arena.used_bytes; }
 
 static const struct store_ops ops = {
@@ -445,6 +463,8 @@ static const struct store_ops ops = {
     .load_executors = mem_executors,
     .load_tokens = mem_tokens,
     .load_live = mem_live,
+    .load_archives = mem_archives,
+    .load_schedules = mem_schedules,
     .load_task = mem_task,
     .load_edges = mem_edges,
     .load_spec = mem_spec,
