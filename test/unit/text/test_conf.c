@@ -54,6 +54,7 @@ static const char whole_file[] = "data: /var/lib/weir\n"
                                  "semaphores: {licence: 3, pdf: 1}\n"
                                  "containers: {command: podman, options: [--rm, \"a b\"]}\n"
                                  "log: {limit: 10MiB}\n"
+                                 "look: {local: 500ms, remote: 2m}\n"
                                  "hooks:\n"
                                  "  timeout: 5s\n"
                                  "  before_enqueue: [/path/prog, /path/x.so]\n"
@@ -103,6 +104,8 @@ static void reads_every_key(void **state)
     assert_int_equal(c->semaphores.items[0].limit, 3);
     check_str(c->containers.options.items[1], "a b");
     assert_int_equal(c->log.limit_bytes, 10 << 20);
+    assert_int_equal(c->look.local_ms, 500);
+    assert_int_equal(c->look.remote_ms, 120000);
     assert_int_equal(c->hooks.timeout_ms, 5000);
     assert_int_equal(c->hooks.before_enqueue.n, 2);
     assert_int_equal(c->hooks.after_enqueue.n, 0);
@@ -142,6 +145,9 @@ static const char shown_defaults[] = "data: /home/me/.local/state/weir  # defaul
                                      "  options: null  # default\n"
                                      "log:\n"
                                      "  limit: 1GiB  # default\n"
+                                     "look:\n"
+                                     "  local: 1s  # default\n"
+                                     "  remote: 60s  # default\n"
                                      "semaphores: null  # default\n"
                                      "hooks:\n"
                                      "  timeout: 3s  # default\n"
