@@ -295,11 +295,12 @@ void cmd_archive_skip(struct turn *turn, struct command *command)
                     STR_ARG(name));
         return;
     }
-    if (rev > archive->youngest) {
+    if (rev > archive->youngest && rev > archive->next) {
         turn_refuse(turn, command, ERR_conflict, "revision %lld of '%.*s' is beyond the youngest known one (%lld): no gap there",
-                    (long long)rev, STR_ARG(name), (long long)archive->youngest);
+            (long long)rev, STR_ARG(name), (long long)archive->youngest);
         return;
     }
+    if (rev > archive->youngest) archive->youngest = rev; /* the next one can't be read, and nothing would get past it */
     *row = (struct revision){ .lane = archive->lane, .rev = rev, .state = REVISION_SKIPPED, .noted = turn->wall,
                               .message = command->in.archive.reason };
     *ARENA_PUSH(turn->arena, turn->revisions, turn->n_revisions, turn->cap_revisions) = row;

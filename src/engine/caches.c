@@ -353,8 +353,8 @@ void caches_drop(struct engine *engine)
     smap_clear(&engine->lane_names);
     smap_clear(&engine->class_keys);
     smap_clear(&engine->slot_names);
-    arena_reset(&engine->spec_arena);
     smap_clear(&engine->spec_texts);
+    arena_reset(&engine->spec_arena);
     archives_drop(engine);
     schedules_drop(engine);
     recent_drop(engine);

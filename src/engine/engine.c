@@ -546,15 +546,15 @@ void engine_free(struct engine *engine)
         mem_free(known->fits);
         mem_free(known);
     }
+    struct map *maps[] = { &engine->lanes, &engine->classes, &engine->slots, &engine->executors, &engine->specs, &engine->lives };
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_release(maps[i]);
+    struct smap *smaps[] = { &engine->lane_names, &engine->class_keys, &engine->slot_names, &engine->executor_names, &engine->spec_texts };
+    for (size_t i = 0; i < sizeof smaps / sizeof *smaps; i++) smap_release(smaps[i]);
     archives_drop(engine);
     schedules_drop(engine);
     map_release(&engine->archives);
     map_release(&engine->definitions);
     arena_release(&engine->schedule_arena);
-    struct map *maps[] = { &engine->lanes, &engine->classes, &engine->slots, &engine->executors, &engine->specs, &engine->lives };
-    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_release(maps[i]);
-    struct smap *smaps[] = { &engine->lane_names, &engine->class_keys, &engine->slot_names, &engine->executor_names, &engine->spec_texts };
-    for (size_t i = 0; i < sizeof smaps / sizeof *smaps; i++) smap_release(smaps[i]);
     slice_release(&engine->slice);
     mem_free(engine->recent);
     space_close(&engine->space);

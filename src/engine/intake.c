@@ -93,7 +93,8 @@ static size_t slots_of(struct turn *turn, struct str tenant, const struct task_d
     return kept;
 }
 
-struct node *task_make_of(struct turn *turn, struct str tenant, struct str actor, const struct task_def *def, const struct task *like)
+struct node *task_make_of(struct turn *turn, struct str tenant, const struct task_def *def, const struct task *like,
+                          const struct because *because)
 {
     int64_t *slots = NULL;
     size_t n_slots = slots_of(turn, tenant, def, &slots);
@@ -106,7 +107,7 @@ struct node *task_make_of(struct turn *turn, struct str tenant, struct str actor
     row.spec = cache_spec_get(turn, def, slots, n_slots);
     row.created = turn->wall;
     row.unique = def->unique;
-    struct node *node = slice_create(turn->slice, &row, &(struct because){ .actor = actor });
+    struct node *node = slice_create(turn->slice, &row, because);
     if (def->unique.len) smap_put(&turn->uniques, str_fmt(turn->arena, "%.*s\x1f%.*s", STR_ARG(tenant), STR_ARG(def->unique)), node);
     return node;
 }
@@ -115,7 +116,7 @@ static struct node *task_make(struct turn *turn, const struct command *command, 
 {
     struct str tenant = command->actor.tenant;
     struct task like = { .lane = cache_lane_get(turn, tenant, def->queue)->id };
-    return task_make_of(turn, tenant, command->actor.name, def, &like);
+    return task_make_of(turn, tenant, def, &like, &(struct because){ .actor = command->actor.name });
 }
 
 /* An edge to a task that has ended already is judged by its end. */

@@ -17,7 +17,8 @@ struct opening { /* one revision, or one run, on its way to rows */
     const struct revision *revision;
     const struct definition *definition; /* NULL: no workflow */
     const bool *touched;
-    struct str tenant, archive_name, actor;
+    struct str tenant, archive_name;
+    struct because because;
     struct smap earlier; /* revision and name -> task id, of what `expand` was told about */
     struct node **nodes, **doomed_by;
     bool *existing; /* not made now: another's, by its unique key */
@@ -190,7 +191,7 @@ static struct node *task_new(struct opening *o, const struct expand_task *task, 
     struct task like = { .lane = o->archive->lane, .rev = o->revision->rev, .run = run,
                          .marks = (task->skipped ? MARK_SKIPPED : 0u) | (lock != WORKFLOW_LOCK_NONE ? MARK_LOCKED : 0u) |
                                   (lock == WORKFLOW_LOCK_EXCLUSIVE ? MARK_EXCLUSIVE : 0u) };
-    return task_make_of(o->turn, o->tenant, o->actor, &def, &like);
+    return task_make_of(o->turn, o->tenant, &def, &like, &o->because);
 }
 
 /* The task of a waiting revision stands there already. */
@@ -251,11 +252,11 @@ static void edges_make(struct opening *o, const struct expansion *x)
 }
 
 static void opening_begin(struct opening *o, struct turn *turn, struct archive *archive, const struct revision *revision,
-                          const struct definition *definition, struct str actor)
+                          const struct definition *definition, const struct because *because)
 {
     const struct lane *lane = slice_lane(turn->slice, archive->lane);
     *o = (struct opening){ .turn = turn, .archive = archive, .revision = revision, .definition = definition, .tenant = lane->tenant,
-                           .archive_name = lane->name, .actor = actor };
+                           .archive_name = lane->name, .because = *because };
 }
 
 static struct expand_input expand_input_of(struct opening *o)
@@ -285,7 +286,7 @@ static void workflow_fail(struct opening *o, const struct definition *definition
     struct task_def def = nothing;
     def.name = STR("WORKFLOW");
     struct task like = { .lane = o->archive->lane, .rev = o->revision->rev, .grant = 1, .attempts = 1 };
-    struct node *node = task_make_of(turn, o->tenant, o->actor, &def, &like);
+    struct node *node = task_make_of(turn, o->tenant, &def, &like, &o->because);
     struct str report =
         str_sub(definition->report, 0, definition->report.len < REPORT_BYTES_MAX ? definition->report.len : REPORT_BYTES_MAX);
     struct attempt attempt = { .task = node->row.id,
@@ -321,7 +322,7 @@ static void semaphores_declare(struct opening *o)
         if (slot->tenant.len == 0 || slot->limit == workflow->semaphores[i].limit) continue; /* a global one is the site's */
         slot->limit = workflow->semaphores[i].limit;
         slot_changed(turn->slice, slot->id);
-        slice_event(turn->slice, &(struct event){ .kind = EVENT_semaphore, .subject = slot->name, .actor = o->actor,
+        slice_event(turn->slice, &(struct event){ .kind = EVENT_semaphore, .subject = slot->name, .actor = o->because.actor,
                                                   .reason = str_fmt(turn->arena, "limit %lld", (long long)slot->limit) });
     }
 }
@@ -346,7 +347,7 @@ static void revision_open(struct turn *turn, struct archive *archive, struct rev
     struct opening o;
     struct expansion x;
     bool waited = revision->state == REVISION_WAITING;
-    opening_begin(&o, turn, archive, revision, definition, actor);
+    opening_begin(&o, turn, archive, revision, definition, &(struct because){ .actor = actor });
     o.touched = touched;
     struct expand_input input = expand_input_of(&o);
     if (definition) definition_keep(definition);
@@ -439,7 +440,7 @@ static void revision_wait(struct turn *turn, struct archive *archive, struct rev
 {
     struct opening o;
     struct expansion x;
-    opening_begin(&o, turn, archive, row, definition, actor);
+    opening_begin(&o, turn, archive, row, definition, &(struct because){ .actor = actor });
     struct expand_input input = expand_input_of(&o);
     input.n_prevs = 0;
     row->state = REVISION_WAITING;
@@ -571,7 +572,7 @@ struct node *run_make(struct turn *turn, struct archive *archive, const struct r
     struct opening o;
     struct expansion x;
     struct node *asked = NULL;
-    opening_begin(&o, turn, archive, revision, definition, because->actor);
+    opening_begin(&o, turn, archive, revision, definition, because);
     struct expand_input input = expand_input_of(&o);
     if (!o.definition || !workflow_find(&definition->workflow, task)) return NULL;
     input.run = &task;

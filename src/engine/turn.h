@@ -222,7 +222,8 @@ void lanes_resume(struct turn *turn);  /* returns a batch of parked tasks of res
 void finish_items(struct turn *turn, const struct actor *actor, struct finish_item *items, size_t n);
 
 /* intake.c: what revisions make tasks with. */
-struct node *task_make_of(struct turn *turn, struct str tenant, struct str actor, const struct task_def *def, const struct task *like);
+struct node *task_make_of(struct turn *turn, struct str tenant, const struct task_def *def, const struct task *like,
+                          const struct because *because);
 struct node *unique_find(struct turn *turn, struct str tenant, struct str key);
 void edge_make(struct turn *turn, struct node *node, struct node *other, enum edge_kind kind, struct node **doomed_by);
 
