@@ -51,6 +51,24 @@ static bool lanes_collect(struct call *call, struct why_facts *facts)
     return true;
 }
 
+/* gap_collect: of a task in Q: which revision its own waits for. */
+static bool gap_collect(struct call *call, struct why_facts *facts)
+{
+    struct archive_view view;
+    bool found;
+    int64_t missing;
+    if (facts->task.state != STATE_Q || facts->task.rev == 0)
+        return true;
+    if (!reader_archive(call->api->config.reader, &call->arena, facts->lane_name, &view, &found, &call->err))
+        return false;
+    if (!found || view.archive.next > facts->task.rev)
+        return true;
+    if (!archive_missing(call->api, &call->arena, &view.archive, &missing, &call->err))
+        return false;
+    facts->gap = (struct why_gap){ view.archive.next, missing > 0, view.archive.kind == ARCHIVE_EXTERNAL };
+    return true;
+}
+
 static bool slot_collect(struct call *call, const struct hold *hold, struct slot **slots, size_t n_slots, struct why_slot *out)
 {
     struct reader *reader = call->api->config.reader;
@@ -161,7 +179,7 @@ void serve_tasks_why(struct call *call)
         return;
     struct why_facts facts = { .task = view.task, .lane_name = view.lane_name, .ready_ahead = -1, .now = clock_wall_ms() };
     preds_collect(call, &view, &facts);
-    if (!lanes_collect(call, &facts) || !holds_collect(call, &facts) || !executors_collect(call, &facts)) {
+    if (!gap_collect(call, &facts) || !lanes_collect(call, &facts) || !holds_collect(call, &facts) || !executors_collect(call, &facts)) {
         call_problem(call);
         return;
     }

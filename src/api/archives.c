@@ -1,0 +1,373 @@
+/* archives: adding, showing and removing archives over HTTP, and giving up a revision that will never come.
+ *
+ * An archive of a repository is looked at before it is added, on the watcher's threads: what can't be read is refused, and what is there
+ * decides which revision is the first. A removed archive is gone from here; its tasks and revisions stay readable. It fails with 422 and a
+ * pointer for what is refused, 409 name_taken for a name that means something else already. */
+#include <string.h>
+
+#include "api/call.h"
+#include "base/when.h"
+#include "watch/watch.h"
+
+enum { URL_BYTES_MAX = 4000, BRANCH_BYTES_MAX = 250, SCHEDULES_SHOWN_MAX = 1000 };
+
+bool call_archive_any(struct call *call, struct archive_view *out)
+{
+    bool found;
+    if (!reader_archive(call->api->config.reader, &call->arena, call->arg, out, &found, &call->err)) {
+        call_problem(call);
+        return false;
+    }
+    if (!found)
+        call_refuse(call, ERR_not_found, "there is no archive '%.*s'", STR_ARG(str_sub(call->arg, 0, 100)));
+    return found;
+}
+
+bool call_archive(struct call *call, struct archive_view *out)
+{
+    if (!call_archive_any(call, out))
+        return false;
+    if (out->archive.removed > 0) {
+        call_refuse(call, ERR_not_found, "the archive '%.*s' was removed at %s; its tasks and revisions can still be read",
+            STR_ARG(str_sub(call->arg, 0, 100)), when_format(out->archive.removed).z);
+        return false;
+    }
+    return true;
+}
+
+bool archive_missing(struct api *api, struct arena *arena, const struct archive *archive, int64_t *out_rev, struct err *err)
+{
+    struct revision row;
+    bool found = true;
+    *out_rev = 0;
+    if (archive->youngest < archive->next)
+        return true;
+    if (!reader_revision(api->config.reader, arena, archive->lane, archive->next, &row, &found, err))
+        return false;
+    if (!found)
+        *out_rev = archive->next;
+    return true;
+}
+
+static bool schedules_render(struct call *call, struct json *json, int64_t lane)
+{
+    struct schedule *schedules;
+    size_t n;
+    if (!reader_schedules(call->api->config.reader, &call->arena, lane, &schedules, &n, &call->err))
+        return false;
+    json_key(json, "schedules");
+    json_array_begin(json);
+    for (size_t i = 0; i < n && i < SCHEDULES_SHOWN_MAX; i++) {
+        json_object_begin(json);
+        json_put_str(json, "task", schedules[i].task);
+        json_put_time(json, "next", schedules[i].next);
+        json_put_str(json, "cron", schedules[i].cron);
+        if (schedules[i].zone.len > 0)
+            json_put_str(json, "tz", schedules[i].zone);
+        json_object_end(json);
+    }
+    json_array_end(json);
+    return true;
+}
+
+/* watcher_render: how the following of a repository goes. */
+static void watcher_render(struct call *call, struct json *json, struct str name)
+{
+    struct watch *watch = call->api->config.watch;
+    struct watch_status status;
+    if (watch == NULL || !watch_status(watch, name, &status))
+        return;
+    json_key(json, "watch");
+    json_object_begin(json);
+    json_put_z(json, "state", watch_state_name(status.state));
+    if (status.text[0] != '\0')
+        json_put_z(json, status.state == WATCH_FAULT ? "fault" : "detail", status.text);
+    json_put_time(json, "since", status.since);
+    json_put_time(json, "looked", status.looked);
+    if (status.youngest >= 0)
+        json_put_i64(json, "youngest", status.youngest);
+    if (status.tip[0] != '\0')
+        json_put_z(json, "tip", status.tip);
+    json_object_end(json);
+    if (watch_notify_path(watch) != NULL)
+        json_put_z(json, "notify", watch_notify_path(watch));
+}
+
+static void rev_put(struct json *json, const char *key, int64_t rev)
+{
+    json_key(json, key);
+    if (rev > 0)
+        json_i64(json, rev);
+    else
+        json_nil(json);
+}
+
+static bool archive_render(struct call *call, struct json *json, const struct archive_view *view)
+{
+    const struct archive *archive = &view->archive;
+    int64_t missing;
+    if (!archive_missing(call->api, &call->arena, archive, &missing, &call->err))
+        return false;
+    json_object_begin(json);
+    json_put_str(json, "name", view->lane.name);
+    json_put_z(json, "kind", archive_kind_name(archive->kind));
+    if (archive->url.len > 0)
+        json_put_str(json, "url", archive->url);
+    if (archive->branch.len > 0)
+        json_put_str(json, "branch", archive->branch);
+    json_put_time(json, "added", archive->added);
+    json_put_i64(json, "from", archive->first);
+    json_put_i64(json, "next", archive->next);
+    rev_put(json, "youngest", archive->youngest);
+    if (missing > 0)
+        json_put_i64(json, "missing", missing);
+    if (archive->tip.len > 0)
+        json_put_str(json, "tip", archive->tip);
+    watcher_render(call, json, view->lane.name);
+    render_lane(json, &view->lane);
+    bool good = schedules_render(call, json, archive->lane);
+    json_object_end(json);
+    return good;
+}
+
+static void archive_answer(struct call *call, int status)
+{
+    struct archive_view view;
+    struct json json = json_to(&call->out);
+    if (!call_archive(call, &view))
+        return;
+    if (archive_render(call, &json, &view))
+        call_answer(call, status);
+    else
+        call_problem(call);
+}
+
+void serve_archives_get(struct call *call)
+{
+    archive_answer(call, 200);
+}
+
+void serve_archives_list(struct call *call)
+{
+    struct archive_view *views;
+    size_t n;
+    bool good = reader_archives(call->api->config.reader, &call->arena, &views, &n, &call->err);
+    struct json json = json_to(&call->out);
+    json_object_begin(&json);
+    json_key(&json, "archives");
+    json_array_begin(&json);
+    for (size_t i = 0; good && i < n; i++)
+        if (views[i].archive.removed == 0)
+            good = archive_render(call, &json, &views[i]);
+    json_array_end(&json);
+    json_key(&json, "next");
+    json_nil(&json);
+    json_object_end(&json);
+    if (good)
+        call_answer(call, 200);
+    else
+        call_problem(call);
+}
+
+/* ---- adding ---- */
+
+struct archive_post {
+    struct watch_probe *probe; /* while it looks at the repository */
+};
+
+static void watch_tell(struct api *api)
+{
+    if (api->config.watch != NULL)
+        watch_archives_changed(api->config.watch);
+}
+
+static void archive_added(struct call *call)
+{
+    watch_tell(call->api);
+    call->arg = call->command.in.archive_add.name;
+    archive_answer(call, call->command.status != 0 ? call->command.status : 201);
+}
+
+static void post_release(struct call *call)
+{
+    struct archive_post *post = call->state;
+    if (post->probe != NULL)
+        watch_probe_cancel(post->probe);
+    post->probe = NULL;
+}
+
+static void probe_done(struct watch_probe *probe)
+{
+    struct call *call = probe->owner;
+    struct archive_post *post = call->state;
+    struct archive *archive = &call->command.in.archive_add.archive;
+    post->probe = NULL;
+    if (probe->err.code != ERR_none) { /* the path is right and what it names isn't: the document's fault, whatever the reason */
+        bool later = err_retriable(probe->err.code);
+        err_item(&call->err, later ? probe->err.code : ERR_invalid, STR("/url"), "%s", probe->err.text);
+        call_problem(call);
+        return;
+    }
+    archive->first = probe->first;
+    archive->tip = str_dup(&call->arena, probe->tip);
+    archive->branch = str_dup(&call->arena, probe->branch_found);
+    call_submit(call, archive_added);
+}
+
+/* archive_probe: looks at the repository before it is added. */
+static void archive_probe(struct call *call)
+{
+    struct archive_post *post = ARENA_NEW(&call->arena, struct archive_post);
+    const struct archive *archive = &call->command.in.archive_add.archive;
+    struct watch_probe in = {
+        .kind = archive->kind, .url = archive->url, .branch = archive->branch, .from = archive->first, .done = probe_done, .owner = call
+    };
+    struct watch *watch = call->api->config.watch;
+    call->state = post;
+    call->on_release = post_release;
+    if (watch == NULL)
+        err_set(&call->err, ERR_unavailable, "repositories aren't read by this server");
+    else
+        post->probe = watch_probe(watch, &in, &call->err);
+    if (post->probe == NULL)
+        call_problem(call);
+}
+
+static bool is_url(struct str text)
+{
+    static const char *const schemes[] = { "file://", "svn://", "http://", "https://" };
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++)
+        if (str_starts(text, str_of(schemes[i])))
+            return true;
+    return false;
+}
+
+static bool has_control(struct str text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if ((unsigned char)text.ptr[i] < ' ' || text.ptr[i] == 0x7f)
+            return true;
+    return false;
+}
+
+/* place_check: where the repository is, and that nothing is said that its kind doesn't know. */
+static void place_check(struct call *call, const struct archive *archive)
+{
+    struct err *err = &call->err;
+    bool git = archive->kind == ARCHIVE_GIT, svn = archive->kind == ARCHIVE_SVN;
+    if (!git && archive->branch.len > 0)
+        err_item(err, ERR_invalid, STR("/branch"), "only an archive of kind git has a branch");
+    if (!git && !svn && archive->url.len > 0)
+        err_item(err, ERR_invalid, STR("/url"), "an external archive has no url: its revisions are posted");
+    if (!git && !svn)
+        return;
+    if (archive->url.len == 0)
+        err_item(err, ERR_invalid, STR("/url"), "'url' is required: the absolute path of the repository%s", svn ? ", or its address" : "");
+    else if (has_control(archive->url))
+        err_item(err, ERR_invalid, STR("/url"), "'url' holds a control character");
+    else if (archive->url.ptr[0] != '/' && !(svn && is_url(archive->url)))
+        err_item(err, ERR_invalid, STR("/url"), "'url' must be an absolute path of the server's machine%s, not '%.*s'",
+            svn ? ", or file://, svn://, http:// or https://" : "", STR_ARG(str_sub(archive->url, 0, 200)));
+    if (has_control(archive->branch) || (archive->branch.len > 0 && archive->branch.ptr[0] == '-'))
+        err_item(err, ERR_invalid, STR("/branch"), "'branch' is no name of a branch");
+}
+
+static void archive_read(struct call *call, struct json_reader *reader, struct str *out_name, struct archive *out)
+{
+    struct err fault = { 0 };
+    struct str kind;
+    if (!json_read_str(reader, "name", NAME_CHARS_MAX, out_name)) {
+        if (json_read_any(reader, "name") == NULL)
+            err_item(&call->err, ERR_invalid, STR("/name"), "'name' is required");
+    } else if (!name_check_new(*out_name, "archive", &fault)) {
+        err_item(&call->err, ERR_invalid, STR("/name"), "%s", fault.text);
+    }
+    if (!json_read_str(reader, "kind", 20, &kind)) {
+        if (json_read_any(reader, "kind") == NULL)
+            err_item(&call->err, ERR_invalid, STR("/kind"), "'kind' is required: svn, git or external");
+    } else if ((out->kind = archive_kind_find(kind)) == ARCHIVE_NONE) {
+        err_item(&call->err, ERR_invalid, STR("/kind"), "'kind' must be svn, git or external, not '%.*s'", STR_ARG(kind));
+    }
+    json_read_str(reader, "url", URL_BYTES_MAX, &out->url);
+    json_read_str(reader, "branch", BRANCH_BYTES_MAX, &out->branch);
+    json_read_i64(reader, "from", 1, INT64_MAX - REVISION_GAP_MAX, &out->first);
+    if (out->kind != ARCHIVE_NONE)
+        place_check(call, out);
+}
+
+void serve_archives_create(struct call *call)
+{
+    struct json_reader reader;
+    struct command *command = &call->command;
+    if (!call_idempotency(call) || !call_object(call, &reader))
+        return;
+    archive_read(call, &reader, &command->in.archive_add.name, &command->in.archive_add.archive);
+    if (!call_read_done(call, &reader))
+        return;
+    command->kind = CMD_ARCHIVE_ADD;
+    if (command->in.archive_add.archive.kind == ARCHIVE_EXTERNAL)
+        call_submit(call, archive_added);
+    else
+        archive_probe(call);
+}
+
+/* ---- removing, skipping ---- */
+
+static void archive_removed(struct call *call)
+{
+    watch_tell(call->api);
+    struct json json = json_to(&call->out);
+    json_object_begin(&json);
+    json_put_str(&json, "name", call->command.in.archive.name);
+    json_put_bool(&json, "removed", true);
+    json_object_end(&json);
+    call_answer(call, 200);
+}
+
+void serve_archives_remove(struct call *call)
+{
+    struct archive_view view;
+    struct str reason = { 0 };
+    if (call_param_str(call, "reason", &reason) && reason.len > REASON_BYTES_MAX) {
+        call_refuse(call, ERR_bad_request, "the query parameter 'reason' is over %d bytes", REASON_BYTES_MAX);
+        return;
+    }
+    if (!call_archive(call, &view))
+        return;
+    call->command.kind = CMD_ARCHIVE_REMOVE;
+    call->command.in.archive.name = view.lane.name;
+    call->command.in.archive.reason = reason;
+    call_submit(call, archive_removed);
+}
+
+static void revision_skipped(struct call *call)
+{
+    watch_tell(call->api);
+    struct json json = json_to(&call->out);
+    json_object_begin(&json);
+    json_put_str(&json, "archive", call->command.in.archive.name);
+    json_put_i64(&json, "rev", call->command.in.archive.rev);
+    json_put_z(&json, "state", revision_state_name(REVISION_SKIPPED));
+    json_put_str(&json, "reason", call->command.in.archive.reason);
+    json_object_end(&json);
+    call_answer(call, 200);
+}
+
+void serve_archives_skip(struct call *call)
+{
+    struct archive_view view;
+    struct json_reader reader;
+    struct command *command = &call->command;
+    if (!call_archive(call, &view) || !call_object(call, &reader))
+        return;
+    if (!json_read_i64(&reader, "rev", 1, INT64_MAX - 1, &command->in.archive.rev) && json_read_any(&reader, "rev") == NULL)
+        err_item(&call->err, ERR_invalid, STR("/rev"), "'rev' is required");
+    json_read_str(&reader, "reason", REASON_BYTES_MAX, &command->in.archive.reason);
+    if (call->err.code == ERR_none && str_trim(command->in.archive.reason).len == 0)
+        err_item(&call->err, ERR_invalid, STR("/reason"), "'reason' is required");
+    if (!call_read_done(call, &reader))
+        return;
+    command->kind = CMD_ARCHIVE_SKIP;
+    command->in.archive.name = view.lane.name;
+    call_submit(call, revision_skipped);
+}

@@ -1,0 +1,437 @@
+/* revisions: what an archive's revisions are: posted, listed, shown with their tasks and edges, and their files as a tar.
+ *
+ * A revision of an external archive is posted whole; its workflow is judged before anything is recorded (posted_workflow.c). For an archive
+ * of a repository a post is only a hint to look there. A revision with thousands of tasks is read in pieces between other work of the loop.
+ * It fails with 404 for what isn't known, 422 with pointers for what is refused. */
+#include <string.h>
+
+#include "api/call.h"
+#include "api/posted_workflow.h"
+#include "base/when.h"
+#include "watch/watch.h"
+
+enum { LIST_DEFAULT = 100, LIST_MAX = 1000, TASKS_PAGE = 200, AUTHOR_BYTES_MAX = 1000, TXN_BYTES_MAX = 100, PREVS_MAX = 64 };
+#define MESSAGE_BYTES_MAX (64 * KIB)
+
+/* ---- as JSON ---- */
+
+static void text_put(struct json *json, const char *key, struct str text)
+{
+    if (text.len > 0)
+        json_put_str(json, key, text);
+}
+
+/* revision_fields: what never changes once it was said: the same for the first post and every repetition. */
+static void revision_fields(struct json *json, struct str archive, const struct revision *row)
+{
+    json_put_str(json, "archive", archive);
+    json_put_i64(json, "rev", row->rev);
+    text_put(json, "commit", row->ident);
+    text_put(json, "txn", row->txn);
+    text_put(json, "author", row->author);
+    text_put(json, "message", row->message);
+    if (row->time > 0)
+        json_put_time(json, "time", row->time);
+    if (row->noted > 0)
+        json_put_time(json, "noted", row->noted);
+    json_put_i64(json, "depth", row->depth);
+}
+
+static void revision_render(struct api *api, struct json *json, struct str archive, const struct revision *row)
+{
+    json_put_z(json, "state", revision_state_name(row->state));
+    revision_fields(json, archive, row);
+    if (row->cause > 0) {
+        json_key(json, "cause");
+        json_key_text(api, json, 0, row->cause);
+    }
+    json_key(json, "prev");
+    json_array_begin(json);
+    for (size_t i = 0; i < row->n_prevs; i++)
+        json_i64(json, row->prevs[i]);
+    json_array_end(json);
+}
+
+void serve_revisions_list(struct call *call)
+{
+    struct archive_view view;
+    struct revision *rows;
+    size_t n;
+    int64_t limit = LIST_DEFAULT, before = 0;
+    call_param_i64(call, "limit", 1, LIST_MAX, &limit);
+    call_param_i64(call, "cursor", 1, INT64_MAX, &before);
+    if (call->err.code != ERR_none) {
+        call_problem(call);
+        return;
+    }
+    if (!call_archive_any(call, &view))
+        return;
+    if (!reader_revisions(call->api->config.reader, &call->arena, view.archive.lane, before, (size_t)limit, &rows, &n, &call->err)) {
+        call_problem(call);
+        return;
+    }
+    struct json json = json_to(&call->out);
+    json_object_begin(&json);
+    json_key(&json, "revisions");
+    json_array_begin(&json);
+    for (size_t i = 0; i < n; i++) {
+        json_object_begin(&json);
+        revision_render(call->api, &json, view.lane.name, &rows[i]);
+        json_object_end(&json);
+    }
+    json_array_end(&json);
+    json_key(&json, "next");
+    if (n == (size_t)limit && rows[n - 1].rev > 1)
+        json_str(&json, str_fmt(&call->arena, "%lld", (long long)rows[n - 1].rev));
+    else
+        json_nil(&json);
+    json_object_end(&json);
+    call_answer(call, 200);
+}
+
+/* ---- one of them ---- */
+
+struct revision_read {
+    struct loop_timer timer;
+    struct archive_view view;
+    struct revision row;
+    struct task_filter filter;
+    struct task_view *tasks; /* newest first, as they come */
+    size_t n_tasks, cap_tasks;
+};
+
+/* call_revision: the revision that the path names; false: answered. */
+static bool call_revision(struct call *call, struct archive_view *view, struct revision *out)
+{
+    int64_t rev;
+    bool found;
+    struct str text = str_sub(call->arg2, 0, 40);
+    if (!str_to_i64(call->arg2, &rev) || rev < 1) {
+        call_refuse(call, ERR_bad_request, "'%.*s' is no revision: they are numbers from 1", STR_ARG(text));
+        return false;
+    }
+    if (!call_archive_any(call, view))
+        return false;
+    if (!reader_revision(call->api->config.reader, &call->arena, view->archive.lane, rev, out, &found, &call->err)) {
+        call_problem(call);
+        return false;
+    }
+    if (found)
+        return true;
+    if (view->archive.youngest > 0)
+        call_refuse(call, ERR_not_found, "revision %lld of '%.*s' isn't known; the youngest is %lld", (long long)rev,
+            STR_ARG(view->lane.name), (long long)view->archive.youngest);
+    else
+        call_refuse(call, ERR_not_found, "'%.*s' has no revision yet", STR_ARG(view->lane.name));
+    return false;
+}
+
+static void edges_render(struct call *call, struct json *json, const struct task_view *task, struct str lane_name)
+{
+    struct api *api = call->api;
+    for (size_t i = 0; i < task->n_needs; i++) {
+        const struct edge_view *edge = &task->needs[i];
+        json_object_begin(json);
+        json_key(json, "from");
+        buf_reset(&api->scratch);
+        key_add_task(&api->scratch, lane_name, LANE_ARCHIVE, &task->task);
+        json_str(json, buf_str(&api->scratch));
+        json_key(json, "to");
+        buf_reset(&api->scratch);
+        key_add_view(&api->scratch, edge);
+        json_str(json, buf_str(&api->scratch));
+        json_put_z(json, "kind", edge_kind_name(edge->kind));
+        if (edge->flags & EDGE_LOCK)
+            json_put_bool(json, "lock", true);
+        json_object_end(json);
+    }
+}
+
+static bool definition_render(struct call *call, struct json *json, int64_t definition)
+{
+    struct str text = { 0 };
+    if (definition > 0 && !reader_spec(call->api->config.reader, &call->arena, definition, &text, &call->err))
+        return false;
+    struct definition_file *files;
+    size_t n = posted_workflow_files(&call->arena, text, &files);
+    json_key(json, "definition");
+    json_array_begin(json);
+    for (size_t i = 0; i < n; i++) {
+        json_object_begin(json);
+        json_put_str(json, "name", files[i].name);
+        json_put_str(json, "text", files[i].text);
+        json_object_end(json);
+    }
+    json_array_end(json);
+    return true;
+}
+
+static void revision_answer(struct call *call, struct revision_read *read)
+{
+    struct json json = json_to(&call->out);
+    struct str name = read->view.lane.name;
+    json_object_begin(&json);
+    revision_render(call->api, &json, name, &read->row);
+    bool good = definition_render(call, &json, read->row.definition);
+    json_key(&json, "tasks");
+    json_array_begin(&json);
+    for (size_t i = read->n_tasks; i > 0; i--)
+        render_task(call->api, &json, &read->tasks[i - 1], (struct str){ 0 });
+    json_array_end(&json);
+    json_key(&json, "edges");
+    json_array_begin(&json);
+    for (size_t i = read->n_tasks; i > 0; i--)
+        edges_render(call, &json, &read->tasks[i - 1], name);
+    json_array_end(&json);
+    json_object_end(&json);
+    if (good)
+        call_answer(call, 200);
+    else
+        call_problem(call);
+}
+
+static void revision_step(struct loop_timer *timer)
+{
+    struct call *call = timer->owner;
+    struct revision_read *read = call->state;
+    struct task_view *views;
+    size_t n;
+    int64_t next;
+    if (!reader_tasks(call->api->config.reader, &call->arena, &read->filter, &views, &n, &next, &call->err)) {
+        call_problem(call);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        *ARENA_PUSH(&call->arena, read->tasks, read->n_tasks, read->cap_tasks) = views[i];
+    read->filter.before = next;
+    if (next > 0)
+        loop_arm(call->api->config.loop, &read->timer, loop_now(call->api->config.loop));
+    else
+        revision_answer(call, read);
+}
+
+static void revision_release(struct call *call)
+{
+    struct revision_read *read = call->state;
+    loop_disarm(call->api->config.loop, &read->timer);
+}
+
+void serve_revisions_get(struct call *call)
+{
+    struct revision_read *read = ARENA_NEW(&call->arena, struct revision_read);
+    if (!call_revision(call, &read->view, &read->row))
+        return;
+    read->timer = (struct loop_timer){ .due = revision_step, .owner = call };
+    read->filter =
+        (struct task_filter){ .lane = read->view.lane.name, .tenant = call->actor.tenant, .rev = read->row.rev, .limit = TASKS_PAGE };
+    call->state = read;
+    call->on_release = revision_release;
+    revision_step(&read->timer);
+}
+
+/* ---- posting ---- */
+
+struct revision_post {
+    struct definition *definition;
+};
+
+static void post_release(struct call *call)
+{
+    struct revision_post *post = call->state;
+    definition_release(post->definition);
+}
+
+static void revision_posted(struct call *call)
+{
+    const struct command *command = &call->command;
+    const struct revision *row = &command->out.revision.row;
+    struct json json = json_to(&call->out);
+    json_object_begin(&json);
+    if (row->rev > 0) {
+        revision_fields(&json, command->in.revision.archive, row);
+    } else { /* before the archive's first: nobody waits for it */
+        json_put_str(&json, "archive", command->in.revision.archive);
+        json_put_i64(&json, "rev", command->in.revision.row.rev);
+    }
+    json_object_end(&json);
+    call_answer(call, command->status != 0 ? command->status : 202);
+}
+
+static void prev_read(struct call *call, struct json_reader *reader, struct revision *row)
+{
+    const json_t *value = json_read_any(reader, "prev");
+    if (value == NULL)
+        return;
+    bool many = json_is_array(value);
+    size_t n = many ? json_array_size(value) : 1;
+    if (n == 0 || n > PREVS_MAX || (!many && !json_is_integer(value))) {
+        err_item(&call->err, ERR_invalid, STR("/prev"), "'prev' must be a revision, or a list of 1 to %d", PREVS_MAX);
+        return;
+    }
+    int64_t *prevs = ARENA_ARRAY(&call->arena, int64_t, n);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *item = many ? json_array_get(value, i) : value;
+        struct str path = many ? json_read_path_at(&call->arena, STR("/prev"), i) : STR("/prev");
+        prevs[i] = json_is_integer(item) ? (int64_t)json_integer_value(item) : 0;
+        if (prevs[i] < 1 || (row->rev > 0 && prevs[i] >= row->rev))
+            err_item(&call->err, ERR_invalid, path, "'prev' must name an earlier revision: a number from 1, below 'rev'");
+        for (size_t k = 0; k < i; k++)
+            if (prevs[k] == prevs[i])
+                err_item(&call->err, ERR_invalid, path, "'prev' names revision %lld twice", (long long)prevs[i]);
+    }
+    row->prevs = prevs;
+    row->n_prevs = n;
+}
+
+/* cause_read: the task whose job made the revision: said, or known by the job's own token. */
+static void cause_read(struct call *call, struct json_reader *reader, struct str *out)
+{
+    struct key key;
+    struct err fault = { 0 };
+    if (json_read_str(reader, "cause", KEY_BYTES_MAX, out) &&
+        (!key_parse(*out, &key, &fault) || key.kind == KEY_REVISION || key.kind == KEY_LANE))
+        err_item(&call->err, ERR_invalid, STR("/cause"), "'cause' must be the key of a task");
+    if (call->job > 0)
+        *out = key_text(call->api, &call->arena, 0, call->job);
+}
+
+static bool post_read(struct call *call, struct json_reader *reader, struct revision *row)
+{
+    struct command *command = &call->command;
+    if (!json_read_i64(reader, "rev", 1, INT64_MAX - 1, &row->rev) && json_read_any(reader, "rev") == NULL)
+        err_item(&call->err, ERR_invalid, STR("/rev"), "'rev' is required");
+    json_read_str(reader, "txn", TXN_BYTES_MAX, &row->txn);
+    json_read_str(reader, "author", AUTHOR_BYTES_MAX, &row->author);
+    json_read_str(reader, "message", MESSAGE_BYTES_MAX, &row->message);
+    json_read_time(reader, "time", &row->time);
+    prev_read(call, reader, row);
+    cause_read(call, reader, &command->in.revision.cause);
+    return call->err.code == ERR_none;
+}
+
+/* hint_answer: the repository is what is true: it is looked at, and that is all that a post does. */
+static void hint_answer(struct call *call, const struct archive_view *view, const struct revision *row)
+{
+    struct revision known;
+    bool found = false;
+    struct watch *watch = call->api->config.watch;
+    if (!reader_revision(call->api->config.reader, &call->arena, view->archive.lane, row->rev, &known, &found, &call->err)) {
+        call_problem(call);
+        return;
+    }
+    if (!found && (watch == NULL || !watch_hint(watch, view->lane.name, row->rev, call->command.in.revision.cause))) {
+        call_refuse(call, ERR_unavailable, "the repository of '%.*s' isn't followed at the moment", STR_ARG(view->lane.name));
+        return;
+    }
+    struct json json = json_to(&call->out);
+    json_object_begin(&json);
+    json_put_str(&json, "archive", view->lane.name);
+    json_put_i64(&json, "rev", row->rev);
+    json_object_end(&json);
+    call_answer(call, found ? 200 : 202);
+}
+
+void serve_revisions_create(struct call *call)
+{
+    struct archive_view view;
+    struct json_reader reader;
+    struct command *command = &call->command;
+    struct revision *row = &command->in.revision.row;
+    struct revision_post *post = ARENA_NEW(&call->arena, struct revision_post);
+    call->state = post;
+    call->on_release = post_release;
+    if (!call_idempotency(call) || !call_archive(call, &view) || !call_object(call, &reader))
+        return;
+    bool external = view.archive.kind == ARCHIVE_EXTERNAL;
+    command->idempotency.route = str_fmt(&call->arena, "POST %.*s", STR_ARG(call->request->path));
+    post_read(call, &reader, row);
+    const json_t *workflow = json_read_any(&reader, "workflow"), *touched = json_read_any(&reader, "touched");
+    if (workflow != NULL && !external)
+        err_item(&call->err, ERR_invalid, STR("/workflow"), "the workflow of a %s archive stands in its repository",
+            archive_kind_name(view.archive.kind));
+    else if (workflow != NULL)
+        posted_workflow_read(call, &post->definition);
+    posted_workflow_touched(call, touched, post->definition, &command->in.revision.touched);
+    if (!call_read_done(call, &reader))
+        return;
+    if (!external) {
+        hint_answer(call, &view, row);
+        return;
+    }
+    command->kind = CMD_REVISION;
+    command->in.revision.archive = view.lane.name;
+    command->in.revision.definition = post->definition;
+    call_submit(call, revision_posted);
+}
+
+/* ---- its files ---- */
+
+struct tree_stream {
+    struct watch_tree *tree; /* NULL: it has ended */
+    bool begun;
+};
+
+static void tree_release(struct call *call)
+{
+    struct tree_stream *stream = call->state;
+    if (stream->tree != NULL)
+        watch_tree_cancel(stream->tree);
+    stream->tree = NULL;
+}
+
+static void tree_drained(struct http_request *request)
+{
+    struct call *call = request->user;
+    struct tree_stream *stream = call != NULL ? call->state : NULL;
+    if (stream != NULL && stream->tree != NULL)
+        watch_tree_more(stream->tree);
+}
+
+static void tree_bytes(void *owner, struct str bytes)
+{
+    struct call *call = owner;
+    struct tree_stream *stream = call->state;
+    if (!stream->begun)
+        http_stream_begin(call->request, 200, "application/x-tar", tree_drained);
+    stream->begun = true;
+    http_stream_add(call->request, bytes);
+}
+
+/* tree_end: a tar that breaks off lacks its end, which is how the reader knows. */
+static void tree_end(void *owner, const struct err *err)
+{
+    struct call *call = owner;
+    struct tree_stream *stream = call->state;
+    stream->tree = NULL;
+    if (stream->begun) {
+        call_stream_end(call);
+        return;
+    }
+    if (err->code != ERR_none)
+        call_refuse(call, err->code, "%s", err->text);
+    else
+        call_answer_as(call, 200, "application/x-tar", (struct str){ 0 }, NULL);
+}
+
+void serve_revisions_tree(struct call *call)
+{
+    struct archive_view view;
+    struct revision row;
+    struct watch *watch = call->api->config.watch;
+    if (!call_revision(call, &view, &row))
+        return;
+    if (view.archive.kind == ARCHIVE_EXTERNAL) {
+        call_refuse(call, ERR_not_found, "'%.*s' is an external archive: it has no files here", STR_ARG(view.lane.name));
+        return;
+    }
+    struct tree_stream *stream = ARENA_NEW(&call->arena, struct tree_stream);
+    struct watch_tree_sink sink = { tree_bytes, tree_end, call };
+    call->state = stream;
+    call->on_release = tree_release;
+    if (watch == NULL)
+        err_set(&call->err, ERR_unavailable, "repositories aren't read by this server");
+    else
+        stream->tree = watch_tree(watch, &view.archive, row.rev, row.ident, &sink, &call->err);
+    if (stream->tree == NULL)
+        call_problem(call);
+}

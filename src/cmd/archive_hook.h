@@ -1,0 +1,16 @@
+/* archive_hook: the hook of a local repository, put there and taken away by the command line, which is who may write to it.
+ *
+ * Nothing here fails a command: an archive without its hook is followed all the same, only later by up to a second. What could not be done
+ * is said, with the lines that a person can put there. */
+#ifndef WEIR_CMD_ARCHIVE_HOOK_H
+#define WEIR_CMD_ARCHIVE_HOOK_H
+
+#include "cmd/session.h"
+
+/* archive: as the server showed it. */
+void archive_hook_install(struct session *session, const json_t *archive);
+void archive_hook_remove(struct session *session, const json_t *archive);
+/* archive_hook_state: "installed", "not installed", or "" when it can't be known here. */
+const char *archive_hook_state(struct session *session, const json_t *archive);
+
+#endif
