@@ -145,7 +145,8 @@ static void job_checkout(const json_t *spec, const struct place *place, struct j
         return;
     *from = (struct job_checkout){ .kind = kind, .archive = target_text(source, "archive"), .url = target_text(source, "url"),
                                    .branch = target_text(source, "branch"), .commit = target_text(source, "commit"),
-                                   .rev = spec_number(source, "rev"), .server = str_of(place->server), .token = target_text(spec, "token") };
+                                   .rev = spec_number(source, "rev"), .server = str_of(place->server),
+                                   .token = target_text(spec, "token") };
     if (from->archive.len == 0)
         from->archive = target_text(spec, "archive");
     if (from->rev == 0)
