@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <string.h>
+#include <svn_cache_config.h>
 #include <svn_dirent_uri.h>
 #include <svn_dso.h>
 #include <svn_hash.h>
@@ -27,7 +28,6 @@
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char once_fault[200];
-static apr_allocator_t *process_allocator; /* pools aren't in malloc's memory: this is what a leak checker sees */
 
 static void library_start(void)
 {
@@ -35,8 +35,13 @@ static void library_start(void)
         snprintf(once_fault, sizeof once_fault, "the Apache runtime can't be started");
         return;
     }
-    process_allocator = svn_pool_create_allocator(TRUE);
-    apr_pool_t *pool = apr_allocator_owner_get(process_allocator);
+    apr_pool_t *pool = svn_pool_create(NULL); /* of the process */
+    svn_cache_config_t cache = *svn_cache_config_get();
+#ifdef WEIR_SANITIZED
+    cache.cache_size = 0; /* one for all sources, never freed, reached through mapped memory only: to a leak checker, lost */
+#endif
+    cache.single_threaded = FALSE;
+    svn_cache_config_set(&cache);
     svn_error_set_malfunction_handler(svn_error_raise_on_malfunction);
     svn_utf_initialize2(TRUE, pool); /* paths are UTF-8, whatever the locale */
     svn_error_t *fault = svn_dso_initialize2();
