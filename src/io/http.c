@@ -214,13 +214,13 @@ static void clock_run(struct http_server *server, struct list *clock, void (*lat
 static void reading_late(struct http_connection *connection)
 {
     struct http_page *page = connection->page;
-    struct err err = { .code = ERR_none };
+    struct err *err = &connection->server->err;
     if (connection->phase == HTTP_HEAD && (!page || page->at == page->len)) {
         http_connection_close(connection); /* it said nothing: it gets no answer */
         return;
     }
-    err_set(&err, ERR_request_timeout, "the %s didn't come in time", connection->phase == HTTP_HEAD ? "head" : "body");
-    http_connection_refuse(connection, &err);
+    err_set(err, ERR_request_timeout, "the %s didn't come in time", connection->phase == HTTP_HEAD ? "head" : "body");
+    http_connection_refuse(connection, err);
     http_connection_run(connection);
 }
 
@@ -278,10 +278,9 @@ static void http_on_visit(int fd, const struct sockaddr *address, socklen_t addr
         connection_open(server, fd, address);
         return;
     }
-    struct err err = { .code = ERR_none };
-    err_set(&err, ERR_unavailable, "the server has too many connections");
+    err_set(&server->err, ERR_unavailable, "the server has too many connections");
     buf_reset(&server->scratch);
-    http_refusal_render(server, &server->scratch, &err, false);
+    http_refusal_render(server, &server->scratch, &server->err, false);
     ssize_t ignored = send(fd, server->scratch.ptr, server->scratch.len, MSG_DONTWAIT | MSG_NOSIGNAL);
     (void)ignored;
     if (exhausted)

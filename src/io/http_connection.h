@@ -79,6 +79,7 @@ struct http_server {
     struct loop_timer reading_timer, leaving_timer, writing_timer;
     size_t body_bytes;
     struct buf scratch; /* an answer's head, while it is made */
+    struct err err;     /* the refusal that is being written: too large to be cleared for each request */
     int64_t date_since;
     char date[48];
     bool closing;

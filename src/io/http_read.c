@@ -93,9 +93,9 @@ static void read_end(struct http_connection *connection)
         http_connection_close(connection);
         return;
     }
-    struct err err = { .code = ERR_none };
-    err_set(&err, ERR_bad_request, "the request ends in its middle");
-    http_connection_refuse(connection, &err);
+    struct err *err = &connection->server->err;
+    err_set(err, ERR_bad_request, "the request ends in its middle");
+    http_connection_refuse(connection, err);
 }
 
 /* read_some: one read; true: some came. false: nothing now, or the connection has another phase now. */
@@ -152,10 +152,9 @@ static bool body_permit(struct http_connection *connection, uint64_t length, str
 static bool body_grew(struct http_connection *connection, size_t n)
 {
     struct http_server *server = connection->server;
-    struct err err = { .code = ERR_none };
     if (n > BODIES_MAX - server->body_bytes) {
-        err_set(&err, ERR_unavailable, "the server holds too many large requests");
-        http_connection_refuse(connection, &err);
+        err_set(&server->err, ERR_unavailable, "the server holds too many large requests");
+        http_connection_refuse(connection, &server->err);
         return false;
     }
     server->body_bytes += n;
@@ -194,17 +193,18 @@ static bool chunks_take(struct http_connection *connection, enum http_step *out_
 {
     struct http_page *page = connection->page;
     struct buf *body = &connection->body;
-    struct err err = { .code = ERR_none };
+    struct err *err = &connection->server->err;
     *out_step = HTTP_MORE;
     while (*out_step == HTTP_MORE && connection->after < page->len) {
         struct str piece;
         size_t used;
-        *out_step =
-            http_chunked_read(&connection->chunked, page->bytes + connection->after, page->len - connection->after, &used, &piece, &err);
-        if (*out_step != HTTP_BAD && piece.len + connection->chunked.left > body->cap - body->len)
-            err_set(&err, ERR_body_too_large, "the body is over the limit of %zu bytes", body->cap);
-        if (err.code != ERR_none) {
-            http_connection_refuse(connection, &err);
+        const char *from = page->bytes + connection->after;
+        *out_step = http_chunked_read(&connection->chunked, from, page->len - connection->after, &used, &piece, err);
+        bool good = *out_step != HTTP_BAD;
+        if (good && piece.len + connection->chunked.left > body->cap - body->len)
+            good = err_set(err, ERR_body_too_large, "the body is over the limit of %zu bytes", body->cap);
+        if (!good) {
+            http_connection_refuse(connection, err);
             return false;
         }
         if (!body_grew(connection, piece.len))
@@ -266,14 +266,14 @@ static void head_take(struct http_connection *connection)
     page_fit(connection, head_len + (head->chunked ? HTTP_CHUNK_ROOM : connection->in_place ? (size_t)head->length : 0));
     head = &connection->page->head;
     const char *bytes = connection->page->bytes + connection->page->at;
-    struct err err = { .code = ERR_none };
+    struct err *err = &connection->server->err;
     request->method = http_head_method(head, bytes);
     connection->head_only = str_eq(request->method, STR("HEAD"));
     connection->closing = head->close || head->minor == 0;
-    bool good = http_target_parse(&request->arena, request->method, http_head_target(head, bytes), &request->path, &request->query, &err);
+    bool good = http_target_parse(&request->arena, request->method, http_head_target(head, bytes), &request->path, &request->query, err);
     bool wants = head->chunked || head->length > 0;
-    if (!good || (wants && !body_permit(connection, head->length, &err))) {
-        http_connection_refuse(connection, &err);
+    if (!good || (wants && !body_permit(connection, head->length, err))) {
+        http_connection_refuse(connection, err);
         return;
     }
     if (wants)
@@ -308,12 +308,12 @@ static bool head_read(struct http_connection *connection, bool *out_ready)
 {
     for (;;) {
         struct http_page *page = connection->page;
-        struct err err = { .code = ERR_none };
+        struct err *err = &connection->server->err;
         enum http_step step = HTTP_MORE;
         if (page)
-            step = http_head_read(&page->head, page->bytes + page->at, page->len - page->at, &err);
+            step = http_head_read(&page->head, page->bytes + page->at, page->len - page->at, err);
         if (step == HTTP_BAD) {
-            http_connection_refuse(connection, &err);
+            http_connection_refuse(connection, err);
             return true;
         }
         if (step == HTTP_DONE) {

@@ -159,12 +159,24 @@ static void serve_follow(struct bed *bed, struct http_request *request)
     bed_hold(bed, request);
 }
 
+/* serve_burst: a publisher that doesn't look at what is pending. */
+static void serve_burst(struct bed *bed, struct http_request *request)
+{
+    uint64_t n = bed_number(request);
+    request->gone = bed_on_gone;
+    http_stream_begin(request, 200, "text/plain", NULL);
+    for (uint64_t i = 0; i < n; i++)
+        http_stream_add(request, (struct str){ block, sizeof block });
+    bed_hold(bed, request);
+}
+
 static const struct {
     const char *path;
     void (*serve)(struct bed *bed, struct http_request *request);
 } routes[] = {
     { "/hello", serve_hello }, { "/echo", serve_echo }, { "/target", serve_target }, { "/peer", serve_peer },   { "/large", serve_large },
     { "/park", serve_park },   { "/deaf", serve_deaf }, { "/lines", serve_lines },   { "/flood", serve_flood }, { "/follow", serve_follow },
+    { "/burst", serve_burst },
 };
 
 static void bed_serve(struct http_request *request, void *owner)
@@ -215,6 +227,7 @@ void bed_open(struct bed *bed, unsigned connections_max, unsigned idle_timeout_s
         .socket_path = bed->socket_path,
         .connections_max = connections_max,
         .idle_timeout_s = idle_timeout_s,
+        .write_timeout_s = idle_timeout_s,
         .body_limit = bed_limit,
         .serve = bed_serve,
         .owner = bed,

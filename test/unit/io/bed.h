@@ -38,8 +38,9 @@ struct bed {
  * /lines?n=N       a stream of N lines that ends
  * /flood?n=N       a stream of N blocks of 64 KiB, a block when the one before is drained
  * /follow          a stream: "tick\n" for each bed_say, ended by bed_finish
+ * /burst?n=N       like /follow, with N blocks of 64 KiB at once
  */
-void bed_open(struct bed *bed, unsigned connections_max, unsigned idle_timeout_s);
+void bed_open(struct bed *bed, unsigned connections_max, unsigned idle_timeout_s); /* which is also the time to read an answer */
 void bed_run(struct bed *bed);   /* on its thread */
 void bed_close(struct bed *bed);
 void bed_release(struct bed *bed);
