@@ -4,7 +4,7 @@
 #include "api/call.h"
 
 struct verify_state {
-    const char *data_dir;
+    const struct store_config *store;
     int64_t witness_seq;
     uint8_t witness_hash[STORE_HASH_BYTES];
     struct verify_report report;
@@ -48,7 +48,7 @@ static void verify_work(struct aside *aside)
 {
     struct verify_state *state = aside->state;
     aside->ok =
-        store_verify(state->data_dir, state->witness_seq, state->witness_seq > 0 ? state->witness_hash : NULL, &state->report, &aside->err);
+        store_verify_at(state->store, state->witness_seq, state->witness_seq > 0 ? state->witness_hash : NULL, &state->report, &aside->err);
 }
 
 static void verify_done(struct aside *aside)
@@ -79,7 +79,7 @@ static void verify_done(struct aside *aside)
 void serve_verify_get(struct call *call)
 {
     struct verify_state *state = ARENA_NEW(&call->arena, struct verify_state);
-    state->data_dir = call->api->config.store->data_dir;
+    state->store = call->api->config.store;
     if (!witness_read(call, state)) {
         call_problem(call);
         return;
@@ -88,13 +88,14 @@ void serve_verify_get(struct call *call)
 }
 
 struct backup_state {
-    const char *data_dir, *file;
+    const struct store_config *store;
+    const char *file;
 };
 
 static void backup_work(struct aside *aside)
 {
     const struct backup_state *state = aside->state;
-    aside->ok = store_backup(state->data_dir, state->file, &aside->err);
+    aside->ok = store_backup_at(state->store, state->file, &aside->err);
 }
 
 static void backup_done(struct aside *aside)
@@ -125,7 +126,7 @@ void serve_backup_create(struct call *call)
     if (!call_read_done(call, &reader))
         return;
     struct backup_state *state = ARENA_NEW(&call->arena, struct backup_state);
-    state->data_dir = call->api->config.store->data_dir;
+    state->store = call->api->config.store;
     state->file = str_dupz(&call->arena, file);
     aside_start(call, backup_work, backup_done, state);
 }

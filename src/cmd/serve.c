@@ -20,7 +20,7 @@ static const struct option_spec serve_options[] = {
     { "data", 0, "DIR", "where everything is kept (default $XDG_STATE_HOME/weir)", OPTION_NON_EMPTY, NULL },
     { "listen", 0, "ADDR:PORT", "the address to listen on; port 0 picks one (default 127.0.0.1:8420)", OPTION_NON_EMPTY, NULL },
     { "socket", 0, "PATH", "the unix socket (default DIR/weir.sock)", OPTION_NON_EMPTY, NULL },
-    { "store", 0, "URL", "sqlite:///DIR (default: the data directory)", OPTION_NON_EMPTY, NULL },
+    { "store", 0, "URL", "sqlite:///DIR or postgresql://USER@HOST/DB (default: SQLite in the data directory)", OPTION_NON_EMPTY, NULL },
     { "coordination", 0, "URL", "how several servers agree (default: through the store)", OPTION_NON_EMPTY, NULL },
     { "name", 0, "N", "this server's name, unique (default: made from the host's)", OPTION_NON_EMPTY, NULL },
     { "slots", 0, "N", "how many tasks run here at the same time (default: number of cores; 0: no executor)", OPTION_NON_EMPTY, NULL },

@@ -78,9 +78,8 @@ static bool open_data(struct server *server, struct err *err)
     struct arena *arena = &server->arena;
     server->data = str_dupz(arena, server->conf.data);
     const char *run = str_dupz(arena, str_fmt(arena, "%s/run", server->data));
-    struct str store_dir = server->conf.store_dir;
-    if (store_dir.len == 0)
-        return err_set(err, ERR_usage, "store: %.*s: only sqlite:///DIR is supported yet", STR_ARG(server->conf.store));
+    /* Of a store elsewhere the key of the history, logs and blobs stay in the data directory. */
+    struct str store_dir = server->conf.store_dir.len > 0 ? server->conf.store_dir : server->conf.data;
     if (server->conf.coordination.len > 0)
         return err_set(err, ERR_usage, "coordination: %.*s isn't supported yet", STR_ARG(server->conf.coordination));
     if (server->conf.tls.certificate.len > 0 || server->conf.tls.key.len > 0 || server->conf.tls.client_ca.len > 0)

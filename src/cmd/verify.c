@@ -11,6 +11,7 @@ enum { VERIFY_PATH_CAP = 4096 };
 
 static const struct option_spec verify_options[] = {
     { "data", 0, "DIR", "check this data directory, without a server", OPTION_NON_EMPTY, NULL },
+    { "store", 0, "URL", "with --data: the store is there (postgresql://...) and DIR has its verify.key", OPTION_NON_EMPTY, NULL },
     { "witness", 0, "SEQ:HASH", "the event SEQ must have been sealed with HASH, as an earlier verify printed it", OPTION_NON_EMPTY, NULL },
     { 0 },
 };
@@ -76,6 +77,7 @@ static bool witness_parse(const char *text, int64_t *out_seq, uint8_t *out_hash)
 
 static int verify_offline(struct session *s, const char *data)
 {
+    struct store_config config = { .url = option_get(&s->options, "store"), .data_dir = data };
     struct verify_report report = { 0 };
     uint8_t witness_hash[STORE_HASH_BYTES] = { 0 };
     int64_t witness_seq = 0;
@@ -84,7 +86,7 @@ static int verify_offline(struct session *s, const char *data)
     if (witness && !witness_parse(witness, &witness_seq, witness_hash))
         return usage_error(&verify_spec, "--witness: '%s' isn't SEQ:HASH with %d hexadecimal digits", witness, 2 * STORE_HASH_BYTES);
     s->err = (struct err){ .arena = &s->arena };
-    if (!store_verify(data, witness_seq, witness_hash, &report, &s->err)) {
+    if (!store_verify_at(&config, witness_seq, witness_hash, &report, &s->err)) {
         s->status = err_exit(s->err.code);
         return session_fail(s);
     }
@@ -107,6 +109,8 @@ int verify_main(int argc, char **argv)
     const char *data = option_get(&s.options, "data");
     if (data)
         return session_close(&s, verify_offline(&s, data));
+    if (option_get(&s.options, "store"))
+        return session_close(&s, usage_error(&verify_spec, "--store needs --data too: the directory with the key of the history"));
     struct buf path;
     buf_init(&path, VERIFY_PATH_CAP);
     buf_add_z(&path, "/v1/verify");

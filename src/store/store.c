@@ -1,45 +1,161 @@
 /* store: which store a URL means, and the way from the port's functions to it.
  *
- * Promises only to find the backend: everything else is the backend's (store/sqlite). A URL that no backend takes is ERR_invalid. */
+ * Promises only to find the backend: everything else is the backend's (store/sqlite, store/postgres). A URL that no backend takes is
+ * ERR_invalid. */
 #include "store/store.h"
 
+#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "store/copy.h"
+#include "store/postgres/postgres.h"
 #include "store/read_ops.h"
 #include "store/sqlite/sqlite.h"
 
-/* Prefixes of one backend stand longest first. */
-static const char *const sqlite_prefixes[] = { "sqlite://", "sqlite:" };
+struct backend {
+    const char *prefix; /* of its URLs */
+    struct store *(*open)(const struct store_config *config, const char *place, struct err *err);
+    struct reader *(*read)(const struct store_config *config, const char *place, struct err *err);
+    bool (*verify)(const struct store_config *config, const char *place, int64_t witness_seq, const uint8_t *witness_hash,
+                   struct verify_report *out, struct err *err);
+    bool (*backup)(const struct store_config *config, const char *place, const char *to_file, struct err *err);
+    struct copy_source *(*copy_from)(const struct store_config *config, const char *place, struct err *err);
+    struct copy_target *(*copy_to)(const struct store_config *config, const char *place, struct err *err);
+};
 
-/* url_dir: "sqlite:///DIR" -> "/DIR"; without a URL the data directory itself. */
-static const char *url_dir(const struct store_config *config, struct err *err)
+/* ---- SQLite: the place is a directory ---- */
+
+static struct reader *sqlite_read(const struct store_config *config, const char *dir, struct err *err)
+{
+    (void)config;
+    return sqlite_reader_open(dir, err);
+}
+
+static bool sqlite_verify(const struct store_config *config, const char *dir, int64_t witness_seq, const uint8_t *witness_hash,
+                          struct verify_report *out, struct err *err)
+{
+    (void)config;
+    return store_verify(dir, witness_seq, witness_hash, out, err);
+}
+
+static bool sqlite_backup(const struct store_config *config, const char *dir, const char *to_file, struct err *err)
+{
+    (void)config;
+    return store_backup(dir, to_file, err);
+}
+
+/* ---- PostgreSQL: the place is the whole URL ---- */
+
+static struct store *postgres_open(const struct store_config *config, const char *place, struct err *err)
+{
+    (void)place;
+    return postgres_store_open(config, err);
+}
+
+static struct reader *postgres_read(const struct store_config *config, const char *place, struct err *err)
+{
+    (void)place;
+    return postgres_reader_open(config, err);
+}
+
+static bool postgres_check(const struct store_config *config, const char *place, int64_t witness_seq, const uint8_t *witness_hash,
+                           struct verify_report *out, struct err *err)
+{
+    (void)place;
+    return postgres_verify(config, witness_seq, witness_hash, out, err);
+}
+
+static bool postgres_backup(const struct store_config *config, const char *place, const char *to_file, struct err *err)
+{
+    (void)place, (void)to_file;
+    return err_set(err, ERR_invalid, "a store in PostgreSQL is backed up by PostgreSQL: pg_dump, or pg_basebackup with its WAL; "
+                   "together with %s (verify.key, logs, blobs)", config->data_dir);
+}
+
+static struct copy_source *postgres_from(const struct store_config *config, const char *place, struct err *err)
+{
+    (void)place;
+    return postgres_copy_from(config, err);
+}
+
+static struct copy_target *postgres_to(const struct store_config *config, const char *place, struct err *err)
+{
+    (void)place;
+    return postgres_copy_to(config, err);
+}
+
+/* Prefixes of one backend stand longest first. */
+static const struct backend backends[] = {
+    { "sqlite://", sqlite_store_open, sqlite_read, sqlite_verify, sqlite_backup, sqlite_copy_from, sqlite_copy_to },
+    { "sqlite:", sqlite_store_open, sqlite_read, sqlite_verify, sqlite_backup, sqlite_copy_from, sqlite_copy_to },
+    { "postgresql://", postgres_open, postgres_read, postgres_check, postgres_backup, postgres_from, postgres_to },
+    { "postgres://", postgres_open, postgres_read, postgres_check, postgres_backup, postgres_from, postgres_to },
+};
+
+/* backend_find: "sqlite:///DIR" -> SQLite and "/DIR"; without a URL SQLite in the data directory itself. */
+static const struct backend *backend_find(const struct store_config *config, const char **out_place, struct err *err)
 {
     if (!config->url || !*config->url) {
+        *out_place = config->data_dir;
         if (config->data_dir && *config->data_dir)
-            return config->data_dir;
+            return &backends[0];
         err_set(err, ERR_invalid, "neither a store nor a data directory is given");
         return NULL;
     }
-    for (size_t i = 0; i < sizeof sqlite_prefixes / sizeof sqlite_prefixes[0]; i++) {
-        size_t n = strlen(sqlite_prefixes[i]);
-        if (strncmp(config->url, sqlite_prefixes[i], n) == 0 && config->url[n])
-            return config->url + n;
+    for (size_t i = 0; i < sizeof backends / sizeof backends[0]; i++) {
+        size_t n = strlen(backends[i].prefix);
+        *out_place = config->url + n;
+        if (strncmp(config->url, backends[i].prefix, n) == 0 && config->url[n])
+            return &backends[i];
     }
-    err_set(err, ERR_invalid, "the store \"%.200s\" isn't known: sqlite:///DIR is", config->url);
+    err_set(err, ERR_invalid, "the store \"%.200s\" isn't known: sqlite:///DIR and postgresql://USER@HOST/DATABASE are", config->url);
     return NULL;
 }
 
 struct store *store_open(const struct store_config *config, struct err *err)
 {
-    const char *dir = url_dir(config, err);
-    return dir ? sqlite_store_open(config, dir, err) : NULL;
+    const char *place;
+    const struct backend *backend = backend_find(config, &place, err);
+    return backend ? backend->open(config, place, err) : NULL;
 }
 
 struct reader *reader_open(const struct store_config *config, struct err *err)
 {
-    const char *dir = url_dir(config, err);
-    return dir ? sqlite_reader_open(dir, err) : NULL;
+    const char *place;
+    const struct backend *backend = backend_find(config, &place, err);
+    return backend ? backend->read(config, place, err) : NULL;
+}
+
+bool store_verify_at(const struct store_config *config, int64_t witness_seq, const uint8_t *witness_hash, struct verify_report *out,
+                     struct err *err)
+{
+    const char *place;
+    const struct backend *backend = backend_find(config, &place, err);
+    return backend && backend->verify(config, place, witness_seq, witness_hash, out, err);
+}
+
+bool store_backup_at(const struct store_config *config, const char *to_file, struct err *err)
+{
+    const char *place;
+    const struct backend *backend = backend_find(config, &place, err);
+    return backend && backend->backup(config, place, to_file, err);
+}
+
+bool store_copy(const struct store_config *from, const struct store_config *to, const struct copy_progress *progress, struct err *err)
+{
+    const char *from_place, *to_place;
+    const struct backend *a = backend_find(from, &from_place, err), *b = a ? backend_find(to, &to_place, err) : NULL;
+    if (!a || !b || sodium_init() < 0)
+        return false;
+    struct copy_source *source = a->copy_from(from, from_place, err);
+    struct copy_target *target = source ? b->copy_to(to, to_place, err) : NULL;
+    bool ok = target && copy_run(source, target, from, to, progress, err);
+    if (target)
+        target->close(target);
+    if (source)
+        source->close(source);
+    return ok;
 }
 
 void reader_close(struct reader *reader)

@@ -170,4 +170,13 @@ bool store_verify_at(const struct store_config *config, int64_t witness_seq, con
                      struct err *err);
 bool store_backup_at(const struct store_config *config, const char *to_file, struct err *err);
 
+struct copy_progress {
+    void *owner;
+    void (*tell)(void *owner, const char *table, int64_t rows); /* now and then, and at the end of each table */
+};
+/* store_copy: everything in the store `from` (no server may run on it) becomes the store `to`, which must be empty; the history is verified
+ * in the copy, which takes a new incarnation. The key of the history goes to to->data_dir; logs and blobs are files beside the stores and
+ * aren't copied. Either all of it is there, or nothing. progress may be NULL. */
+bool store_copy(const struct store_config *from, const struct store_config *to, const struct copy_progress *progress, struct err *err);
+
 #endif

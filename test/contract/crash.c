@@ -81,7 +81,7 @@ static void what_was_committed_survives_kill(void **state)
         MUST(&w, OPS(&w)->load_head(w.store, &w.head, &w.err));
         assert_true(w.head.turn >= acknowledged);
         assert_true(w.head.turn <= acknowledged + 1); /* at most the one that was being committed is there too */
-        MUST(&w, store_verify(w.dir, 0, NULL, &report, &w.err));
+        MUST(&w, store_verify_at(&config, 0, NULL, &report, &w.err));
         if (!report.ok)
             fail_msg("round %d: %s", round, report.fault);
         assert_int_equal(report.tasks, w.head.next_task - 1);
@@ -130,6 +130,7 @@ static void what_is_not_there_is_not_opened(void **state)
     config = world_config(&w, true);
     MUST(&w, w.store = store_open(&config, &w.err)); /* parents are made */
     OPS(&w)->close(w.store);
+    backend_chosen()->drop(w.dir);
     world_dir_remove(dir);
 }
 

@@ -12,7 +12,8 @@
 static void report_expect(struct world *w, bool ok, const char *words, int64_t witness_seq, const uint8_t *witness)
 {
     struct verify_report report;
-    MUST(w, store_verify(w->dir, witness_seq, witness, &report, &w->err));
+    struct store_config config = world_config(w, false);
+    MUST(w, store_verify_at(&config, witness_seq, witness, &report, &w->err));
     if (report.ok != ok || (words && !strstr(report.fault, words)))
         fail_msg("ok %d, \"%s\"; wanted ok %d, \"%s\"", report.ok, report.fault, ok, words ? words : "");
 }
@@ -36,7 +37,8 @@ static void a_whole_history_verifies(void **state)
             MUST(&w, OPS(&w)->load_head(w.store, &middle, &w.err));
     }
     MUST(&w, OPS(&w)->load_head(w.store, &w.head, &w.err));
-    MUST(&w, store_verify(w.dir, 0, NULL, &report, &w.err)); /* beside the open store */
+    struct store_config config = world_config(&w, false);
+    MUST(&w, store_verify_at(&config, 0, NULL, &report, &w.err)); /* beside the open store */
     if (!report.ok)
         fail_msg("%s", report.fault);
     assert_int_equal(report.tasks, (int64_t)life.n);
@@ -146,6 +148,8 @@ static void backups_beside_a_writer_come_back(void **state)
     pthread_t thread;
     void *fault;
     (void)state;
+    if (!backend_chosen()->backups)
+        skip();
     world_make(&w);
     world_dir_make(dir);
     life_begin(&w, &load.life);
@@ -287,6 +291,8 @@ static void logs_come_along(void **state)
     char file[192], back[192], path[256];
     pthread_t thread;
     (void)state;
+    if (!backend_chosen()->backups)
+        skip();
     world_make(&w);
     rng_seed(&rng, 3);
     life_begin(&w, &life);
@@ -359,6 +365,8 @@ static void a_restored_store_tells_that_it_was(void **state)
     size_t n;
     int64_t last;
     (void)state;
+    if (!backend_chosen()->backups)
+        skip();
     world_make(&w);
     life_begin(&w, &life);
     snprintf(file, sizeof file, "%s/file", w.dir);
@@ -382,6 +390,8 @@ static void what_cannot_be_restored_leaves_nothing(void **state)
     char file[192], back[192], path[256];
     struct err err = { 0 };
     (void)state;
+    if (!backend_chosen()->backups)
+        skip();
     world_make(&w);
     snprintf(file, sizeof file, "%s/file", w.dir);
     snprintf(back, sizeof back, "%s/back", w.dir);

@@ -1,7 +1,9 @@
 /* world: what the store's contract tests stand on. See world.h. */
 #include "world.h"
 
+#include <ctype.h>
 #include <ftw.h>
+#include <libpq-fe.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +16,53 @@ static void sqlite_url(const char *dir, char *out, size_t size)
     snprintf(out, size, "sqlite://%s", dir);
 }
 
+static void nothing_drop(const char *dir)
+{
+    (void)dir;
+}
+
+/* The folder's database: test/lib/postgres.py has started a server and says where its socket is. */
+static void database_name(const char *dir, char *out, size_t size)
+{
+    snprintf(out, size, "t%s", dir);
+    for (char *at = out; *at; at++)
+        if (!isalnum((unsigned char)*at))
+            *at = '_';
+}
+
+static void postgres_do(const char *before, const char *name, const char *behind)
+{
+    char url[160], text[200];
+    snprintf(url, sizeof url, "postgresql:///postgres?host=%s&user=weir", getenv("WEIR_TEST_POSTGRES"));
+    snprintf(text, sizeof text, "%s \"%s\" %s", before, name, behind);
+    PGconn *conn = PQconnectdb(url);
+    PGresult *result = PQexec(conn, text);
+    if (PQresultStatus(result) != PGRES_COMMAND_OK)
+        fail_msg("%s: %s", text, PQerrorMessage(conn));
+    PQclear(result);
+    PQfinish(conn);
+}
+
+static void postgres_url(const char *dir, char *out, size_t size)
+{
+    char name[64];
+    database_name(dir, name, sizeof name);
+    if (!getenv("WEIR_TEST_POSTGRES"))
+        fail_msg("run this by test/lib/postgres.py, which starts a PostgreSQL and sets WEIR_TEST_POSTGRES");
+    postgres_do("CREATE DATABASE", name, "TEMPLATE template0 ENCODING 'UTF8'");
+    snprintf(out, size, "postgresql:///%s?host=%s&user=weir", name, getenv("WEIR_TEST_POSTGRES"));
+}
+
+static void postgres_drop(const char *dir)
+{
+    char name[64];
+    database_name(dir, name, sizeof name);
+    postgres_do("DROP DATABASE IF EXISTS", name, "WITH (FORCE)");
+}
+
 static const struct backend backends[] = {
-    { "sqlite", sqlite_url },
+    { "sqlite", sqlite_url, nothing_drop, true },
+    { "postgres", postgres_url, postgres_drop, false },
 };
 
 const struct backend *backend_chosen(void)
@@ -90,6 +137,7 @@ void world_release(struct world *w)
     arena_release(&w->arena);
     buf_release(&w->packed);
     mem_free(w->events);
+    backend_chosen()->drop(w->dir);
     world_dir_remove(w->dir);
 }
 

@@ -1,6 +1,6 @@
 /* world: what the store's contract tests stand on: a folder, an open store with a reader, and turns built piece by piece.
  *
- * A second store runs the same suite: add it to the table in backends.c and name it in WEIR_TEST_STORE. */
+ * A second store runs the same suite: add it to the table in world.c and name it in WEIR_TEST_STORE. */
 #ifndef WEIR_TEST_CONTRACT_WORLD_H
 #define WEIR_TEST_CONTRACT_WORLD_H
 
@@ -17,7 +17,9 @@
 
 struct backend {
     const char *name;
-    void (*url)(const char *dir, char *out, size_t size); /* the URL of a store of its own for this folder */
+    void (*url)(const char *dir, char *out, size_t size); /* the URL of a new store of its own for this folder */
+    void (*drop)(const char *dir);                         /* what is outside the folder */
+    bool backups;                                          /* store_backup and store_restore are Weir's own */
 };
 const struct backend *backend_chosen(void);
 

@@ -27,7 +27,9 @@ for args, words in [(['--slots', 'many'], '--slots'), (['--slots', '-1'], '--slo
     ok(status in (2, 65) and words in err, f'{args} is refused by name', status, err)
 ok(serve('--lisen', 'x')[0] == 2, 'an unknown option: exit 2')
 ok(serve('operand')[0] == 2, 'an operand: exit 2')
-for args, words in [(['--store', 'postgresql://x/y'], 'store'), (['--coordination', 'zookeeper://h:1/w'], 'coordination')]:
+status, out, err = serve('--data', str(TMP / 'elsewhere'), '--store', 'postgresql://127.0.0.1:1/y')
+ok(status == 69 and 'is PostgreSQL running there' in err, 'a database that is not there is said at once', status, err)
+for args, words in [(['--coordination', 'zookeeper://h:1/w'], 'coordination')]:
     status, out, err = serve('--data', str(TMP / 'unused'), *args)
     ok(status == 2 and words in err and 'yet' in err, f'{args[0]} says that it is not there yet', status, err)
 

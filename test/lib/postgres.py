@@ -11,6 +11,7 @@ import atexit
 import os
 import pathlib
 import pwd
+import re
 import shutil
 import signal
 import subprocess
@@ -115,6 +116,16 @@ class Postgres:
         self.stop(signal.SIGQUIT)
         if not os.environ.get('WEIR_TEST_KEEP'):
             shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def fresh(folder, name):
+    """the URL of a database for this name on the server whose socket is in the folder; made when it isn't there"""
+    server = Postgres.__new__(Postgres)
+    server.dir, server.port, server.known = pathlib.Path(folder), 5432, set()
+    database = re.sub(r'[^a-z0-9]+', '_', str(name).lower()).strip('_')[-60:]
+    if server.sql(f"SELECT 1 FROM pg_database WHERE datname = '{database}'") != '1':
+        server.create(database)
+    return server.url(database)
 
 
 def main():

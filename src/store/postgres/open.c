@@ -69,7 +69,7 @@ static bool key_open(struct postgres_store *self, const char *data_dir, bool fre
     return chain_key_store(data_dir, self->key, err);
 }
 
-static bool writable(struct pg *pg, struct err *err)
+bool pg_writable(struct pg *pg, struct err *err)
 {
     const char *standby = PQparameterStatus(pg->conn, "in_hot_standby");
     const char *only = PQparameterStatus(pg->conn, "default_transaction_read_only");
@@ -82,9 +82,8 @@ static bool writable(struct pg *pg, struct err *err)
     return true;
 }
 
-static bool writer_lock(struct postgres_store *self, struct err *err)
+bool writer_lock(struct pg *pg, struct err *err)
 {
-    struct pg *pg = &self->pg;
     char holder[PG_NAME_BYTES] = "";
     int64_t pid = 0;
     if (!pg_exec(pg, PG_lock_wait, err))
@@ -102,12 +101,12 @@ static bool writer_lock(struct postgres_store *self, struct err *err)
 static bool writer_connect(struct postgres_store *self, bool create, int64_t *out_version, struct err *err)
 {
     struct pg *pg = &self->pg;
-    if (!pg_connect(pg, self->url, err) || !writable(pg, err) || !pg_exec(pg, PG_session_durable, err) ||
+    if (!pg_connect(pg, self->url, err) || !pg_writable(pg, err) || !pg_exec(pg, PG_session_durable, err) ||
         !pg_schema_check(pg, out_version, err))
         return false;
     if (*out_version == 0 && !create)
         return err_set(err, ERR_not_found, "%s is empty", pg->place);
-    return (*out_version == PG_SCHEMA_VERSION || pg_schema_migrate(pg, err)) && writer_lock(self, err);
+    return (*out_version == PG_SCHEMA_VERSION || pg_schema_migrate(pg, err)) && writer_lock(pg, err);
 }
 
 static bool database_open(struct postgres_store *self, const struct store_config *config, struct err *err)

@@ -35,6 +35,8 @@ bool postgres_verify(const struct store_config *config, int64_t witness_seq, con
 bool writer_reopen(struct postgres_store *self, struct store_head *out_head, int64_t *out_tick, struct err *err);
 bool head_read(struct pg *pg, struct store_head *out, uint8_t *out_seal, int64_t *out_tick, struct err *err); /* NULL: not wanted */
 void postgres_store_close(struct store *store);
+bool pg_writable(struct pg *pg, struct err *err);
+bool writer_lock(struct pg *pg, struct err *err); /* before pg_prepare; ERR_conflict says who has it */
 
 /* schema.c. schema_check: *out_version 0: an empty database. Refuses a foreign one and a newer schema. */
 bool pg_schema_check(struct pg *pg, int64_t *out_version, struct err *err);

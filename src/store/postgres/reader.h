@@ -30,6 +30,9 @@ void arg_ids(struct postgres_reader *self, struct pg_args *args, const int64_t *
 bool views_load(struct postgres_reader *self, struct arena *arena, const int64_t *ids, size_t n, struct task_view **out, size_t *out_n,
                 struct err *err);
 
+/* verify.c: inside a transaction of the caller's */
+bool pg_verify_inside(struct postgres_reader *self, const uint8_t key[CHAIN_KEY_BYTES], struct verify_report *out, struct err *err);
+
 /* tasks.c */
 bool postgres_read_tasks(struct reader *reader, struct arena *arena, const struct task_filter *filter, struct task_view **out,
                          size_t *out_n, int64_t *out_next, struct err *err);

@@ -74,6 +74,25 @@ static bool source_tasks(void *owner, int64_t after, enum verify_visit (*visit)(
     return true;
 }
 
+static bool nothing_begin(void *owner, struct err *err)
+{
+    (void)owner, (void)err;
+    return true;
+}
+
+static void nothing_end(void *owner)
+{
+    (void)owner;
+}
+
+bool pg_verify_inside(struct postgres_reader *self, const uint8_t key[CHAIN_KEY_BYTES], struct verify_report *out, struct err *err)
+{
+    const struct verify_source source = {
+        .owner = self, .begin = nothing_begin, .end = nothing_end, .head = source_head, .turns = source_turns, .tasks = source_tasks,
+    };
+    return verify_run(&source, key, 0, NULL, out, err);
+}
+
 bool postgres_verify(const struct store_config *config, int64_t witness_seq, const uint8_t *witness_hash, struct verify_report *out,
                      struct err *err)
 {

@@ -18,6 +18,7 @@ import urllib.parse
 
 WEIR = os.environ.get('WEIR', 'build/weir')
 TMP = pathlib.Path(os.environ.get('TEST_TMP') or '/tmp')
+STORE = os.environ.get('WEIR_TEST_STORE', 'sqlite')
 _n = _failed = 0
 _servers = []
 
@@ -81,12 +82,22 @@ class UnixConnection(http.client.HTTPConnection):
         self.sock.connect(self.path)
 
 
+def store_options(folder, options):
+    """WEIR_TEST_STORE=postgres: every data directory has a database of its own on the server that test/run has started"""
+    if STORE != 'postgres' or '--store' in options:
+        return []
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / 'lib'))
+    import postgres
+    return ['--store', postgres.fresh(os.environ['WEIR_TEST_POSTGRES'], folder)]
+
+
 class Server:
     """weir serve in DIR; slots 0 unless said: tests speak for executors themselves"""
 
     def __init__(self, name='data', *options, slots=0, env=None, wait=True, lease=None):
         self.dir = TMP / name
         self.options = ['--slots', str(slots), *(['--lease', lease] if lease else []), *options]
+        self.options += store_options(self.dir, self.options)
         self.env = env
         self.token = None
         self.starts = 0

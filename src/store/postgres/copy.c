@@ -1,0 +1,208 @@
+/* copy: a PostgreSQL store as the source or the target of `weir store copy`. A target is one transaction, schema and all: it is there when
+ * it is committed, or not at all. Rows go in as arrays. */
+#include "store/copy.h"
+
+#include <sodium.h>
+#include <string.h>
+
+#include "io/clock.h"
+#include "store/files.h"
+#include "store/pack.h"
+#include "store/postgres/reader.h"
+
+enum { BATCH_ROWS = 2000, BATCH_BYTES = 8 << 20 };
+
+struct postgres_side { /* either end */
+    union {
+        struct copy_source source;
+        struct copy_target target;
+    } port; /* first */
+    struct postgres_reader on; /* only its connection is used */
+    size_t batch_bytes;
+    bool begun; /* rows of a table wait in the connection's bulk */
+};
+
+static struct postgres_side *side_of(void *port)
+{
+    return port;
+}
+
+static void side_close(struct postgres_side *self)
+{
+    pg_close(&self->on.pg); /* ends what wasn't committed */
+    mem_free(self);
+}
+
+/* ---- source ---- */
+
+static void source_close(struct copy_source *from)
+{
+    side_close(side_of(from));
+}
+
+static bool rows_give(const PGresult *result, const char *types, const struct copy_row *row, struct err *err)
+{
+    struct copy_cell cells[COPY_COLUMNS_MAX];
+    for (int r = 0; r < PQntuples(result); r++) {
+        for (int i = 0; types[i]; i++) {
+            cells[i] = (struct copy_cell){ .null = PQgetisnull(result, r, i) };
+            if (types[i] == 'i')
+                cells[i].number = cell_i64(result, r, i);
+            else
+                cells[i].bytes = cell_view(result, r, i);
+        }
+        if (!row->take(row->owner, cells, err))
+            return false;
+    }
+    return true;
+}
+
+static bool source_rows(struct copy_source *from, size_t table, const struct copy_row *row, struct err *err)
+{
+    struct pg *pg = &side_of(from)->on.pg;
+    PGresult *result;
+    int n;
+    if (!pg_run(pg, pg_tables[table].out, NULL, NULL, err))
+        return false;
+    do {
+        if (!pg_run(pg, PG_copy_fetch, NULL, &result, err))
+            return false;
+        n = PQntuples(result);
+        if (!rows_give(result, pg_tables[table].types, row, err))
+            return false;
+    } while (n > 0);
+    return pg_run(pg, PG_copy_close, NULL, NULL, err);
+}
+
+struct copy_source *postgres_copy_from(const struct store_config *config, struct err *err)
+{
+    struct postgres_side *self = mem_alloc_zero(sizeof *self);
+    struct pg *pg = &self->on.pg;
+    int64_t version = 0;
+    bool ok = pg_connect(pg, config->url, err) && pg_schema_check(pg, &version, err);
+    if (ok && version == 0)
+        ok = err_set(err, ERR_not_found, "%s is empty", pg->place);
+    if (ok && version != PG_SCHEMA_VERSION)
+        ok = err_set(err, ERR_unavailable, "%s has schema %d: start weir serve once to bring it to %d", pg->place, (int)version,
+                     PG_SCHEMA_VERSION);
+    ok = ok && writer_lock(pg, err) && pg_prepare(pg, PG_FOR_READER | PG_FOR_COPY, err) && pg_run(pg, PG_begin_snapshot, NULL, NULL, err);
+    if (!ok) {
+        side_close(self);
+        return NULL;
+    }
+    self->port.source = (struct copy_source){ .rows = source_rows, .close = source_close };
+    return &self->port.source;
+}
+
+/* ---- target ---- */
+
+static void target_close(struct copy_target *to)
+{
+    side_close(side_of(to));
+}
+
+static bool batch_send(struct postgres_side *self, size_t table, struct err *err)
+{
+    struct pg *pg = &self->on.pg;
+    struct pg_args args = { 0 };
+    if (!self->begun)
+        return true;
+    self->begun = false;
+    self->batch_bytes = 0;
+    if (!bulk_args(&pg->bulk, &args))
+        return err_set(err, ERR_invalid, "a row is larger than an array may be");
+    return pg_run(pg, pg_tables[table].in, &args, NULL, err);
+}
+
+static bool target_put(struct copy_target *to, size_t table, const struct copy_cell *cells, struct err *err)
+{
+    struct postgres_side *self = side_of(to);
+    struct pg_bulk *bulk = &self->on.pg.bulk;
+    const char *types = pg_tables[table].types;
+    if (!self->begun)
+        bulk_begin(bulk, types);
+    self->begun = true;
+    for (int i = 0; types[i]; i++) {
+        if (cells[i].null)
+            bulk_null(bulk);
+        else if (types[i] == 'i')
+            bulk_i64(bulk, cells[i].number);
+        else
+            bulk_text(bulk, cells[i].bytes);
+        self->batch_bytes += cells[i].bytes.len + 12;
+    }
+    return (bulk->n_rows < BATCH_ROWS && self->batch_bytes < BATCH_BYTES) || batch_send(self, table, err);
+}
+
+static bool target_table_end(struct copy_target *to, size_t table, struct err *err)
+{
+    return batch_send(side_of(to), table, err);
+}
+
+/* A new incarnation, told in the history. */
+static bool incarnation_take(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], struct err *err)
+{
+    struct store_head head, before;
+    struct event event = { .kind = EVENT_incarnation, .actor = STR("copy"), .reason = STR("copied from another store") };
+    struct pg_args args = { 0 };
+    struct buf packed;
+    int64_t tick, now = clock_wall_ms();
+    if (!head_read(pg, &before, NULL, &tick, err))
+        return false;
+    head = before;
+    while (head.incarnation == before.incarnation || head.incarnation == 0)
+        clock_entropy(&head.incarnation, sizeof head.incarnation);
+    buf_init(&packed, 4096);
+    pack_events(&packed, &event, 1);
+    head.turn++;
+    head.seq++;
+    chain_link(key, before.hash, head.turn, head.seq, now, buf_str(&packed), head.hash);
+    arg_i64(&args, head.turn);
+    arg_i64(&args, head.seq);
+    arg_i64(&args, now);
+    arg_bytes(&args, head.hash, sizeof head.hash);
+    arg_text(&args, buf_str(&packed));
+    pg_queue(pg, PG_turn_insert, &args);
+    head_queue(pg, key, &head, &before, tick);
+    bool ok = pg_exchange(pg, err);
+    buf_release(&packed);
+    return ok;
+}
+
+static bool target_finish(struct copy_target *to, const uint8_t key[CHAIN_KEY_BYTES], struct err *err)
+{
+    struct postgres_side *self = side_of(to);
+    struct verify_report report;
+    if (!pg_verify_inside(&self->on, key, &report, err))
+        return false;
+    if (!report.ok)
+        return err_set(err, ERR_corrupt, "the copy doesn't verify: %s", report.fault);
+    return incarnation_take(&self->on.pg, key, err) && pg_run(&self->on.pg, PG_commit, NULL, NULL, err);
+}
+
+static bool target_make(struct pg *pg, const struct store_config *config, struct err *err)
+{
+    int64_t version;
+    if (!dir_create(config->data_dir, 0711, err) || !pg_connect(pg, config->url, err) || !pg_writable(pg, err) ||
+        !pg_exec(pg, PG_session_durable, err) || !pg_exec(pg, PG_exec_begin, err) || !pg_exec(pg, PG_schema_lock, err) ||
+        !pg_schema_check(pg, &version, err))
+        return false;
+    if (version)
+        return err_set(err, ERR_conflict, "%s holds a store of Weir: copy into an empty database", pg->place);
+    for (; version < PG_SCHEMA_VERSION; version++)
+        if (!pg_exec_all(pg, pg_migrations[version], err))
+            return false;
+    return pg_prepare(pg, PG_FOR_WRITER | PG_FOR_READER | PG_FOR_VERIFIER | PG_FOR_COPY, err);
+}
+
+struct copy_target *postgres_copy_to(const struct store_config *config, struct err *err)
+{
+    struct postgres_side *self = mem_alloc_zero(sizeof *self);
+    self->port.target = (struct copy_target){ .put = target_put, .table_end = target_table_end, .finish = target_finish,
+                                              .close = target_close };
+    if (!target_make(&self->on.pg, config, err)) {
+        side_close(self);
+        return NULL;
+    }
+    return &self->port.target;
+}
