@@ -3,17 +3,22 @@
 
 #include <limits.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cmd/task_text.h"
 #include "source/hook.h"
 
-/* folder_of: the repository's folder on this machine; NULL: it is served, or there is none. */
-static const char *folder_of(const json_t *archive)
+/* folder_of: the repository's folder on this machine; NULL: it is served, or there is none. Of an ordinary git repository the one inside. */
+static const char *folder_of(struct session *s, const json_t *archive)
 {
     const char *url = field_z(archive, "url");
+    struct stat st;
     if (strncmp(url, "file://", 7) == 0)
         url += 7;
+    const char *inside = str_dupz(&s->arena, str_fmt(&s->arena, "%s/.git", url));
+    if (strcmp(field_z(archive, "kind"), "git") == 0 && stat(inside, &st) == 0 && S_ISDIR(st.st_mode))
+        return inside;
     return *url == '/' ? url : NULL;
 }
 
@@ -28,7 +33,7 @@ static const char *weir_path(struct session *s)
 /* lines_say: what to put where, by hand. */
 static void lines_say(struct session *s, const json_t *archive, enum archive_kind kind, const char *why)
 {
-    const char *notify = field_z(archive, "notify"), *name = field_z(archive, "name"), *folder = folder_of(archive);
+    const char *notify = field_z(archive, "notify"), *name = field_z(archive, "name"), *folder = folder_of(s, archive);
     session_note(s, "no hook was installed: %s", why);
     session_note(s, "new revisions are found all the same; to be told at once, put these two lines into %s%s%s, and make it executable:",
         folder ? folder : "the repository's", folder ? "/hooks/" : " ", kind == ARCHIVE_GIT ? "post-receive" : "post-commit");
@@ -39,7 +44,7 @@ static void lines_say(struct session *s, const json_t *archive, enum archive_kin
 void archive_hook_install(struct session *s, const json_t *archive)
 {
     enum archive_kind kind = archive_kind_find(str_of(field_z(archive, "kind")));
-    const char *folder = folder_of(archive), *notify = field_z(archive, "notify"), *path = NULL;
+    const char *folder = folder_of(s, archive), *notify = field_z(archive, "notify"), *path = NULL;
     struct err err = { 0 };
     if (kind != ARCHIVE_SVN && kind != ARCHIVE_GIT)
         return;
@@ -58,7 +63,7 @@ void archive_hook_install(struct session *s, const json_t *archive)
 void archive_hook_remove(struct session *s, const json_t *archive)
 {
     enum archive_kind kind = archive_kind_find(str_of(field_z(archive, "kind")));
-    const char *folder = folder_of(archive);
+    const char *folder = folder_of(s, archive);
     struct err err = { 0 };
     if ((kind == ARCHIVE_SVN || kind == ARCHIVE_GIT) && folder && !hook_remove(kind, folder, str_of(field_z(archive, "name")), &err))
         session_note(s, "the hook stays: %s (it does no harm)", err.text);
@@ -67,10 +72,9 @@ void archive_hook_remove(struct session *s, const json_t *archive)
 const char *archive_hook_state(struct session *s, const json_t *archive)
 {
     enum archive_kind kind = archive_kind_find(str_of(field_z(archive, "kind")));
-    const char *folder = folder_of(archive);
+    const char *folder = folder_of(s, archive);
     struct err err = { 0 };
     bool installed;
-    (void)s;
     if ((kind != ARCHIVE_SVN && kind != ARCHIVE_GIT) || !folder ||
         !hook_is_installed(kind, folder, str_of(field_z(archive, "name")), &installed, &err))
         return "";
