@@ -1,0 +1,133 @@
+/* store: `weir store copy`: everything in one store becomes another one, from SQLite to PostgreSQL or back. Works on the stores themselves,
+ * without a server. */
+#include <string.h>
+#include <unistd.h>
+
+#include "cmd/command.h"
+#include "cmd/session.h"
+#include "io/clock.h"
+#include "store/store.h"
+
+enum { PROGRESS_MS = 100 };
+
+static const struct option_spec copy_options[] = {
+    { "data", 0, "DIR", "the data directory of a PostgreSQL store, with verify.key (default: the directory of the SQLite store)",
+        OPTION_NON_EMPTY, NULL },
+    { "quiet", 'q', NULL, "say nothing but errors", 0, NULL },
+    { 0 },
+};
+static const char *const copy_examples[] = {
+    "the store of a machine that is outgrown",
+    "weir store copy sqlite:///var/lib/weir postgresql://weir@db/weir",
+    "and back",
+    "weir store copy postgresql://weir@db/weir sqlite:///var/lib/weir2 --data /var/lib/weir",
+    NULL,
+};
+static const struct command_spec copy_spec = {
+    .name = "store copy",
+    .operands = "FROM TO",
+    .operands_min = 2,
+    .operands_max = 2,
+    .summary = "everything in one store into another one",
+    .description = "FROM and TO are sqlite:///DIR (or just DIR) or postgresql://... No server may run on FROM; TO must be empty. Tasks, their "
+                   "history with its chain of hashes, tokens and archives are copied and verified in the copy, which takes a new "
+                   "incarnation: nothing granted before is believed. It is all there in the end, or nothing. Logs and kept files stay "
+                   "where they are, in the data directory: serve the copy with the same one, or copy logs/ and blobs/ there too.",
+    .options = copy_options,
+    .examples = copy_examples,
+};
+static const struct command_spec *const store_parts[] = { &copy_spec, NULL };
+const struct command_spec store_spec = {
+    .name = "store",
+    .operands = "copy ...",
+    .operands_min = 1,
+    .operands_max = 1,
+    .summary = "copy a whole store, from SQLite to PostgreSQL or back",
+    .parts = store_parts,
+};
+
+struct progress {
+    bool shown;
+    int64_t told_ms, rows, total;
+    const char *table;
+};
+
+/* On a terminal one line that is written over. */
+static void progress_tell(void *owner, const char *table, int64_t rows)
+{
+    struct progress *p = owner;
+    if (p->table != table)
+        p->rows = 0;
+    p->total += rows - p->rows;
+    p->rows = rows;
+    p->table = table;
+    if (!p->shown || clock_boot_ms() - p->told_ms < PROGRESS_MS)
+        return;
+    p->told_ms = clock_boot_ms();
+    fprintf(stderr, "\r\x1b[K%s: %lld rows, %lld in all", table, (long long)rows, (long long)p->total);
+    fflush(stderr);
+}
+
+/* side_of: a URL or a directory -> what the store port takes. *out_dir: of SQLite; NULL for the other. */
+static struct store_config side_of(struct arena *arena, const char *text, const char **out_dir)
+{
+    struct str url = str_of(text);
+    *out_dir = NULL;
+    if (str_starts(url, STR("postgresql://")) || str_starts(url, STR("postgres://")))
+        return (struct store_config){ .url = text };
+    if (str_starts(url, STR("sqlite://")))
+        url = str_sub(url, sizeof "sqlite://" - 1, url.len);
+    else if (strstr(text, "://"))
+        return (struct store_config){ .url = text }; /* the store says that it doesn't know it */
+    *out_dir = str_dupz(arena, url);
+    return (struct store_config){ .url = str_dupz(arena, str_fmt(arena, "sqlite://%s", *out_dir)), .data_dir = *out_dir };
+}
+
+static int copy_run(struct session *s)
+{
+    const char *from_dir, *to_dir, *data = option_get(&s->options, "data");
+    struct store_config from = side_of(&s->arena, s->options.operands[0], &from_dir);
+    struct store_config to = side_of(&s->arena, s->options.operands[1], &to_dir);
+    struct progress progress = { .shown = !s->quiet && isatty(STDERR_FILENO) };
+    const struct copy_progress watch = { .owner = &progress, .tell = progress_tell };
+    if (!from.data_dir)
+        from.data_dir = data ? data : to_dir;
+    if (!to.data_dir)
+        to.data_dir = data ? data : from_dir;
+    if (!from.data_dir || !to.data_dir)
+        return usage_error(&copy_spec, "between two databases --data DIR is needed: the data directory with the key of the history");
+    int64_t began = clock_boot_ms();
+    bool ok = store_copy(&from, &to, &watch, &s->err);
+    if (progress.shown && progress.told_ms)
+        fputs("\r\x1b[K", stderr);
+    if (!ok) {
+        s->status = err_exit(s->err.code);
+        return session_fail(s);
+    }
+    session_note(s, "%lld rows copied and verified in %.1f s", (long long)progress.total, (double)(clock_boot_ms() - began) / 1000);
+    if (strcmp(from.data_dir, to.data_dir) != 0)
+        session_note(s, "logs and kept files are still in %s: copy logs/ and blobs/ to %s too", from.data_dir, to.data_dir);
+    else if (from_dir)
+        session_note(s, "logs, kept files and the key stay in %s: serve the copy with --data %s, and move %s/weir.db away", to.data_dir,
+            to.data_dir, from_dir);
+    return 0;
+}
+
+static int store_copy_main(int argc, char **argv)
+{
+    struct session s = { 0 };
+    int status = options_parse(&s.options, &copy_spec, argc, argv, &s.arena);
+    if (status != OPTIONS_RUN) {
+        arena_release(&s.arena);
+        return status;
+    }
+    s.quiet = option_given(&s.options, "quiet");
+    s.err.arena = &s.arena;
+    return session_close(&s, copy_run(&s));
+}
+
+int store_main(int argc, char **argv)
+{
+    static const struct command_part parts[] = { { "copy", store_copy_main } };
+    return command_parts(&store_spec, parts, sizeof parts / sizeof *parts, argc, argv);
+}
