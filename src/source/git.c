@@ -8,9 +8,11 @@
 #include "source/git.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define AUTHOR_BYTES_MAX 1000
 #define CAUSE_BYTES_MAX 500
@@ -47,6 +49,17 @@ bool git_fail(const struct git_source *git, int code, struct err *err, const cha
             STR_ARG(place));
     return err_set(err, last != NULL && last->klass == GIT_ERROR_OS ? ERR_io : ERR_corrupt, "%.*s: %s: %s; run git -C %.*s fsck",
         STR_ARG(place), what, message, STR_ARG(place));
+}
+
+/* is_denied: it is there, or may be, and isn't for us to read; libgit2 takes that for not there. */
+static bool is_denied(const char *path, int how)
+{
+    return faccessat(AT_FDCWD, path, how, AT_EACCESS) != 0 && errno == EACCES;
+}
+
+static bool denied_fail(const char *path, struct err *err)
+{
+    return err_set(err, ERR_io, "%s: permission denied; let the user that runs weir read all of it", path);
 }
 
 static void git_close(struct source *source)
@@ -130,11 +143,14 @@ static bool branch_settle(struct git_source *git, struct str branch, struct err 
         const char *name = head_branch(git, &head);
         if (name == NULL) {
             git_reference_free(head);
+            const char *path = str_fmt(&git->base.arena, "%.*s/HEAD", STR_ARG(git->base.place)).ptr;
+            if (is_denied(path, R_OK))
+                return denied_fail(path, err);
             return err_set(err, ERR_invalid, "%.*s: HEAD names no branch: say which one with --branch", STR_ARG(git->base.place));
         }
         branch = str_of(name);
     }
-    git->base.branch = str_dup(&git->base.arena, branch);
+    branch = git->base.branch = str_dup(&git->base.arena, branch);
     git->ref = str_fmt(&git->base.arena, "refs/heads/%.*s", STR_ARG(branch)).ptr;
     git_reference_free(head);
     if (str_index(branch, '\0') >= 0 || git_reference_name_is_valid(&valid, git->ref) != 0 || !valid)
@@ -153,6 +169,8 @@ static bool repository_open(struct git_source *git, struct str path, struct err 
         return err_set(err, errno == ENOENT || errno == ENOTDIR ? ERR_not_found : ERR_io, "%s: %s%s", path_z, strerror(errno),
             errno == EACCES ? "; let the user that runs weir read it" : "; give the path of a git repository");
     int code = git_repository_open_ext(&git->repo, path_z, GIT_REPOSITORY_OPEN_NO_SEARCH, NULL);
+    if (code != 0 && is_denied(path_z, R_OK | X_OK))
+        return denied_fail(path_z, err);
     if (code == GIT_ENOTFOUND)
         return err_set(err, ERR_invalid, "%s: this is no git repository; make one with git init, or give another path", path_z);
     if (code != 0) {

@@ -65,10 +65,16 @@ static bool rewritten_find(struct git_source *git, struct str old, const git_oid
         return err_set(err, ERR_internal, "'%.*s' isn't a commit id", STR_ARG(old));
     if (git_oid_equal(&oid, tip) || git_oid_equal(&oid, base))
         return true;
-    int code = git_graph_descendant_of(git->repo, tip, &oid);
-    if (code < 0 && code != GIT_ENOTFOUND)
+    git_commit *commit = NULL;
+    int code = git_commit_lookup(&commit, git->repo, &oid);
+    git_commit_free(commit);
+    if (code == 0)
+        code = git_graph_descendant_of(git->repo, tip, &oid);
+    else if (code == GIT_ENOTFOUND)
+        code = 0; /* it was pruned already */
+    if (code < 0)
         return git_fail(git, code, err, "comparing commits");
-    *out = code != 1; /* not found: it was pruned already */
+    *out = code == 0;
     return true;
 }
 

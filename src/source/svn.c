@@ -51,7 +51,8 @@ static void library_start(void)
         fault = svn_ra_initialize(pool);
     if (fault == NULL)
         return;
-    svn_err_best_message(fault, once_fault, sizeof once_fault);
+    char scratch[sizeof once_fault];
+    snprintf(once_fault, sizeof once_fault, "%s", svn_err_best_message(fault, scratch, sizeof scratch));
     svn_error_clear(fault);
 }
 
@@ -127,10 +128,10 @@ static const struct fault_kind *fault_kind_find(const svn_error_t *fault)
 static void fault_text(const svn_error_t *fault, char *out, size_t size)
 {
     struct buf text;
-    char message[TEXT_BYTES_MAX], last[TEXT_BYTES_MAX] = "";
+    char message[TEXT_BYTES_MAX], scratch[TEXT_BYTES_MAX], last[TEXT_BYTES_MAX] = "";
     buf_init(&text, size - 1);
     for (const svn_error_t *at = fault; at != NULL; at = at->child) {
-        svn_err_best_message(at, message, sizeof message);
+        snprintf(message, sizeof message, "%s", svn_err_best_message(at, scratch, sizeof scratch)); /* theirs, or our scratch */
         if (strcmp(message, last) == 0)
             continue;
         buf_addf(&text, "%s%s", text.len > 0 ? ": " : "", message);

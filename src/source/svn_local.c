@@ -28,6 +28,27 @@ static bool local_youngest(struct source *source, struct arena *arena, struct so
     return true;
 }
 
+/* revision_fail: a revision that doesn't exist is told apart from one whose file is lost. */
+static bool revision_fail(struct svn_source *svn, svn_error_t *fault, int64_t rev, struct err *err, const char *what)
+{
+    svn_revnum_t youngest = 0;
+    apr_pool_t *pool = svn_pool_create(svn->pool);
+    bool missing = svn_error_find_cause(fault, SVN_ERR_FS_NO_SUCH_REVISION) != NULL;
+    svn_error_t *again = missing ? svn_fs_youngest_rev(&youngest, svn->fs, pool) : NULL;
+    svn_pool_destroy(pool);
+    if (!missing || again != NULL) {
+        svn_error_clear(again);
+        return svn_fail(svn, fault, err, "%s revision %lld", what, (long long)rev);
+    }
+    svn_error_clear(fault);
+    struct str place = svn->base.place;
+    if (rev > youngest)
+        return err_set(
+            err, ERR_not_found, "%.*s: there is no revision %lld; the youngest is %ld", STR_ARG(place), (long long)rev, youngest);
+    return err_set(err, ERR_corrupt, "%.*s: %s revision %lld: its file is missing: the repository is damaged; run svnadmin verify %.*s",
+        STR_ARG(place), what, (long long)rev, STR_ARG(place));
+}
+
 /* ---- what a revision touched ---- */
 
 struct listing {
@@ -139,7 +160,7 @@ static bool local_revision(struct source *source, struct arena *arena, struct so
     }
     svn_pool_destroy(pool);
     if (fault != NULL)
-        return svn_fail(svn, fault, err, "reading revision %ld", rev);
+        return revision_fail(svn, fault, ident.rev, err, "reading");
     *out = revision;
     return true;
 }
@@ -306,7 +327,7 @@ static bool local_walk(struct source *source, const struct source_ident *from, s
         svn_error_clear(fault);
         return false;
     }
-    return fault == NULL || svn_fail(walk.svn, fault, err, "exporting revision %lld", (long long)to.rev);
+    return fault == NULL || revision_fail(walk.svn, fault, to.rev, err, "exporting");
 }
 
 /* ---- workflow files ---- */
@@ -379,7 +400,7 @@ static bool local_workflows(struct source *source, struct arena *arena, struct s
     workflows_give(&list, &found);
     svn_pool_destroy(pool);
     if (fault != NULL)
-        return svn_fail(svn, fault, err, "reading " WORKFLOWS_FOLDER " of revision %lld", (long long)ident.rev);
+        return revision_fail(svn, fault, ident.rev, err, "reading " WORKFLOWS_FOLDER " of");
     *out = found;
     return true;
 }

@@ -181,8 +181,9 @@ void export_changed_to(struct source *source, struct source_ident from, struct s
 
 bool trees_equal(const char *a, const char *b)
 {
-    static const char list[] = "cd '%s' && find . -mindepth 1 \\( -type f -perm -u=x -printf 'x %%P\\n' \\) -o \\( -type l -printf 'l %%P %%l\\n' \\) -o -printf "
-                               "'%%y %%P\\n' | LC_ALL=C sort";
+    static const char list[] =
+        "cd '%s' && find . -mindepth 1 \\( -type f -perm -u=x -printf 'x %%P\\n' \\) -o \\( -type l -printf 'l %%P %%l\\n' \\) -o -printf "
+        "'%%y %%P\\n' | LC_ALL=C sort";
     char *first = strdup(sh_out(list, a));
     bool equal = strcmp(first, sh_out(list, b)) == 0;
     if (!equal)
