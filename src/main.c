@@ -9,6 +9,7 @@ static const struct command_row commands[] = {
     { notify_main, &notify_spec, "archives" },
     { lint_main, &lint_spec, "archives" },
     { plan_main, &plan_spec, "archives" },
+    { local_main, &local_spec, "archives" },
     { enqueue_main, &enqueue_spec, "work" },
     { wait_main, &wait_spec, "work" },
     { cancel_main, &cancel_spec, "work" },
