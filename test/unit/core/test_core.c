@@ -244,8 +244,9 @@ static void test_why_names_every_reason(void **state)
     bool live[] = { true };
     struct lane all = { .name = STR("all") },
                 lane = { .id = 1, .name = STR("q"), .paused_since = 500, .paused_by = STR("uid:0"), .paused_reason = STR("upgrade") };
-    struct why_pred preds[] = { { 7, STR("q:7"), STATE_X, EDGE_DEPENDS, false }, { 8, STR("q:8"), STATE_D, EDGE_DEPENDS, false },
-        { 9, STR("q:9"), STATE_P, EDGE_AFTER, false } };
+    struct why_pred preds[] = { { .id = 7, .key = STR("q:7"), .state = STATE_X, .kind = EDGE_DEPENDS },
+        { .id = 8, .key = STR("q:8"), .state = STATE_D, .kind = EDGE_DEPENDS },
+        { .id = 9, .key = STR("q:9"), .state = STATE_P, .kind = EDGE_AFTER } };
     struct str holder = STR("q:3");
     struct why_slot slots[] = {
         { .slot = { .name = STR("pdf"), .limit = 1, .used = 1 }, .since = 700, .holders = &holder, .n_holders = 1 }
@@ -297,6 +298,37 @@ static void test_why_names_every_reason(void **state)
     arena_release(&arena);
 }
 
+static void test_why_names_gaps_and_locks(void **state)
+{
+    (void)state;
+    struct arena arena = { 0 };
+    struct why why;
+    struct why_facts facts = { .task = { .id = 10, .rev = 3, .state = STATE_Q, .created = 100 },
+        .lane_name = STR("docs"),
+        .gap = { .rev = 2, .missing = true, .posted = true } };
+    why_explain(&facts, &arena, &why);
+    assert_int_equal(why.verdict, WHY_WAITING);
+    assert_int_equal(why.n_conditions, 1);
+    const struct why_condition *gap = reason(&why, "gap");
+    assert_non_null(gap);
+    assert_true(str_eqz(gap->holder, "docs@2"));
+    assert_true(str_eqz(gap->remedy, "post revision 2, or give it up: weir archive skip docs 2 --reason TEXT"));
+    facts.gap.posted = false; /* of a repository: nobody posts it */
+    why_explain(&facts, &arena, &why);
+    assert_true(str_ends(reason(&why, "gap")->remedy, STR("weir archive show docs tells what keeps it from that")));
+    facts.gap.missing = false; /* it is known and comes next */
+    why_explain(&facts, &arena, &why);
+    assert_true(str_eqz(reason(&why, "gap")->remedy, "it goes on by itself"));
+
+    struct why_pred preds[] = { { .id = 7, .key = STR("docs@2:x"), .state = STATE_X, .kind = EDGE_AFTER, .lock = true },
+        { .id = 8, .key = STR("docs@1:x"), .state = STATE_D, .kind = EDGE_AFTER, .lock = true } };
+    struct why_facts locked = { .task = { .id = 10, .state = STATE_S, .created = 100 }, .preds = preds, .n_preds = 2 };
+    why_explain(&locked, &arena, &why);
+    assert_int_equal(why.n_conditions, 1);
+    assert_true(str_eqz(reason(&why, "lock")->holder, "docs@2:x"));
+    arena_release(&arena);
+}
+
 static void test_which_executor_fits(void **state)
 {
     (void)state;
@@ -324,6 +356,7 @@ int main(void)
         cmocka_unit_test(test_a_circle_is_found_if_there_is_one),
         cmocka_unit_test(test_counting_agrees_with_searching),
         cmocka_unit_test(test_why_names_every_reason),
+        cmocka_unit_test(test_why_names_gaps_and_locks),
         cmocka_unit_test(test_which_executor_fits),
     };
     return cmocka_run_group_tests_name("core", tests, NULL, NULL);
