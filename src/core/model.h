@@ -129,6 +129,7 @@ enum task_mark {
     MARK_NEEDS = 4,   /* something it depends on has brought outputs */
     MARK_SKIPPED = 8, /* its `paths` weren't touched: done, `skipped`, as soon as it is ready */
     MARK_EXCLUSIVE = 32, /* beside MARK_LOCKED: not shared */
+    MARK_PRUNED = 64,    /* logs, outputs and artifacts are gone; what it was and how it ended stays */
     MARK_LOCKED = 16,  /* it has the archive's lock, shared or exclusive, while it runs */
 };
 
@@ -219,7 +220,7 @@ enum { SCOPE_READ = 1, SCOPE_ENQUEUE = 2, SCOPE_EXECUTE = 4, SCOPE_ADMIN = 8 };
 #define EVENT_KINDS(X) \
     X(created) X(move) X(ending) X(promoted) X(executor) X(executor_lost) X(executor_state) X(pause) X(resume) X(token) X(token_revoked) \
     X(semaphore) X(incarnation) X(started) X(archive) X(archive_removed) X(revision) X(revision_skipped) \
-    X(rewritten) X(cause_depth) X(scheduled)
+    X(rewritten) X(cause_depth) X(scheduled) X(pruned)
 enum event_kind {
     EVENT_none,
 #define X(name) EVENT_##name,

@@ -53,6 +53,7 @@ static void (*const apply[CMD_KIND_COUNT])(struct turn *turn, struct command *co
     [CMD_ARCHIVE_SKIP] = cmd_archive_skip,
     [CMD_REVISION] = cmd_revision,
     [CMD_RUN] = cmd_run,
+    [CMD_PRUNE] = cmd_prune,
 };
 
 static void turn_open(struct turn *turn, struct engine *engine, int64_t wall, int64_t boot, struct err *err)
@@ -199,6 +200,7 @@ static void changes_small(struct turn *turn, struct changes *c)
     c->holds_remove = slice->holds_remove; c->n_holds_remove = slice->n_holds_remove;
     c->outputs = turn->outputs; c->n_outputs = turn->n_outputs;
     c->log_tails = turn->tails; c->n_log_tails = turn->n_tails;
+    c->results_remove = turn->pruned; c->n_results_remove = turn->n_pruned;
     c->unique_add = turn->unique_add; c->n_unique_add = turn->n_unique_add;
     c->unique_remove = turn->unique_remove; c->n_unique_remove = turn->n_unique_remove;
     c->idempotency = turn->idempotency; c->n_idempotency = turn->n_idempotency;
@@ -274,6 +276,7 @@ static void turn_count(struct turn *turn)
     atomic_fetch_add(&engine->n_granted, turn->n_granted);
     atomic_fetch_add(&engine->n_finished, turn->n_finished);
     atomic_fetch_add(&engine->n_lost, turn->n_lost);
+    prune_follow(turn);
     for (size_t i = 0; i < turn->n_sealed && engine->config.logs; i++)
         logs_seal(engine->config.logs, turn->sealed[i].task, turn->sealed[i].grant);
 }

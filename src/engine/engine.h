@@ -35,6 +35,7 @@ enum command_kind {
     CMD_ARCHIVE_SKIP, /* a gap that will never close */
     CMD_REVISION,     /* a revision is known: from a repository in order, or posted in any order */
     CMD_RUN,          /* by hand */
+    CMD_PRUNE,        /* a batch of old tasks loses its logs, outputs and artifacts */
     CMD_KIND_COUNT
 };
 
@@ -156,6 +157,12 @@ struct command {
             struct str params, reason;     /* JSON object text, or empty */
             struct definition *definition; /* of that revision */
         } run;
+        struct {
+            int64_t before; /* tasks that ended earlier than this */
+            int64_t after;  /* go on behind this id; 0: from the first */
+            struct str lane; /* only of this archive or queue; empty: all */
+            bool dry_run;
+        } prune;
     } in;
 
     /* the answer */
@@ -175,6 +182,7 @@ struct command {
         struct { struct archive archive; } archive; /* add, remove, skip: as it is then */
         struct { struct revision row; } revision; /* as it is kept; rev 0: nothing is (it is below the archive's first) */
         struct { int64_t task; } run;
+        struct { int64_t tasks, log_bytes, after; } prune; /* after: where the next batch begins; 0: that was all */
     } out;
 
     _Atomic bool gone;        /* polls: the caller sets it when nobody waits for the answer any more; nothing is granted to it then */

@@ -15,7 +15,8 @@ const struct node *order_passed(struct turn *turn, struct node *node)
         if (outs[i].kind == EDGE_CANCELS || outs[i].flags & EDGE_LOCK) continue;
         const struct node *waiter = slice_find(turn->slice, outs[i].waiter);
         if (!waiter || waiter->row.lane != node->row.lane || waiter->row.rev <= node->row.rev) continue;
-        bool started = waiter->row.state == STATE_X || waiter->row.state == STATE_D || (state_ended(waiter->row.state) && waiter->row.grant > 0);
+        bool started =
+            waiter->row.state == STATE_X || waiter->row.state == STATE_D || (state_ended(waiter->row.state) && waiter->row.grant > 0);
         if (started) return waiter;
     }
     return NULL;

@@ -162,6 +162,7 @@ struct turn {
     struct schedule *schedules; size_t n_schedules, cap_schedules;
     struct schedule *schedules_gone; size_t n_schedules_gone, cap_schedules_gone;
     bool schedules_changed;
+    int64_t *pruned; size_t n_pruned, cap_pruned; /* tasks whose results go */
 };
 
 struct name_track { /* the newest revision that has a task of a name, and those of this turn before it */
@@ -253,6 +254,10 @@ struct node *run_make(struct turn *turn, struct archive *archive, const struct r
 /* order.c */
 const struct node *order_passed(struct turn *turn, struct node *node); /* a later task that has started; NULL: none */
 void lock_again(struct turn *turn, struct node *node);                 /* a retried task queues for the archive's lock anew */
+
+/* prune.c */
+void cmd_prune(struct turn *turn, struct command *command);
+void prune_follow(struct turn *turn); /* logs go after the commit */
 
 /* schedules.c */
 bool schedules_load(struct engine *engine, struct err *err);

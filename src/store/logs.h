@@ -25,6 +25,8 @@ bool logs_append(
 bool logs_size(struct logs *logs, int64_t task, int64_t grant, int64_t *out_bytes, struct err *err); /* 0: none */
 /* Reads at most max bytes from offset into out (appended); fewer only at the end. */
 bool logs_read(struct logs *logs, int64_t task, int64_t grant, int64_t offset, size_t max, struct buf *out, struct err *err);
+/* logs_remove: a log of an attempt that has ended is gone. Its bytes read as none from then on. */
+void logs_remove(struct logs *logs, int64_t task, int64_t grant);
 void logs_seal(struct logs *logs, int64_t task, int64_t grant); /* no more bytes will come: compress when there is time */
 /* logs_each_open: every plain log that nobody has sealed. After a start the owner seals those whose attempt has ended: the crash came
  * between the finish and the seal. */

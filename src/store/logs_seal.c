@@ -227,6 +227,22 @@ void logs_seal(struct logs *logs, int64_t task, int64_t grant)
     pthread_mutex_unlock(&logs->lock);
 }
 
+void logs_remove(struct logs *logs, int64_t task, int64_t grant)
+{
+    struct log_key key = { task, grant };
+    char plain[LOG_NAME_BYTES], packed[LOG_NAME_BYTES];
+    log_name_plain(plain, key);
+    log_name_packed(packed, key);
+    pthread_mutex_lock(&logs->lock);
+    struct log_file *file = log_file_find(logs, key);
+    if (file)
+        log_file_forget(logs, file);
+    log_plain_drop(logs, key);
+    (void)unlinkat(logs->live_fd, plain, 0);
+    (void)unlinkat(logs->root_fd, packed, 0); /* a job that is packing it now leaves a file that nobody reads */
+    pthread_mutex_unlock(&logs->lock);
+}
+
 struct open_each {
     void (*each)(void *owner, int64_t task, int64_t grant);
     void *owner;

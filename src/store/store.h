@@ -59,6 +59,7 @@ struct changes {
     const struct attempt *attempts_remove;  size_t n_attempts_remove;  /* a grant that never arrived */
     const struct task_outputs *outputs;     size_t n_outputs;          /* upsert; of tasks that carry MARK_OUTPUTS */
     const struct log_tail *log_tails;       size_t n_log_tails;
+    const int64_t *results_remove;          size_t n_results_remove;   /* tasks that are pruned: outputs and log tails go */
     const struct unique_claim *unique_add;  size_t n_unique_add;
     const struct unique_claim *unique_remove; size_t n_unique_remove;
     const struct idempotency *idempotency;  size_t n_idempotency;
@@ -137,6 +138,8 @@ struct store_ops {
                       int64_t *out_run, struct err *err);
     /* The first n tasks of an archive that haven't ended. Walks its history: for what is rare. */
     bool (*tasks_open)(struct store *store, struct arena *arena, int64_t lane, size_t n, int64_t **out, size_t *out_n, struct err *err);
+    bool (*tasks_after)(struct store *store, struct arena *arena, int64_t after, size_t n, int64_t **out, size_t *out_n,
+                        struct err *err); /* the first n ids above `after` */
     int64_t (*size_bytes)(struct store *store);
 };
 

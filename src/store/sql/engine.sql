@@ -33,3 +33,7 @@ SELECT id, run FROM task WHERE lane = $1 AND rev = $2 AND name = $3 AND variant 
 -- name: tasks_open
 -- For the removal of an archive: walks its history once.
 SELECT id FROM task WHERE lane = $1 AND rev IS NOT NULL AND state <> 'D' AND state <> 'F' AND state <> 'T' AND state <> 'A' ORDER BY rev LIMIT $2;
+
+-- name: ids_after
+-- Pruning walks the history, a batch a turn.
+SELECT id FROM task WHERE id > $1 ORDER BY id LIMIT $2;

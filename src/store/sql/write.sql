@@ -163,3 +163,9 @@ ON CONFLICT (lane, task, cron, zone) DO UPDATE SET next_ms = excluded.next_ms;
 
 -- name: schedule_delete
 DELETE FROM schedule WHERE lane = $1 AND task = $2 AND cron = $3 AND zone = $4;
+
+-- name: outputs_delete
+DELETE FROM outputs WHERE task = $1;
+
+-- name: log_tails_delete
+DELETE FROM log_tail WHERE task = $1;

@@ -196,17 +196,28 @@ bool sqlite_task_find(struct store *store, int64_t lane, int64_t rev, struct str
     return numbers_get(db, id, out_task, out_run, err);
 }
 
-bool sqlite_tasks_open(struct store *store, struct arena *arena, int64_t lane, size_t n, int64_t **out, size_t *out_n, struct err *err)
+/* Ids of tasks, by a statement of two numbers. */
+static bool ids_get(
+    struct db *db, enum sql_id id, int64_t key, size_t n, struct arena *arena, int64_t **out, size_t *out_n, struct err *err)
 {
-    struct db *db = &sqlite_of(store)->db;
     size_t cap = 0;
     enum db_step step;
     *out = NULL, *out_n = 0;
-    bind_i64(db->stmts[SQL_tasks_open], 1, lane);
-    bind_i64(db->stmts[SQL_tasks_open], 2, (int64_t)n);
-    while ((step = db_next(db, SQL_tasks_open, err)) == DB_ROW)
-        *ARENA_PUSH(arena, *out, *out_n, cap) = sqlite3_column_int64(db->stmts[SQL_tasks_open], 0);
+    bind_i64(db->stmts[id], 1, key);
+    bind_i64(db->stmts[id], 2, (int64_t)n);
+    while ((step = db_next(db, id, err)) == DB_ROW)
+        *ARENA_PUSH(arena, *out, *out_n, cap) = sqlite3_column_int64(db->stmts[id], 0);
     return step == DB_DONE;
+}
+
+bool sqlite_tasks_open(struct store *store, struct arena *arena, int64_t lane, size_t n, int64_t **out, size_t *out_n, struct err *err)
+{
+    return ids_get(&sqlite_of(store)->db, SQL_tasks_open, lane, n, arena, out, out_n, err);
+}
+
+bool sqlite_tasks_after(struct store *store, struct arena *arena, int64_t after, size_t n, int64_t **out, size_t *out_n, struct err *err)
+{
+    return ids_get(&sqlite_of(store)->db, SQL_ids_after, after, n, arena, out, out_n, err);
 }
 
 /* --- what a turn writes ------------------------------------------------------------------------------------------------------------ */

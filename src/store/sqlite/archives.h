@@ -20,6 +20,8 @@ bool sqlite_task_upto(struct store *store, int64_t lane, struct str name, struct
 bool sqlite_task_find(struct store *store, int64_t lane, int64_t rev, struct str name, struct str variant, int64_t run, int64_t *out_task,
                       int64_t *out_run, struct err *err);
 bool sqlite_tasks_open(struct store *store, struct arena *arena, int64_t lane, size_t n, int64_t **out, size_t *out_n, struct err *err);
+bool sqlite_tasks_after(struct store *store, struct arena *arena, int64_t after, size_t n, int64_t **out, size_t *out_n,
+                        struct err *err);
 
 bool sqlite_read_archives(struct reader *reader, struct arena *arena, struct archive_view **out, size_t *out_n, struct err *err);
 bool sqlite_read_archive(struct reader *reader, struct arena *arena, struct str name, struct archive_view *out, bool *out_found,

@@ -262,5 +262,6 @@ const struct store_ops sqlite_ops = {
     .task_upto = sqlite_task_upto,
     .task_find = sqlite_task_find,
     .tasks_open = sqlite_tasks_open,
+    .tasks_after = sqlite_tasks_after,
     .size_bytes = size_bytes,
 };

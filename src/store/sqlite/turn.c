@@ -306,6 +306,13 @@ static bool results_write(struct sqlite_store *self, const struct changes *c, st
         if (!db_run(&self->db, SQL_log_tail_put, err))
             return false;
     }
+    for (size_t i = 0; i < c->n_results_remove; i++)
+        for (size_t k = 0; k < 2; k++) {
+            static const enum sql_id deletes[] = { SQL_outputs_delete, SQL_log_tails_delete };
+            bind_i64(self->db.stmts[deletes[k]], 1, c->results_remove[i]);
+            if (!db_run(&self->db, deletes[k], err))
+                return false;
+        }
     return true;
 }
 

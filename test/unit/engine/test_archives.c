@@ -416,6 +416,44 @@ static void test_a_removed_archive_ends(void **state)
     expect(&rig, lane, 2, "COMMIT=D indexing=P");
 }
 
+static struct command *prune(struct rig *rig, int64_t before, bool dry_run)
+{
+    struct command *command = rig_new(rig, CMD_PRUNE);
+    command->in.prune.before = before;
+    command->in.prune.dry_run = dry_run;
+    return rig_one(rig, command);
+}
+
+static void test_pruned_tasks_keep_their_end(void **state)
+{
+    (void)state;
+    RIG(rig);
+    static const char yaml[] =
+        "- {name: a, command: 'true', depends: [{task: 'PREV', on: success}]}\n- {name: b, command: 'true', depends: [a]}\n";
+    int64_t lane = archive(&rig, "docs"), e = rig_executor(&rig, "e", NULL);
+    post(&rig, "docs", 1, yaml);
+    struct fence fence = granted_name(rig_poll(&rig, e, 9), "a", 1);
+    struct command *finish = rig_new(&rig, CMD_FINISH);
+    struct finish_item item = { .fence = fence, .exit = 0, .signal = -1, .outputs = STR("{\"x\":\"1\"}"), .cpu_ms = -1,
+                                .max_rss_bytes = -1, .log_bytes = 7 };
+    finish->in.finish.items = &item;
+    finish->in.finish.n_items = 1;
+    rig_one(&rig, finish);
+    rig_pass(&rig, 10000);
+    assert_int_equal(prune(&rig, rig.wall - 1000, true)->out.prune.tasks, 0); /* b may still ask for its outputs */
+    rig_finish(&rig, granted_name(rig_poll(&rig, e, 9), "b", 1), 0, -1);
+    assert_int_equal(prune(&rig, rig.wall - 1000, true)->out.prune.tasks, 1);
+    assert_int_equal(prune(&rig, rig.wall - 1000, false)->out.prune.log_bytes, 7);
+    assert_int_equal(prune(&rig, rig.wall - 1000, false)->out.prune.tasks, 0);
+    struct str outputs;
+    struct err err = { 0 };
+    assert_true(rig.store->ops->load_outputs(rig.store, &rig.arena, fence.task, &outputs, &err));
+    assert_int_equal(outputs.len, 0);
+    expect(&rig, lane, 1, "a=D");
+    post(&rig, "docs", 2, yaml);
+    expect(&rig, lane, 2, "a=P"); /* PREV is found, and done */
+}
+
 static void test_queues_and_archives_share_names(void **state)
 {
     (void)state;
@@ -447,6 +485,7 @@ int main(void)
         cmocka_unit_test(test_many_waiting_revisions_open_in_batches),
         cmocka_unit_test(test_a_merge_waits_for_each_parent),
         cmocka_unit_test(test_a_removed_archive_ends),
+        cmocka_unit_test(test_pruned_tasks_keep_their_end),
         cmocka_unit_test(test_queues_and_archives_share_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

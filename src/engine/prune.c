@@ -1,0 +1,76 @@
+/* prune: what old tasks have left behind goes: logs, outputs, artifacts. What a task was, when it ran and how it ended stays for ever, so
+ * that PREV, dependencies and the history still find it.
+ *
+ * A batch of the history a turn; the caller goes on where it ended. A task whose outputs somebody may still ask for (a dependent that
+ * hasn't ended) is left alone. A crash between the commit and the removal of a log leaves a file that nobody reads. */
+#include "engine/turn.h"
+
+static bool wanted_still(struct turn *turn, struct node *node)
+{
+    size_t n = 0;
+    const struct edge *outs = node->row.out ? slice_outs(turn->slice, node, &n) : NULL;
+    for (size_t i = 0; i < n; i++) {
+        const struct node *waiter = slice_find(turn->slice, outs[i].waiter);
+        if (waiter && !state_ended(waiter->row.state)) return true;
+    }
+    return false;
+}
+
+static bool prunable(struct turn *turn, const struct command *command, struct node *node, const struct lane *lane)
+{
+    const struct task *row = &node->row;
+    bool old = state_ended(row->state) && row->finished > 0 && row->finished < command->in.prune.before;
+    return old && row->grant > 0 && !(row->marks & MARK_PRUNED) && (!lane || row->lane == lane->id) &&
+           str_eq(slice_lane(turn->slice, row->lane)->tenant, command->actor.tenant) && !wanted_still(turn, node);
+}
+
+static int64_t log_bytes_of(struct turn *turn, const struct node *node)
+{
+    int64_t bytes = 0;
+    for (int64_t grant = 1; grant <= node->row.grant; grant++) {
+        const struct pending_attempt *found = attempt_find(turn, node->row.id, grant);
+        if (found && found->attempt.log_bytes > 0) bytes += found->attempt.log_bytes;
+    }
+    return bytes;
+}
+
+void cmd_prune(struct turn *turn, struct command *command)
+{
+    struct store *store = turn->engine->store;
+    struct str name = command->in.prune.lane;
+    const struct lane *lane = name.len ? cache_lane_find(turn, command->actor.tenant, name) : NULL;
+    int64_t *ids;
+    size_t n;
+    if (name.len && !lane) {
+        turn_refuse(turn, command, ERR_not_found, "there is no archive or queue '%.*s'", STR_ARG(name));
+        return;
+    }
+    command->out.prune.tasks = command->out.prune.log_bytes = command->out.prune.after = 0;
+    if (!store->ops->tasks_after(store, turn->arena, command->in.prune.after, turn->engine->batch, &ids, &n, turn->err)) {
+        turn->slice->failed = true;
+        return;
+    }
+    for (size_t i = 0; i < n && !turn->slice->failed; i++) {
+        struct node *node = slice_find(turn->slice, ids[i]);
+        if (!node || !prunable(turn, command, node, lane)) continue;
+        command->out.prune.tasks++;
+        command->out.prune.log_bytes += log_bytes_of(turn, node);
+        if (command->in.prune.dry_run) continue;
+        node->row.marks = (node->row.marks | MARK_PRUNED) & ~(unsigned)MARK_OUTPUTS;
+        slice_touch(turn->slice, node);
+        *ARENA_PUSH(turn->arena, turn->pruned, turn->n_pruned, turn->cap_pruned) = node->row.id;
+    }
+    if (n == turn->engine->batch) command->out.prune.after = ids[n - 1];
+    if (!command->in.prune.dry_run && command->out.prune.tasks)
+        slice_event(turn->slice, &(struct event){ .kind = EVENT_pruned, .subject = name, .actor = command->actor.name,
+            .reason = str_fmt(turn->arena, "%lld tasks", (long long)command->out.prune.tasks) });
+    command->status = 200;
+}
+
+void prune_follow(struct turn *turn)
+{
+    for (size_t i = 0; i < turn->n_pruned && turn->engine->config.logs; i++) {
+        const struct node *node = slice_find(turn->slice, turn->pruned[i]);
+        for (int64_t grant = 1; node && grant <= node->row.grant; grant++) logs_remove(turn->engine->config.logs, node->row.id, grant);
+    }
+}
