@@ -191,7 +191,7 @@ static void head_add(struct buf *head, const char *name, const char *value)
         return;
     size_t len = strlen(value);
     for (size_t i = 0; i < len; i++)
-        if (!http_is_value_byte(value[i]))
+        if (!http_byte_is(value[i], HTTP_BYTE_VALUE))
             return; /* a line's end inside a header: nobody but an attacker misses it */
     buf_add_z(head, name);
     buf_add(head, ": ", 2);

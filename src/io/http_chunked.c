@@ -84,7 +84,7 @@ static bool read_extension(struct http_chunked *chunked, char c, struct err *err
         chunked->state = CHUNK_SIZE_LF;
         return true;
     }
-    if (!http_is_value_byte(c))
+    if (!http_byte_is(c, HTTP_BYTE_VALUE))
         return fault(err);
     if (++chunked->line > HTTP_CHUNK_LINE_MAX)
         return err_set(err, ERR_bad_request, "a chunk's size and extensions are over %d bytes", HTTP_CHUNK_LINE_MAX);
@@ -120,7 +120,7 @@ static bool read_trailer_first(struct http_chunked *chunked, char c, struct err 
         chunked->state = CHUNK_END_LF;
         return true;
     }
-    if (!http_is_token_byte(c))
+    if (!http_byte_is(c, HTTP_BYTE_TOKEN))
         return fault(err);
     chunked->state = TRAILER_NAME;
     return trailer_fits(chunked, err);
@@ -130,7 +130,7 @@ static bool read_trailer_name(struct http_chunked *chunked, char c, struct err *
 {
     if (c == ':')
         chunked->state = TRAILER_VALUE;
-    else if (!http_is_token_byte(c))
+    else if (!http_byte_is(c, HTTP_BYTE_TOKEN))
         return fault(err);
     return trailer_fits(chunked, err);
 }
@@ -139,7 +139,7 @@ static bool read_trailer_value(struct http_chunked *chunked, char c, struct err 
 {
     if (c == '\r')
         chunked->state = TRAILER_LF;
-    else if (!http_is_value_byte(c))
+    else if (!http_byte_is(c, HTTP_BYTE_VALUE))
         return fault(err);
     return trailer_fits(chunked, err);
 }

@@ -47,8 +47,13 @@ struct str http_head_method(const struct http_head *head, const char *bytes); /*
 struct str http_head_target(const struct http_head *head, const char *bytes);
 struct str http_head_find(const struct http_head *head, const char *bytes, struct str name); /* the first one's value; empty: none */
 
-/* The bytes that tokens are made of, and that a header's value may hold. */
-bool http_is_token_byte(char c);
-bool http_is_value_byte(char c);
+/* What a byte may stand in: a token (RFC 9110 tchar), a header's value, a request's target. */
+enum http_byte { HTTP_BYTE_TOKEN = 1, HTTP_BYTE_VALUE = 2, HTTP_BYTE_TARGET = 4 };
+extern const uint8_t http_bytes[256];
+
+static inline bool http_byte_is(char c, enum http_byte kind)
+{
+    return http_bytes[(unsigned char)c] & kind;
+}
 
 #endif

@@ -12,6 +12,7 @@
 
 enum {
     SERIES_MAX = 64, /* requests of one connection before others have their turn */
+    READS_MAX = 16,  /* reads of one body, likewise */
     PAGES_KEPT = 256,
     ARENA_KEPT = 64 * 1024,
     BODY_KEPT = 16 * 1024,
@@ -177,7 +178,11 @@ static bool body_read_large(struct http_connection *connection)
 {
     struct buf *body = &connection->body;
     size_t length = (size_t)connection->page->head.length;
-    while (body->len < length) {
+    for (unsigned reads = 0; body->len < length; reads++) {
+        if (reads == READS_MAX) {
+            http_connection_due(connection);
+            return false;
+        }
         size_t room = length - body->len < BODY_STEP ? length - body->len : BODY_STEP, n = 0;
         char *to = buf_reserve(body, room);
         ASSERT(to);
@@ -218,14 +223,16 @@ static bool chunks_take(struct http_connection *connection, enum http_step *out_
 static bool body_read_chunks(struct http_connection *connection)
 {
     enum http_step step;
-    while (chunks_take(connection, &step)) {
+    for (unsigned reads = 0; chunks_take(connection, &step); reads++) {
         struct http_page *page = connection->page;
         if (step == HTTP_DONE) {
             connection->request.body = buf_str(&connection->body);
             return true;
         }
         page->len = connection->after = page->at + page->head.at; /* read chunks make room for the next */
-        if (!page_read(connection))
+        if (reads == READS_MAX)
+            http_connection_due(connection);
+        if (reads == READS_MAX || !page_read(connection))
             return false;
     }
     return false;
