@@ -389,10 +389,32 @@ void task_pass_on(struct slice *slice, struct node *waiter, const struct node *n
     task_end(slice, waiter, to, OUTCOME_none, &(struct because){ .actor = by_engine.actor, .reason = reason, .cause = node->row.id });
 }
 
+/* Among equals the older revision goes first, also when it was heard of later. Edges stand by the waiter's id, so mostly nothing moves. */
+static struct edge *outs_by_revision(struct slice *slice, struct node *node, size_t *out_n)
+{
+    struct edge *outs = slice_outs(slice, node, out_n);
+    size_t n = *out_n;
+    if (node->row.rev == 0 || n < 2) return outs;
+    struct edge *sorted = ARENA_ARRAY(slice->arena, struct edge, n);
+    int64_t *revs = ARENA_ARRAY(slice->arena, int64_t, n);
+    for (size_t i = 0; i < n; i++) {
+        const struct node *waiter = slice_find(slice, outs[i].waiter);
+        int64_t rev = waiter ? waiter->row.rev : 0;
+        size_t at = i;
+        for (; at > 0 && revs[at - 1] > rev; at--) {
+            revs[at] = revs[at - 1];
+            sorted[at] = sorted[at - 1];
+        }
+        revs[at] = rev;
+        sorted[at] = outs[i];
+    }
+    return sorted;
+}
+
 static void propagate(struct slice *slice, struct node *node)
 {
     size_t n;
-    struct edge *outs = slice_outs(slice, node, &n);
+    struct edge *outs = outs_by_revision(slice, node, &n);
     for (size_t i = 0; i < n; i++) {
         struct node *waiter = slice_find(slice, outs[i].waiter);
         if (!waiter || state_ended(waiter->row.state)) continue;

@@ -521,12 +521,19 @@ void cmd_revision(struct turn *turn, struct command *command)
     struct archive *archive = archive_named(turn, command, command->in.revision.archive);
     struct definition *definition = command->in.revision.definition;
     int64_t rev = command->in.revision.row.rev;
+    struct kept_answer kept = { 0 };
+    if (idempotency_met(turn, command, &kept)) {
+        const struct revision *told = archive && !command->err.code ? revision_find(turn, archive->lane, rev) : NULL;
+        if (told) revision_answer(command, told);
+        return;
+    }
     if (revision_refused(turn, command, archive)) return;
     const struct revision *known = rev < archive->first ? NULL : revision_find(turn, archive->lane, rev);
     command->status = 200;
     if (turn->slice->failed) return;
     if (known || rev < archive->next) {
         if (known) revision_answer(command, known);
+        idempotency_keep(turn, command, &rev, 1);
         return;
     }
     struct revision *row = ARENA_NEW(turn->arena, struct revision);
@@ -561,6 +568,7 @@ void cmd_revision(struct turn *turn, struct command *command)
     }
     command->status = 202;
     revision_answer(command, row);
+    idempotency_keep(turn, command, &rev, 1);
 }
 
 /* --- runs
