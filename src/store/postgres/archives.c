@@ -186,19 +186,31 @@ bool postgres_task_find(struct store *store, int64_t lane, int64_t rev, struct s
     return true;
 }
 
-bool postgres_tasks_open(struct store *store, struct arena *arena, int64_t lane, size_t n, int64_t **out, size_t *out_n, struct err *err)
+/* Ids of tasks, by a statement of two numbers. */
+static bool ids_get(struct store *store, enum pg_id id, int64_t key, size_t n, struct arena *arena, int64_t **out, size_t *out_n,
+                    struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
-    arg_i64(&args, lane);
+    arg_i64(&args, key);
     arg_i64(&args, (int64_t)n);
-    if (!writer_ask(postgres_of(store), PG_tasks_open, &args, &result, err))
+    if (!writer_ask(postgres_of(store), id, &args, &result, err))
         return false;
     *out_n = (size_t)PQntuples(result);
     *out = *out_n ? ARENA_ARRAY(arena, int64_t, *out_n) : NULL;
     for (size_t i = 0; i < *out_n; i++)
         (*out)[i] = cell_i64(result, (int)i, 0);
     return true;
+}
+
+bool postgres_tasks_open(struct store *store, struct arena *arena, int64_t lane, size_t n, int64_t **out, size_t *out_n, struct err *err)
+{
+    return ids_get(store, PG_tasks_open, lane, n, arena, out, out_n, err);
+}
+
+bool postgres_tasks_after(struct store *store, struct arena *arena, int64_t after, size_t n, int64_t **out, size_t *out_n, struct err *err)
+{
+    return ids_get(store, PG_ids_after, after, n, arena, out, out_n, err);
 }
 
 /* --- what a turn writes ------------------------------------------------------------------------------------------------------------ */

@@ -21,6 +21,9 @@ bool postgres_task_find(struct store *store, int64_t lane, int64_t rev, struct s
                       int64_t *out_run, struct err *err);
 bool postgres_tasks_open(struct store *store, struct arena *arena, int64_t lane, size_t n, int64_t **out, size_t *out_n, struct err *err);
 
+bool postgres_tasks_after(struct store *store, struct arena *arena, int64_t after, size_t n, int64_t **out, size_t *out_n,
+                          struct err *err);
+
 bool postgres_read_archives(struct reader *reader, struct arena *arena, struct archive_view **out, size_t *out_n, struct err *err);
 bool postgres_read_archive(struct reader *reader, struct arena *arena, struct str name, struct archive_view *out, bool *out_found,
                          struct err *err);

@@ -281,5 +281,6 @@ const struct store_ops postgres_ops = {
     .task_upto = postgres_task_upto,
     .task_find = postgres_task_find,
     .tasks_open = postgres_tasks_open,
+    .tasks_after = postgres_tasks_after,
     .size_bytes = size_bytes,
 };

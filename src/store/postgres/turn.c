@@ -305,6 +305,13 @@ static void results_write(struct write *w)
         bulk_text(b, tail->bytes);
     }
     write_end(w, PG_log_tail_put, false);
+    static const enum pg_id deletes[] = { PG_outputs_delete, PG_log_tails_delete };
+    for (size_t k = 0; k < 2; k++) {
+        b = write_begin(w, "i");
+        for (size_t i = 0; i < w->c->n_results_remove; i++)
+            bulk_i64(b, w->c->results_remove[i]);
+        write_end(w, deletes[k], false);
+    }
 }
 
 static void unique_write(struct write *w, enum pg_id id, const struct unique_claim *claims, size_t n)

@@ -99,6 +99,12 @@ FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bytea[]) WITH ORDINALI
 ORDER BY u.task, u.grant_no, u.n DESC
 ON CONFLICT (task, grant_no) DO UPDATE SET start_byte = excluded.start_byte, bytes = excluded.bytes;
 
+-- name: outputs_delete
+DELETE FROM outputs WHERE task = ANY($1::bigint[]);
+
+-- name: log_tails_delete
+DELETE FROM log_tail WHERE task = ANY($1::bigint[]);
+
 -- name: unique_put
 -- The newest claim of a turn wins: a task may be created, granted, and followed by the next of its key within one turn.
 INSERT INTO unique_key (tenant, key_text, task)
