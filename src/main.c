@@ -22,6 +22,7 @@ static const struct command_row commands[] = {
     { show_main, &show_spec, "look" },
     { why_main, &why_spec, "look" },
     { log_main, &log_spec, "look" },
+    { artifacts_main, &artifacts_spec, "look" },
     { graph_main, &graph_spec, "look" },
     { history_main, &history_spec, "look" },
     { events_main, &events_spec, "look" },

@@ -81,6 +81,18 @@ static void attempts_print(struct session *s, const json_t *task, int64_t now)
     table_print(&table, &s->term, stdout, 0);
 }
 
+static void artifacts_print(struct session *s, const json_t *task)
+{
+    const json_t *list = json_object_get(task, "artifacts");
+    if (json_array_size(list) == 0)
+        return;
+    fputs("\nartifacts\n", stdout);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *row = json_array_get(list, i);
+        printf("  %s  (%lld bytes)\n", term_safe_z(&s->arena, field_z(row, "name")), (long long)field_i64(row, "bytes", 0));
+    }
+}
+
 static void outputs_print(struct session *s, const json_t *task)
 {
     json_t *outputs = json_object_get(task, "outputs"), *value;
@@ -128,6 +140,7 @@ static void task_print(struct session *s, const json_t *task)
     edge_lines(s, task, "cancels");
     attempts_print(s, task, now);
     outputs_print(s, task);
+    artifacts_print(s, task);
     if (!letter_ended(letter) && letter != 'X')
         session_note(s, "\n`weir why %s` tells why it doesn't run", s->options.operands[0]);
 }
