@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "exec/agent.h"
+#include "exec/container.h"
 #include "exec/tree.h"
 #include "io/clock.h"
 #include "io/log.h"
@@ -202,6 +203,7 @@ static void seat_take_job(struct seat *seat, const struct job *job)
     memset(seat->fence, 0, sizeof seat->fence);
     memcpy(seat->fence, job->fence.ptr, job->fence.len);
     seat->wants = job->artifacts != NULL;
+    seat->contained = job->container != NULL;
     seat->holds = job->holds;
     seat->grace_ms = job->grace_ms;
     seat->signalled = 0;
@@ -330,6 +332,20 @@ static bool seat_read_status(const struct seat *seat, struct status *out)
     return pread(seat->status_fd, out, sizeof *out, 0) == (ssize_t)sizeof *out && status_fits(out, str_of(seat->fence));
 }
 
+/* A container isn't a child of the client that is dead now: its program ends it, while we go on. */
+static void seat_remove_container(struct seat *seat)
+{
+    bool known = seat->contained && seat->agent->container;
+    int io_fd = known ? openat(seat->dir_fd, "io", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    int null_fd = io_fd >= 0 ? open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
+    if (null_fd >= 0 && container_remove(seat->agent->container, io_fd, null_fd, environ) > 0)
+        log_event("container.removed", "task=%lld", (long long)seat->task);
+    if (io_fd >= 0)
+        close(io_fd);
+    if (null_fd >= 0)
+        close(null_fd);
+}
+
 /* seat_lost: the shim is dead and its job isn't known to have ended: nothing of it may live on. */
 static void seat_lost(struct seat *seat)
 {
@@ -343,6 +359,7 @@ static void seat_lost(struct seat *seat)
     for (size_t i = 0; i < agent->n_seats; i++)
         known[i] = agent->seats[i]->pid;
     tree_kill_strays(known, agent->n_seats);
+    seat_remove_container(seat);
     if (!seat_read_status(seat, &status))
         status = (struct status){ .task = seat->task };
     status.state = STATUS_ENDED;

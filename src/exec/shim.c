@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -26,6 +25,7 @@
 #include <unistd.h>
 
 #include "exec/checkout.h"
+#include "exec/container.h"
 #include "exec/keep.h"
 #include "exec/runner.h"
 #include "exec/wire.h"
@@ -33,6 +33,7 @@
 #include "io/clock.h"
 
 enum { LOG_TELL_MS = 40, SWEEP_MS = 5, PUMP_BYTES = 1 << 20, CONTAINER_WAIT_MS = 20000 };
+enum { CONTAINER_FAILED = 125, CONTAINER_SIGNAL = 128 }; /* exit statuses of the container program */
 static const uint64_t LOG_TELL_BYTES = 256 << 10;
 
 enum shim_state { SHIM_IDLE, SHIM_RUNNING, SHIM_ENDED };
@@ -185,30 +186,31 @@ static bool shim_files(struct shim *shim)
 /* -- the end of a job ---------------------------------------------------------------------------------------------------- */
 
 /* A killed container client leaves the container behind; only its program can remove it. */
-static void container_remove(struct shim *shim)
+static void shim_remove_container(struct shim *shim)
 {
-    char id[80];
-    int fd = openat(shim->io_fd, "cid", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, id, sizeof id - 1) : -1;
-    if (fd >= 0)
-        close(fd);
-    if (n <= 0)
+    pid_t pid = container_remove(shim->job.container, shim->io_fd, shim->null_fd, shim->job.envp);
+    int64_t until = clock_boot_ms() + CONTAINER_WAIT_MS;
+    while (pid > 0 && waitpid(pid, NULL, WNOHANG) == 0 && clock_boot_ms() < until)
+        nanosleep(&(struct timespec){ .tv_nsec = 5 * 1000 * 1000 }, NULL);
+}
+
+/* shim_verdict: how the main process ended. A container program tells a signal of the job as 128 and its number, and 125 when it failed
+ * itself: as long as there was no container, that is trouble with the image and may pass. */
+static void shim_verdict(struct shim *shim)
+{
+    int status = shim->runner.wait_status;
+    struct status *out = &shim->status;
+    out->exit = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    out->signo = WIFSIGNALED(status) ? WTERMSIG(status) : -1;
+    if (!shim->job.container)
         return;
-    id[n] = '\0';
-    id[strspn(id, "0123456789abcdef")] = '\0';
-    char rm[] = "rm", force[] = "--force";
-    char *const argv[] = { shim->job.container, rm, force, id, NULL };
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    for (int i = 0; i < 3; i++)
-        posix_spawn_file_actions_adddup2(&actions, shim->null_fd, i);
-    pid_t pid;
-    if (posix_spawnp(&pid, shim->job.container, &actions, NULL, argv, shim->job.envp) == 0) {
-        int64_t until = clock_boot_ms() + CONTAINER_WAIT_MS;
-        while (waitpid(pid, NULL, WNOHANG) == 0 && clock_boot_ms() < until)
-            nanosleep(&(struct timespec){ .tv_nsec = 5 * 1000 * 1000 }, NULL);
+    if (out->exit > CONTAINER_SIGNAL && out->exit < CONTAINER_SIGNAL + 32) {
+        out->signo = out->exit - CONTAINER_SIGNAL;
+        out->exit = -1;
+    } else if (out->exit == CONTAINER_FAILED && !shim->ending && !container_made(shim->io_fd)) {
+        spool_note(&shim->spool, "[weir: there was no container: the image can't be had, or %.100s refused it]\n", shim->job.container);
+        out->outcome = OUTCOME_temporary;
     }
-    posix_spawn_file_actions_destroy(&actions);
 }
 
 static void shim_write_status(struct shim *shim)
@@ -332,15 +334,13 @@ static void shim_settle(struct shim *shim)
             shim_arm(shim, CLOCK_SWEEP, clock_boot_ms() + SWEEP_MS);
         return;
     }
-    if (shim->job.container && shim->ending)
-        container_remove(shim);
+    if (shim->job.container && (shim->ending || WIFSIGNALED(runner->wait_status)))
+        shim_remove_container(shim);
     while (runner->pipe_fd >= 0 && spool_pump(&shim->spool, runner->pipe_fd, PUMP_BYTES) == SPOOL_MORE)
         ;
     if (shim->checking_out && shim_checked_out(shim))
         return;
-    int status = runner->wait_status;
-    shim->status.exit = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    shim->status.signo = WIFSIGNALED(status) ? WTERMSIG(status) : -1;
+    shim_verdict(shim);
     shim_ended(shim);
 }
 

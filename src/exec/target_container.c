@@ -1,5 +1,6 @@
 /* target_container: a task with an image runs through podman or docker. The client's life isn't the container's: it writes the container's
- * id to io/cid, and the shim ends and removes the container by that id. Images are never pulled: a missing one fails at once. */
+ * id to io/cid, and the shim ends and removes the container by that id. An image that isn't here is pulled; what comes of that is the
+ * container program's word, in the job's log. */
 #include "exec/target.h"
 
 #include <string.h>
@@ -20,22 +21,30 @@ static void container_words(
 {
     struct arena *arena = env->arena;
     const struct str head[] = {
-        str_of(place->container), STR("run"), STR("--rm"), STR("--pull=never"),
+        str_of(place->container), STR("run"), STR("--rm"), STR("--pull=missing"),
         str_fmt(arena, "--cidfile=%s/io/cid", place->dir), str_fmt(arena, "--label=weir.task=%lld", (long long)job->task),
         str_fmt(arena, "--volume=%s/work:/work", place->dir), str_fmt(arena, "--volume=%s/io:/weir", place->dir), STR("--workdir=/work"),
     };
     for (size_t i = 0; i < sizeof head / sizeof *head; i++)
         *ARENA_PUSH(arena, out->list, out->n, out->cap) = str_dupz(arena, head[i]);
+    static const char *const strict[] = { "--network=none", "--cap-drop=all", "--security-opt=no-new-privileges", NULL };
+    for (const char *const *option = strict; job->strict && *option; option++)
+        *ARENA_PUSH(arena, out->list, out->n, out->cap) = str_dupz(arena, str_of(*option));
     for (const char *const *option = place->container_options; option && *option; option++)
         *ARENA_PUSH(arena, out->list, out->n, out->cap) = str_dupz(arena, str_of(*option));
-    for (size_t i = 0; i < env->n; i++)
-        if (strncmp(env->list[i], "PATH=", 5) != 0) /* the image has its own */
-            *ARENA_PUSH(arena, out->list, out->n, out->cap) = str_dupz(arena, str_fmt(arena, "--env=%s", env->list[i]));
+    for (size_t i = 0; i < env->n; i++) {
+        if (strncmp(env->list[i], "PATH=", 5) == 0) /* the image has its own */
+            continue;
+        /* The token goes by its name, and its value in the client's environment: command lines are for everybody to read. */
+        bool secret = strncmp(env->list[i], "WEIR_TOKEN=", 11) == 0;
+        struct str word = secret ? STR("--env=WEIR_TOKEN") : str_fmt(arena, "--env=%s", env->list[i]);
+        *ARENA_PUSH(arena, out->list, out->n, out->cap) = str_dupz(arena, word);
+    }
     *ARENA_PUSH(arena, out->list, out->n, out->cap) = str_dupz(arena, target_text(spec, "image"));
 }
 
 /* The client runs with the executor's own environment, marked so that its processes can be found if the shim dies. */
-static char **client_environment(const struct place *place, struct str fence, struct arena *arena)
+static char **client_environment(const struct place *place, struct str fence, struct str token, struct arena *arena)
 {
     struct environment own = { .arena = arena };
     for (char **entry = place->environ; entry && *entry; entry++) {
@@ -45,6 +54,8 @@ static char **client_environment(const struct place *place, struct str fence, st
         environment_put(&own, name, str_sub(text, name.len + 1, text.len));
     }
     environment_put(&own, STR("WEIR_FENCE"), fence);
+    if (token.len > 0)
+        environment_put(&own, STR("WEIR_TOKEN"), token);
     *ARENA_PUSH(arena, own.list, own.n, own.cap) = NULL;
     return own.list;
 }
@@ -76,7 +87,8 @@ static void container_prepare(const json_t *spec, const struct place *place, str
     }
     *ARENA_PUSH(arena, words.list, words.n, words.cap) = NULL;
     job->argv = words.list;
-    job->envp = client_environment(place, job->fence, arena);
+    job->envp = client_environment(place, job->fence, target_text(spec, "token"), arena);
+    job->strict = false;       /* the container is the sandbox, with what was added above */
     job->checkout.copy = true; /* the container program lives in namespaces of its own: it needs plain folders */
     job->container = str_dupz(arena, str_of(place->container));
 }

@@ -95,12 +95,48 @@ static void container(void **state)
 {
     (void)state;
     one("{\"image\":\"i:1\",\"script\":\"x\",\"env\":{\"A\":\"b c\"}}", "podman",
-        "podman run --rm --pull=never --cidfile=/d/3/io/cid --label=weir.task=7 --volume=/d/3/work:/work --volume=/d/3/io:/weir "
+        "podman run --rm --pull=missing --cidfile=/d/3/io/cid --label=weir.task=7 --volume=/d/3/work:/work --volume=/d/3/io:/weir "
         "--workdir=/work --network=none "
         "--env=HOME=/work --env=LANG=C --env=A=b c --env=WEIR_TASK_ID=7 --env=WEIR_FENCE=f-7 --env=WEIR_SERVER=unix:/s "
         "--env=WEIR_OUTPUT=/weir/out "
         "--env=WEIR_NEEDS=/weir/needs i:1 sh /weir/script",
         "PATH=/own OWN=1 WEIR_FENCE=f-7", "");
+    one("{\"image\":\"i:1\",\"command\":[\"c\"],\"token\":\"t\",\"sandbox\":\"strict\"}", "podman",
+        "podman run --rm --pull=missing --cidfile=/d/3/io/cid --label=weir.task=7 --volume=/d/3/work:/work --volume=/d/3/io:/weir "
+        "--workdir=/work --network=none --cap-drop=all --security-opt=no-new-privileges --network=none "
+        "--env=HOME=/work --env=LANG=C --env=WEIR_TOKEN --env=WEIR_TASK_ID=7 --env=WEIR_FENCE=f-7 --env=WEIR_SERVER=unix:/s "
+        "--env=WEIR_OUTPUT=/weir/out --env=WEIR_NEEDS=/weir/needs i:1 c",
+        "PATH=/own OWN=1 WEIR_FENCE=f-7 WEIR_TOKEN=t", "");
+}
+
+static void archives(void **state)
+{
+    (void)state;
+    struct arena arena = { 0 };
+    struct job job;
+    struct place place = place_of(NULL);
+    json_t *spec = json_loads("{\"command\":[\"a\"],\"archive\":\"ark\",\"rev\":3,\"token\":\"t\",\"sandbox\":\"strict\","
+                              "\"artifacts\":[\"x\",\"y/*\"],\"params\":{\"a-b\":\"c\"},\"source\":{\"archive\":\"ark\","
+                              "\"kind\":\"git\",\"url\":\"/r\",\"rev\":3,\"commit\":\"abc\",\"prev\":2}}",
+        0, NULL);
+    target_job(spec, 7, STR("f-7"), &place, &arena, &job);
+    assert_int_equal(job.checkout.kind, ARCHIVE_GIT);
+    assert_int_equal(job.checkout.rev, 3);
+    assert_true(str_eqz(job.checkout.archive, "ark") && str_eqz(job.checkout.url, "/r") && str_eqz(job.checkout.commit, "abc"));
+    assert_true(job.strict && !job.checkout.copy);
+    assert_string_equal(job.artifacts[1], "y/*");
+    assert_null(job.artifacts[2]);
+    bool prev = false, param = false;
+    for (char **entry = job.envp; *entry; entry++) {
+        prev |= strcmp(*entry, "WEIR_PREV_REV=2") == 0;
+        param |= strcmp(*entry, "WEIR_PARAM_A_B=c") == 0;
+    }
+    assert_true(prev && param);
+    json_object_set_new(spec, "checkout", json_false());
+    target_job(spec, 7, STR("f-7"), &place, &arena, &job);
+    assert_int_equal(job.checkout.kind, ARCHIVE_NONE);
+    json_decref(spec);
+    arena_release(&arena);
 }
 
 static void numbers(void **state)
@@ -129,6 +165,6 @@ static void numbers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(shell), cmocka_unit_test(refusals), cmocka_unit_test(container),
-        cmocka_unit_test(numbers) };
+        cmocka_unit_test(archives), cmocka_unit_test(numbers) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
