@@ -134,14 +134,17 @@ static svn_error_t *log_take(void *context, svn_log_entry_t *entry, apr_pool_t *
     return SVN_NO_ERROR;
 }
 
+/* entry_take: the path comes from the repository's root; the folder itself comes too, and is in the list already. */
 static svn_error_t *entry_take(const char *path, svn_dirent_t *entry, void *context, apr_pool_t *pool)
 {
     struct listing *listing = context;
-    const char *relative = svn_relpath_join(listing->folder, path[0] == '/' ? path + 1 : path, pool);
-    if (relative[0] == '\0' || strcmp(relative, listing->folder) == 0)
+    const char *relative;
+    (void)pool;
+    if (!svn_below(listing->svn, path, &relative) || relative[0] == '\0' || strcmp(relative, listing->folder) == 0)
         return SVN_NO_ERROR;
     struct source_change row = { .path = str_of(relative), .kind = listing->kind, .is_folder = entry->kind == svn_node_dir };
-    return changes_add(listing->changes, row) ? SVN_NO_ERROR : svn_error_create(SVN_ERR_CEASE_INVOCATION, NULL, NULL);
+    changes_add(listing->changes, row); /* when there is no room the rest is heard and dropped: the connection stays in step */
+    return SVN_NO_ERROR;
 }
 
 /* folders_list: what is in the folders that were copied or deleted. A server that can't list makes everything count as touched. */
@@ -157,8 +160,7 @@ static svn_error_t *folders_list(struct listing *listing, apr_pool_t *pool)
         listing->folder = folder->path;
         svn_error_t *fault = svn_ra_list(
             listing->svn->session, folder->path, folder->rev, NULL, svn_depth_infinity, SVN_DIRENT_KIND, entry_take, listing, pool);
-        if (fault != NULL && fault->apr_err != SVN_ERR_UNSUPPORTED_FEATURE && fault->apr_err != SVN_ERR_RA_NOT_IMPLEMENTED &&
-            fault->apr_err != SVN_ERR_CEASE_INVOCATION)
+        if (fault != NULL && fault->apr_err != SVN_ERR_UNSUPPORTED_FEATURE && fault->apr_err != SVN_ERR_RA_NOT_IMPLEMENTED)
             return fault;
         if (fault != NULL)
             listing->changes->full = true;

@@ -22,6 +22,7 @@ int bed_make(void **state)
     setenv("GIT_COMMITTER_NAME", "Ada", 1);
     setenv("GIT_COMMITTER_EMAIL", "ada@example.org", 1);
     setenv("LC_ALL", "C.UTF-8", 1);
+    setenv("SVN_I_LOVE_CORRUPTED_WORKING_COPIES_SO_DISABLE_SLEEP_FOR_TIMESTAMPS", "yes", 1); /* a second per commit */
     return 0;
 }
 
