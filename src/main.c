@@ -34,6 +34,7 @@ static const struct command_row commands[] = {
     { verify_main, &verify_spec, "operate" },
     { backup_main, &backup_spec, "operate" },
     { restore_main, &restore_spec, "operate" },
+    { store_main, &store_spec, "operate" },
     { version_main, &version_spec, "help" },
     { help_main, &help_spec, "help" },
     { cmd_shim, &shim_spec, NULL },
