@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# store: sqlite
 """A write that fails: the answer is `unknown`, never `failed`; the process ends within a second; after a restart the same key finds out."""
 import pathlib
 import resource

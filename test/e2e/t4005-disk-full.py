@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# store: sqlite
 """A full disk: intake is refused (507, exit 75), running work ends and is recorded, room heals it without a restart, nothing is lost."""
 import os
 import pathlib

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# store: sqlite
 """History and operation: dense events, verify finds every edit, backup under load, restore with a new incarnation, wait and top on a terminal."""
 import fcntl
 import os
