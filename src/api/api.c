@@ -36,6 +36,7 @@ struct api *api_new(const struct api_config *config, struct err *err)
     buf_init(&api->scratch, 4 * KEY_BYTES_MAX);
     openapi_build(&api->openapi, config->version);
     aside_init(api);
+    api->retention = retention_new(api);
     api->blobs = blobs_open(config->store->data_dir, err);
     if (api->blobs == NULL || !job_token_open(api, err)) {
         api_free(api);
@@ -49,6 +50,7 @@ void api_free(struct api *api)
     if (api == NULL)
         return;
     aside_release(api);
+    retention_free(api->retention);
     while (api->calls.first != NULL) {
         struct call *call = CONTAINER_OF(api->calls.first, struct call, node);
         call->request = NULL; /* the server that it belonged to is closed */

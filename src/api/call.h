@@ -82,6 +82,7 @@ struct executor_poll { /* what polls say about an executor's life, faster than i
 };
 
 struct aside;
+struct retention;
 struct blobs;
 
 struct api {
@@ -108,6 +109,7 @@ struct api {
     struct map keys;   /* task id -> char *, for tasks whose lane isn't at hand; emptied when it is large */
     struct map polls;  /* executor id -> struct executor_poll, malloc */
     struct list aside; /* work on other threads */
+    struct retention *retention;
 };
 
 /* ---- calls ---- */
@@ -246,6 +248,10 @@ struct aside {
 bool aside_start(struct call *call, void (*work)(struct aside *), void (*done)(struct aside *), void *state);
 void aside_release(struct api *api); /* waits for what is running */
 void aside_init(struct api *api);
+
+/* ---- results of old tasks go (retention.c) ---- */
+struct retention *retention_new(struct api *api);
+void retention_free(struct retention *retention); /* NULL: nothing */
 
 /* ---- openapi ---- */
 void openapi_build(struct buf *out, const char *version);

@@ -55,6 +55,8 @@ static void head_render(struct api *api, struct json *json, struct str lane_name
         json_key(json, "cause");
         json_key_text(api, json, 0, task->cause);
     }
+    if (task->marks & MARK_PRUNED)
+        json_put_bool(json, "pruned", true);
     json_put_i64(json, "priority", task->prio);
     if (task->not_before > 0)
         json_put_time(json, "not_before", task->not_before);

@@ -4,6 +4,7 @@
 #include "base/map.h"
 #include "cmd/command.h"
 #include "cmd/events.h"
+#include "cmd/history.h"
 #include "cmd/revision_text.h"
 #include "cmd/session.h"
 #include "cmd/task_table.h"
@@ -31,6 +32,7 @@ static const char *const history_examples[] = {
     "weir history --archive docs --task build-PDF --limit 0",
     NULL,
 };
+static const struct command_spec *const history_parts[] = { &history_prune_spec, NULL };
 const struct command_spec history_spec = {
     .name = "history",
     .operands = "[KEY]",
@@ -41,6 +43,7 @@ const struct command_spec history_spec = {
     .options = history_options,
     .flags = COMMAND_CLIENT,
     .examples = history_examples,
+    .parts = history_parts,
 };
 
 struct history {
@@ -208,8 +211,25 @@ static int history_of_all(struct session *s)
     return status;
 }
 
+/* is_value: is the word the value of an option that stands before it? */
+static bool is_value(const char *before)
+{
+    const struct option_spec *o;
+    if (strncmp(before, "--", 2) != 0)
+        return false;
+    for (size_t i = 0; (o = option_at(&history_spec, i)) != NULL; i++)
+        if (o->argument && strcmp(o->name, before + 2) == 0)
+            return true;
+    return false;
+}
+
 int history_main(int argc, char **argv)
 {
+    for (int at = 1; at < argc; at++)
+        if (strcmp(argv[at], "prune") == 0 && !is_value(argv[at - 1])) {
+            memmove(argv + 1, argv, sizeof *argv * (size_t)at);
+            return history_prune(argc - 1, argv + 1);
+        }
     struct session s;
     int status = session_open(&s, &history_spec, argc, argv);
     if (status != OPTIONS_RUN)

@@ -148,7 +148,8 @@ static bool open_api(struct server *server, struct err *err)
         .host = server->host,
         .version = WEIR_VERSION,
         .lease_ms = server->conf.lease_ms,
-        .slots = server->conf.slots };
+        .slots = server->conf.slots,
+        .history_ms = server->conf.history_ms };
     server->api = api_new(&config, err);
     return server->api != NULL;
 }
@@ -317,7 +318,7 @@ static bool server_open(struct server *server, struct err *err)
 /* say_unused: keys of parts that aren't there yet are read and checked; nobody shall believe that they do something. */
 static void say_unused(const struct conf *conf)
 {
-    static const char *const later[] = { "hooks.", "changesets.", "targets", "resque", "screwdriver", "retention." };
+    static const char *const later[] = { "hooks.", "changesets.", "targets", "resque", "screwdriver" };
     for (size_t i = 0; conf_setting_key(i) != NULL; i++)
         for (size_t k = 0; k < sizeof later / sizeof *later; k++)
             if (conf->values[i].origin != CONF_DEFAULT && str_starts(str_of(conf_setting_key(i)), str_of(later[k])))

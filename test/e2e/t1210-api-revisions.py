@@ -50,6 +50,14 @@ same([(f['name'].endswith('.json'), json.loads(f['text'])) for f in one['definit
 same(edges(1), {('docs@1:indexing', 'depends', 'docs@1:COMMIT'), ('docs@1:build-PDF', 'depends', 'docs@1:indexing')}, 'its edges')
 same(states(1), dict(COMMIT='D', indexing='D', **{'build-PDF': 'P'}), 'what needs no executor is done')
 
+# -- a key of its own
+s.post(A, dict(name='keyed', kind='external'))
+key = {'Idempotency-Key': 'rev 1'}
+answers = [s.post(f'{A}/keyed/revisions', dict(rev=1, message='k'), headers=key) for _ in range(2)]
+same((answers[1].status, answers[1].json), (answers[0].status, answers[0].json), 'with an Idempotency-Key: the first answer again')
+refused(s.post(f'{A}/keyed/revisions', dict(rev=2, message='k'), headers=key), 422, 'idempotency_mismatch', text='same key, other body')
+refused(s.post(f'{A}/keyed/revisions', dict(rev=2), headers={'Idempotency-Key': 'x' * 256}), 400, 'bad_request', 'Idempotency-Key', 'a key of 256 characters')
+
 # -- 3 before 2: it waits, in Q, and why says for what
 seq = s.events()[-1]['seq']
 three = post(3, author='bob', message='three', workflow=ARK)

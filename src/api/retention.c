@@ -1,0 +1,275 @@
+/* retention: the results of old tasks (logs, outputs, artifacts) go, by a rule of the configuration or when somebody asks; what a task was
+ * and how it ended stays for ever.
+ *
+ * A prune is a row of commands, a batch of tasks each; one runs at a time. Files that no task names any more are swept afterwards on a
+ * thread of its own, with a reader of its own. It promises that a dry run counts what the real one would take, and changes nothing. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "api/call.h"
+#include "base/when.h"
+#include "io/clock.h"
+#include "io/log.h"
+#include "store/blobs.h"
+
+enum { RULE_FIRST_MS = 60 * 1000, RULE_EVERY_MS = 3600 * 1000, SWEEP_PAGE = 500, SWEEP_AGE_S = 24 * 3600 };
+
+struct prune {
+    struct command command;
+    struct arena arena;
+    struct retention *retention;
+    struct call *call; /* who asked; NULL: the rule, or the client went away */
+    struct actor actor;
+    struct str lane;
+    int64_t before, tasks, log_bytes;
+    bool dry_run;
+};
+
+struct retention {
+    struct api *api;
+    struct loop_timer rule;
+    struct prune *running;
+    pthread_t thread; /* the sweep */
+    bool sweeping;
+    atomic_bool over, stop;
+};
+
+/* ---- files that nobody names any more ---- */
+
+/* artifacts_note: the files of a task. */
+static void artifacts_note(struct smap *wanted, struct arena *arena, struct str outputs)
+{
+    struct str list = artifacts_split(&outputs);
+    struct err ignored = { .code = ERR_none };
+    json_t *rows = list.len > 0 ? json_parse(list, 4, &ignored) : NULL;
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        struct str hex = str_of(json_string_value(json_object_get(json_array_get(rows, i), "sha256")));
+        if (hex.len > 0 && smap_find(wanted, hex) == NULL)
+            smap_put(wanted, str_dup(arena, hex), wanted);
+    }
+    json_decref(rows);
+}
+
+static bool blob_wanted(const char *hex, void *owner)
+{
+    return smap_find(owner, str_of(hex)) != NULL;
+}
+
+/* wanted_read: every file that a task names; false: the store could not be read, and nothing may go. */
+static bool wanted_read(struct retention *r, struct reader *reader, struct smap *wanted, struct arena *arena, struct err *err)
+{
+    struct task_filter filter = { .tenant = STR("default"), .limit = SWEEP_PAGE };
+    struct arena page = { 0 };
+    bool good = true;
+    do {
+        struct task_view *views;
+        size_t n = 0;
+        arena_reset(&page);
+        good = reader_tasks(reader, &page, &filter, &views, &n, &filter.before, err);
+        for (size_t i = 0; good && i < n; i++)
+            artifacts_note(wanted, arena, views[i].outputs);
+    } while (good && filter.before > 0 && !atomic_load(&r->stop));
+    arena_release(&page);
+    return good;
+}
+
+static void *sweep_main(void *argument)
+{
+    struct retention *r = argument;
+    struct err err = { .code = ERR_none };
+    struct arena arena = { 0 };
+    struct smap wanted = { 0 };
+    struct reader *reader = reader_open(r->api->config.store, &err);
+    bool good = reader != NULL && wanted_read(r, reader, &wanted, &arena, &err);
+    if (good && !atomic_load(&r->stop))
+        log_event("retention.swept", "files=%zu", blobs_sweep(r->api->blobs, SWEEP_AGE_S, blob_wanted, &wanted));
+    else if (!good)
+        log_warn("retention.swept", "error=%s", log_quote(str_of(err.text)).z);
+    if (reader != NULL)
+        reader_close(reader);
+    smap_release(&wanted);
+    arena_release(&arena);
+    atomic_store(&r->over, true);
+    loop_wake(r->api->config.loop);
+    return NULL;
+}
+
+static void sweep_woken(void *owner)
+{
+    struct retention *r = owner;
+    if (!r->sweeping || !atomic_load(&r->over))
+        return;
+    pthread_join(r->thread, NULL);
+    r->sweeping = false;
+}
+
+static void sweep_start(struct retention *r)
+{
+    if (r->sweeping || r->api->closing)
+        return;
+    atomic_store(&r->over, false);
+    r->sweeping = pthread_create(&r->thread, NULL, sweep_main, r) == 0;
+}
+
+/* ---- a prune ---- */
+
+static void prune_free(struct prune *prune)
+{
+    prune->retention->running = NULL;
+    arena_release(&prune->arena);
+    mem_free(prune);
+}
+
+static void prune_answer(struct call *call, const struct prune *prune)
+{
+    struct json json = json_to(&call->out);
+    json_object_begin(&json);
+    json_put_i64(&json, "tasks", prune->tasks);
+    json_put_i64(&json, "log_bytes", prune->log_bytes);
+    json_put_time(&json, "before", prune->before);
+    json_put_bool(&json, "dry_run", prune->dry_run);
+    json_object_end(&json);
+    call_answer(call, 200);
+}
+
+static void prune_end(struct prune *prune)
+{
+    struct retention *r = prune->retention;
+    struct call *call = prune->call;
+    const struct err *err = &prune->command.err;
+    if (call != NULL)
+        call->state = NULL;
+    if (call != NULL && err->code != ERR_none)
+        call_refuse(call, err->code, "%s", err->text);
+    else if (call != NULL)
+        prune_answer(call, prune);
+    else if (err->code != ERR_none)
+        log_warn("retention.pruned", "error=%s", log_quote(str_of(err->text)).z);
+    if (prune->tasks > 0 && !prune->dry_run) {
+        log_event("retention.pruned", "tasks=%lld log_bytes=%lld before=%s", (long long)prune->tasks, (long long)prune->log_bytes,
+            when_format(prune->before).z);
+        sweep_start(r);
+    }
+    prune_free(prune);
+}
+
+static void prune_submit(struct prune *prune, int64_t after);
+
+static void prune_done(struct command *command)
+{
+    struct prune *prune = CONTAINER_OF(command, struct prune, command);
+    int64_t after = 0;
+    if (command->err.code == ERR_none) {
+        prune->tasks += command->out.prune.tasks;
+        prune->log_bytes += command->out.prune.log_bytes;
+        after = command->out.prune.after;
+    }
+    if (after > 0 && !prune->retention->api->closing)
+        prune_submit(prune, after);
+    else
+        prune_end(prune);
+}
+
+static void prune_submit(struct prune *prune, int64_t after)
+{
+    prune->command = (struct command){ .kind = CMD_PRUNE, .actor = prune->actor, .arena = &prune->arena, .done = prune_done };
+    prune->command.err.arena = &prune->arena;
+    prune->command.in.prune.before = prune->before;
+    prune->command.in.prune.after = after;
+    prune->command.in.prune.lane = prune->lane;
+    prune->command.in.prune.dry_run = prune->dry_run;
+    engine_submit(prune->retention->api->config.engine, &prune->command);
+}
+
+static void prune_gone(struct call *call)
+{
+    struct prune *prune = call->state;
+    if (prune != NULL)
+        prune->call = NULL; /* what was begun goes on */
+}
+
+static void rule_due(struct loop_timer *timer)
+{
+    struct retention *r = timer->owner;
+    struct api *api = r->api;
+    loop_arm(api->config.loop, &r->rule, loop_now(api->config.loop) + RULE_EVERY_MS);
+    if (r->running != NULL)
+        return;
+    struct prune *prune = mem_alloc(sizeof *prune);
+    *prune = (struct prune){ .retention = r, .actor = { STR("retention"), STR("default") } };
+    prune->before = clock_wall_ms() - api->config.history_ms;
+    r->running = prune;
+    prune_submit(prune, 0);
+}
+
+struct retention *retention_new(struct api *api)
+{
+    struct retention *r = mem_alloc(sizeof *r);
+    memset(r, 0, sizeof *r);
+    r->api = api;
+    r->rule = (struct loop_timer){ .due = rule_due, .owner = r };
+    loop_on_wake(api->config.loop, sweep_woken, r);
+    if (api->config.history_ms > 0)
+        loop_arm(api->config.loop, &r->rule, loop_now(api->config.loop) + RULE_FIRST_MS);
+    return r;
+}
+
+void retention_free(struct retention *r)
+{
+    if (r == NULL)
+        return;
+    atomic_store(&r->stop, true);
+    if (r->sweeping)
+        pthread_join(r->thread, NULL);
+    loop_forget(r->api->config.loop, r);
+    loop_disarm(r->api->config.loop, &r->rule);
+    if (r->running != NULL)
+        prune_free(r->running);
+    mem_free(r);
+}
+
+/* ---- asked for ---- */
+
+static bool prune_read(struct call *call, struct str *lane, int64_t *older, bool *dry_run)
+{
+    struct json_reader reader;
+    struct str queue = { 0 };
+    if (!call_object(call, &reader))
+        return false;
+    *older = call->api->config.history_ms;
+    if (!json_read_duration(&reader, "older_than", older) && json_read_any(&reader, "older_than") == NULL && *older <= 0)
+        err_item(&call->err, ERR_invalid, STR("/older_than"), "'older_than' is required: the configuration keeps history for ever");
+    else if (call->err.code == ERR_none && *older <= 0)
+        err_item(&call->err, ERR_invalid, STR("/older_than"), "'older_than' must be longer than nothing");
+    json_read_str(&reader, "archive", NAME_CHARS_MAX, lane);
+    if (json_read_str(&reader, "queue", NAME_CHARS_MAX, &queue) && lane->len > 0)
+        err_item(&call->err, ERR_invalid, STR("/queue"), "'archive' and 'queue' exclude each other");
+    if (queue.len > 0)
+        *lane = queue;
+    if (!json_read_bool(&reader, "dry_run", dry_run) && json_read_any(&reader, "dry_run") == NULL)
+        err_item(&call->err, ERR_invalid, STR("/dry_run"), "'dry_run' is required: true counts, false removes");
+    return call_read_done(call, &reader);
+}
+
+void serve_prune_create(struct call *call)
+{
+    struct retention *r = call->api->retention;
+    struct str lane = { 0 };
+    int64_t older;
+    bool dry_run = true;
+    if (!prune_read(call, &lane, &older, &dry_run))
+        return;
+    if (r->running != NULL) {
+        call_refuse(call, ERR_unavailable, "another prune is running");
+        return;
+    }
+    struct prune *prune = mem_alloc(sizeof *prune);
+    *prune = (struct prune){ .retention = r, .call = call, .dry_run = dry_run, .before = clock_wall_ms() - older };
+    prune->actor = (struct actor){ str_dup(&prune->arena, call->actor.name), str_dup(&prune->arena, call->actor.tenant) };
+    prune->lane = str_dup(&prune->arena, lane);
+    call->state = prune;
+    call->on_release = prune_gone;
+    r->running = prune;
+    prune_submit(prune, 0);
+}
