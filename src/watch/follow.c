@@ -21,7 +21,13 @@ enum {
     PAUSE_FIRST_MS = 500,
     PAUSE_LOCAL_MAX_MS = 5000,
     PAUSE_SERVED_MAX_MS = 60000,
+    OVERDUE_MS = 30000, /* a look that isn't back by then is told as a fault */
 };
+
+bool place_is_served(enum archive_kind kind, struct str url)
+{
+    return kind == ARCHIVE_SVN && !str_starts(url, STR("file://")) && memmem(url.ptr, url.len, "://", 3) != NULL;
+}
 
 struct follow *follow_new(struct watch *watch, const struct archive *archive, struct str name)
 {
@@ -32,8 +38,7 @@ struct follow *follow_new(struct watch *watch, const struct archive *archive, st
     follow->name = str_dup(&follow->arena, name);
     follow->url = str_dup(&follow->arena, archive->url);
     follow->branch = str_dup(&follow->arena, archive->branch);
-    follow->served = archive->kind == ARCHIVE_SVN && !str_starts(archive->url, STR("file://")) &&
-                     memmem(archive->url.ptr, archive->url.len, "://", 3) != NULL;
+    follow->served = place_is_served(archive->kind, archive->url);
     follow->job = (struct crew_job){ .work = round_work, .done = NULL };
     follow->status = (struct watch_status){ .state = WATCH_BEHIND, .since = clock_wall_ms(), .youngest = -1 };
     list_append(&watch->follows, &follow->node);
@@ -286,12 +291,20 @@ static void follow_give(struct follow *follow)
     if (follow->recheck)
         follow->caught = follow->recheck = false;
     follow->job.done = round_done;
+    due_at(follow, clock_boot_ms() + OVERDUE_MS);
     crew_add(follow->watch->crew, follow->served ? CREW_SERVED : CREW_LOCAL, &follow->job);
 }
 
 void follow_due(struct follow *follow)
 {
-    heap_take(&follow->watch->dues, &follow->due);
-    follow->again = false;
-    follow_give(follow);
+    if (!follow->busy) {
+        follow->again = false;
+        follow_give(follow);
+        return;
+    }
+    due_at(follow, clock_boot_ms() + OVERDUE_MS);
+    if (follow->sent == NULL)
+        status_set(follow, WATCH_FAULT,
+            follow->served ? "the server of the repository hasn't answered for half a minute; waiting for it"
+                           : "the file system of the repository hasn't answered for half a minute; waiting for it");
 }

@@ -113,8 +113,9 @@ struct watch {
     struct smap by_name; /* of the living */
     struct heap dues;
     struct loop_timer timer;
-    bool closing;
+    bool closing, closed;
     struct list probes, trees;
+    struct watch *left_before;
     atomic_size_t sources_open;
     pthread_mutex_t lock;
 
@@ -131,6 +132,7 @@ struct watch {
 };
 
 /* follow.c: the loop's side */
+bool place_is_served(enum archive_kind kind, struct str url);
 struct follow *follow_new(struct watch *watch, const struct archive *archive, struct str name);
 void follow_end(struct follow *follow);  /* it is followed no more; freed as soon as nobody works on it */
 void follow_free(struct follow *follow); /* now */

@@ -12,6 +12,7 @@ struct probe_job {
     struct list_node node;
     struct watch *watch;
     struct arena arena;
+    enum crew_company company;
     bool cancelled;
 };
 
@@ -131,8 +132,9 @@ struct watch_probe *watch_probe(struct watch *watch, const struct watch_probe *i
         .done = in->done,
         .owner = in->owner };
     job->job = (struct crew_job){ .work = probe_work, .done = probe_done };
+    job->company = place_is_served(in->kind, in->url) ? CREW_SERVED : CREW_PROBE; /* one that hangs is in nobody's way */
     list_append(&watch->probes, &job->node);
-    crew_add(watch->crew, CREW_PROBE, &job->job);
+    crew_add(watch->crew, job->company, &job->job);
     return &job->probe;
 }
 
@@ -140,7 +142,7 @@ void watch_probe_cancel(struct watch_probe *probe)
 {
     struct probe_job *job = CONTAINER_OF(probe, struct probe_job, probe);
     job->cancelled = true;
-    if (crew_withdraw(job->watch->crew, CREW_PROBE, &job->job))
+    if (crew_withdraw(job->watch->crew, job->company, &job->job))
         probe_free(job);
 }
 

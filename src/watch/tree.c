@@ -36,7 +36,7 @@ struct watch_tree {
 
 static void tree_free(struct watch_tree *tree)
 {
-    if (tree->watch->crew != NULL)
+    if (!tree->watch->closed)
         crew_untell(tree->watch->crew, &tree->notice);
     list_remove(&tree->watch->trees, &tree->node);
     pthread_mutex_destroy(&tree->lock);

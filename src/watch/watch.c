@@ -13,6 +13,8 @@
 
 enum { LOOK_LOCAL_MS = 1000, LOOK_SAFETY_MS = 30000, LOOK_REMOTE_MS = 60000 };
 
+static struct watch *left; /* those whose threads hung at the end: nobody uses them but these threads */
+
 const char *watch_state_name(enum watch_state state)
 {
     static const char *const names[WATCH_STATE_COUNT] = { "", "ok", "behind", "fault" };
@@ -163,14 +165,17 @@ void watch_close(struct watch *watch)
     if (!watch->closing)
         watch_closing(watch);
     eyes_shut(watch);
+    watch->closed = true;
     bool all = crew_close(watch->crew);
-    watch->crew = NULL;
     probes_release(watch, all);
     trees_release(watch, all);
     if (watch->reader != NULL)
         reader_close(watch->reader);
-    if (!all) /* what a thread that hangs uses is left to it */
+    if (!all) { /* what a thread that hangs uses is left to it */
+        watch->left_before = left;
+        left = watch;
         return;
+    }
     while (watch->follows.first != NULL)
         follow_free(CONTAINER_OF(watch->follows.first, struct follow, node));
     watch_free(watch);

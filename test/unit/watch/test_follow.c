@@ -1,4 +1,5 @@
 /* Following repositories: imports, commits without any hook, git's numbers, faults that heal, hints and causes. */
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -273,6 +274,57 @@ static void removed_and_skipped(void **state)
     until(yard, 5000, next_of(yard, "a") == 5);
 }
 
+/* A server that takes connections and says nothing: its archives hang, the others don't notice, and the end doesn't wait for them. */
+static void a_server_that_hangs_delays_nobody(void **state)
+{
+    struct yard *yard = *state;
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t len = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(fd, 100), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+    for (int i = 0; i < 20; i++) {
+        char name[20], url[60];
+        snprintf(name, sizeof name, "hang%d", i);
+        snprintf(url, sizeof url, "svn://127.0.0.1:%d/%d", ntohs(at.sin_port), i);
+        add_unseen(yard, name, url);
+    }
+    svn_import(yard, "repo", 30);
+    add(yard, "a", ARCHIVE_SVN, in(yard, "repo"), 1);
+    until(yard, 5000, next_of(yard, "a") == 31);
+    assert_int_equal(state_of(yard, "hang7"), WATCH_BEHIND);
+    archive_command(yard, CMD_ARCHIVE_REMOVE, "hang7", 0);
+    int64_t began = clock_boot_ms();
+    yard_stop(yard);
+    assert_in_range(clock_boot_ms() - began, 0, 5000);
+    close(fd); /* their connections end: so do the threads, without touching anything that is gone */
+    yard_start(yard);
+    until(yard, 5000, state_of(yard, "a") == WATCH_OK && state_of(yard, "hang1") == WATCH_FAULT);
+    print_message("%s\n", fault_of(yard, "hang1"));
+}
+
+static void served_repositories(void **state)
+{
+    struct yard *yard = *state;
+    char url[60];
+    svn_import(yard, "repo", 40);
+    int port = svnserve_start(yard);
+    snprintf(url, sizeof url, "svn://127.0.0.1:%d/repo", port);
+    add(yard, "a", ARCHIVE_SVN, url, 1);
+    until(yard, 10000, next_of(yard, "a") == 41);
+    revisions_in_order(yard, "a", 1, 40);
+    assert_true(has_task(yard, "a", 40, "build"));
+    sh(yard, "svn mkdir -q -m x file://$T/repo/x");
+    until(yard, 5000, next_of(yard, "a") == 42); /* look_remote_ms is 300 here */
+    svnserve_stop(yard);
+    until(yard, 5000, state_of(yard, "a") == WATCH_FAULT);
+    svnserve_again(yard, port);
+    sh(yard, "svn mkdir -q -m y file://$T/repo/y");
+    until(yard, 10000, next_of(yard, "a") == 43 && state_of(yard, "a") == WATCH_OK);
+    svnserve_stop(yard);
+}
+
 /* ---- hints ---- */
 
 static const char *note_send(struct yard *yard, const char *bytes, size_t len)
@@ -352,7 +404,9 @@ static void causes(void **state)
     until(yard, 5000, next_of(yard, "a") == 2 && next_of(yard, "g") == 2);
     /* by the hook's word, before the commit can be seen */
     watch_hint(yard->watch, STR("a"), 2, STR("a@1:build"));
-    sh(yard, "svn mkdir -q -m x file://$T/repo/x; svn mkdir -q -m y file://$T/repo/y --with-revprop weir:cause=a@2:build");
+    sh(yard, "svn mkdir -q -m x file://$T/repo/x");
+    until(yard, 5000, next_of(yard, "a") == 3);
+    sh(yard, "svn mkdir -q -m y file://$T/repo/y --with-revprop weir:cause=a@2:build");
     until(yard, 5000, next_of(yard, "a") == 4);
     assert_true(revision(yard, "a", 2).cause > 0);
     assert_int_equal(revision(yard, "a", 2).depth, 1);
@@ -409,7 +463,9 @@ int main(void)
         T(git_history_and_numbers), T(git_merge_waits_for_every_numbered_parent), T(forced_push_goes_on_with_new_numbers),
         T(branches_are_archives_of_their_own), T(vanished_repository_is_a_fault_and_heals), T(corrupt_repository_is_a_fault_and_heals),
         T(repository_that_went_back_is_said), T(a_refused_command_leaves_no_hole), T(a_server_that_was_away_takes_up_where_it_was),
-        T(a_stop_in_the_middle_of_an_import_loses_nothing), T(removed_and_skipped), T(notes_are_checked),
-        T(a_flood_of_notes_is_a_few_looks), T(causes), T(an_invalid_workflow_blocks_nobody), T(nothing_happens_while_nothing_happens) };
+        T(a_stop_in_the_middle_of_an_import_loses_nothing), T(removed_and_skipped), T(a_server_that_hangs_delays_nobody),
+        T(served_repositories), T(notes_are_checked), T(a_flood_of_notes_is_a_few_looks), T(causes), T(an_invalid_workflow_blocks_nobody),
+        T(nothing_happens_while_nothing_happens) };
+    cmocka_set_test_filter(getenv("WEIR_TEST_ONLY")); /* a pattern, while you work */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,10 @@
 /* yard: see yard.h. */
 #include "yard.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -108,6 +111,52 @@ void git_import(struct yard *yard, const char *name, int commits)
     sh(yard, "git init -q --bare -b main %s && git -C %s fast-import --quiet < stream", name, name);
 }
 
+/* ---- svnserve ---- */
+
+static bool port_answers(int port)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool answers = connect(fd, (struct sockaddr *)&at, sizeof at) == 0;
+    close(fd);
+    return answers;
+}
+
+void svnserve_again(struct yard *yard, int port)
+{
+    char text[12];
+    snprintf(text, sizeof text, "%d", port);
+    yard->svnserve = fork();
+    if (yard->svnserve == 0) {
+        execlp("svnserve", "svnserve", "--foreground", "-d", "--listen-host", "127.0.0.1", "--listen-port", text, "-r", yard->dir,
+            (char *)NULL);
+        _exit(127);
+    }
+    until(yard, 10000, port_answers(port));
+}
+
+/* A port that was free a moment ago; svnserve can't pick one itself. */
+int svnserve_start(struct yard *yard)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t len = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+    close(fd);
+    svnserve_again(yard, ntohs(at.sin_port));
+    return ntohs(at.sin_port);
+}
+
+void svnserve_stop(struct yard *yard)
+{
+    if (yard->svnserve <= 0)
+        return;
+    kill(yard->svnserve, SIGKILL);
+    waitpid(yard->svnserve, NULL, 0);
+    yard->svnserve = 0;
+}
+
 /* ---- its life ---- */
 
 void yard_start(struct yard *yard)
@@ -151,6 +200,7 @@ int yard_make(void **state)
     snprintf(yard->url, sizeof yard->url, "sqlite://%s", yard->dir);
     assert_int_equal(mkdir(in(yard, "run"), 0755), 0);
     refuse_nth = submitted = 0;
+    yard->config.look_remote_ms = 300;
     yard_start(yard);
     *state = yard;
     return 0;
@@ -159,6 +209,7 @@ int yard_make(void **state)
 int yard_drop(void **state)
 {
     struct yard *yard = *state;
+    svnserve_stop(yard);
     yard_stop(yard);
     sh(yard, "chmod -R u+rwX . && rm -rf \"$T\"");
     arena_release(&yard->arena);
@@ -231,6 +282,14 @@ void add(struct yard *yard, const char *name, enum archive_kind kind, const char
 void add_branch(struct yard *yard, const char *name, const char *url, const char *branch, int64_t from)
 {
     add_any(yard, name, ARCHIVE_GIT, url, branch, from);
+}
+
+void add_unseen(struct yard *yard, const char *name, const char *url)
+{
+    struct command command = { .kind = CMD_ARCHIVE_ADD };
+    command.in.archive_add.name = str_of(name);
+    command.in.archive_add.archive = (struct archive){ .kind = ARCHIVE_SVN, .url = str_of(url), .first = 1 };
+    submit(yard, &command);
 }
 
 void archive_command(struct yard *yard, enum command_kind kind, const char *name, int64_t rev)

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 
 #include "engine/engine.h"
 #include "io/clock.h"
@@ -28,6 +29,7 @@ struct yard {
     struct watch *watch;
     struct watch_config config; /* times to begin with */
     struct arena arena;
+    pid_t svnserve; /* 0: none */
 };
 
 int yard_make(void **state);
@@ -41,9 +43,14 @@ const char *in(struct yard *yard, const char *name); /* T/name */
 void svn_import(struct yard *yard, const char *name, int revisions); /* a new repository of so many revisions, workflow in the first */
 void git_import(struct yard *yard, const char *name, int commits);   /* likewise, bare, branch main */
 
+int svnserve_start(struct yard *yard); /* of T; its port */
+void svnserve_again(struct yard *yard, int port);
+void svnserve_stop(struct yard *yard);
+
 /* add: as the api does it: probe, then the command, then watch_archives_changed. */
 void add(struct yard *yard, const char *name, enum archive_kind kind, const char *url, int64_t from);
 void add_branch(struct yard *yard, const char *name, const char *url, const char *branch, int64_t from);
+void add_unseen(struct yard *yard, const char *name, const char *url); /* svn from 1 on, without a probe */
 void archive_command(struct yard *yard, enum command_kind kind, const char *name, int64_t rev);
 
 /* until: runs the loop until the condition holds; fails the test after so many ms. */
