@@ -162,6 +162,35 @@ static void needs_render(struct json *json, const struct grant *grant)
     json_object_end(json);
 }
 
+/* archive_render: what an archive's task is about: its key as an object, and where its files come from. */
+static void archive_render(struct json *json, const struct grant *grant)
+{
+    const struct grant_source *source = &grant->source;
+    if (grant->lane_kind != LANE_ARCHIVE)
+        return;
+    json_key(json, "key");
+    json_object_begin(json);
+    json_put_str(json, "archive", grant->lane_name);
+    json_put_i64(json, "rev", grant->task.rev);
+    json_put_str(json, "name", grant->task.name);
+    if (grant->task.variant.len > 0)
+        json_put_str(json, "variant", grant->task.variant);
+    json_object_end(json);
+    if (source->kind == ARCHIVE_NONE)
+        return;
+    json_key(json, "source");
+    json_object_begin(json);
+    json_put_str(json, "archive", grant->lane_name);
+    json_put_z(json, "kind", archive_kind_name(source->kind));
+    if (source->url.len > 0)
+        json_put_str(json, "url", source->url);
+    json_put_i64(json, "rev", grant->task.rev);
+    if (source->ident.len > 0)
+        json_put_str(json, "commit", source->ident);
+    json_put_i64(json, "prev", source->prev);
+    json_object_end(json);
+}
+
 /* grant_render: the spec is what the engine knows of the task, with the stored body put in as it is. */
 static void grant_render(struct api *api, struct json *json, const struct grant *grant, int64_t lease_ms)
 {
@@ -170,6 +199,7 @@ static void grant_render(struct api *api, struct json *json, const struct grant 
     json_put_i64(json, "task", grant->task.id);
     json_put_z(json, "fence", fence_format(grant->fence).z);
     json_put_i64(json, "lease_ms", lease_ms);
+    archive_render(json, grant);
     json_key(json, "spec");
     json_object_begin(json);
     json_key(json, "key");
