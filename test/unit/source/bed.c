@@ -32,7 +32,7 @@ int bed_drop(void **state)
     return sh_status("chmod -R u+rwX \"$T\" && rm -rf \"$T\"");
 }
 
-static int script_run(const char *script, va_list args, int out)
+__attribute__((format(printf, 1, 0))) static int script_run(const char *script, va_list args, int out)
 {
     char *text = NULL;
     if (vasprintf(&text, script, args) < 0)
