@@ -55,7 +55,7 @@ bool http_connection_flush(struct http_connection *connection)
     bool was_stuck = wire->stuck;
     while (connection->out_sent < connection->out.len) {
         struct iovec rest = { connection->out.ptr + connection->out_sent, connection->out.len - connection->out_sent };
-        ssize_t n = wire->ops->write(wire, &rest, 1);
+        ssize_t n = wire->ops->writev(wire, &rest, 1);
         if (n < 0 && errno != EAGAIN) {
             http_connection_lose(connection);
             return false;
@@ -95,7 +95,7 @@ static void parts_send(struct http_connection *connection, struct str head, stru
     for (int i = 0; i < 3; i++)
         if (parts[i].len > 0)
             given[n_given++] = (struct iovec){ (void *)(uintptr_t)parts[i].ptr, parts[i].len };
-    ssize_t n = wire->stuck ? 0 : wire->ops->write(wire, given, n_given);
+    ssize_t n = wire->stuck ? 0 : wire->ops->writev(wire, given, n_given);
     if (n < 0 && errno != EAGAIN) {
         http_connection_lose(connection);
         return;

@@ -22,7 +22,7 @@ static ssize_t plain_read(struct wire *wire, void *to, size_t room, bool *out_mo
     return n;
 }
 
-static ssize_t plain_write(struct wire *wire, const struct iovec *parts, int n_parts)
+static ssize_t plain_writev(struct wire *wire, const struct iovec *parts, int n_parts)
 {
     ASSERT(n_parts > 0 && n_parts <= WIRE_PARTS_MAX);
     size_t wanted = 0;
@@ -53,6 +53,6 @@ static void plain_end(struct wire *wire)
 
 void wire_open_plain(struct wire *wire, int fd)
 {
-    static const struct wire_ops plain = { plain_read, plain_write, plain_wants, plain_end };
+    static const struct wire_ops plain = { plain_read, plain_writev, plain_wants, plain_end };
     *wire = (struct wire){ .ops = &plain, .fd = fd };
 }

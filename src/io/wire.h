@@ -18,17 +18,17 @@ struct wire_ops {
     /* read: bytes that came; 0: the other side sends no more; -1 and errno (EAGAIN: nothing now). *out_more is false when another read
      * gives nothing before the descriptor is ready again. */
     ssize_t (*read)(struct wire *wire, void *to, size_t room, bool *out_more);
-    /* write: how many bytes of the 1 to WIRE_PARTS_MAX parts were taken, at least one; -1 and errno (EAGAIN: none now). Never raises
+    /* writev: how many bytes of the 1 to WIRE_PARTS_MAX parts were taken, at least one; -1 and errno (EAGAIN: none now). Never raises
      * SIGPIPE. */
-    ssize_t (*write)(struct wire *wire, const struct iovec *parts, int n_parts);
-    uint32_t (*wants)(const struct wire *wire); /* the epoll events to wait for, after what read and write said last */
+    ssize_t (*writev)(struct wire *wire, const struct iovec *parts, int n_parts);
+    uint32_t (*wants)(const struct wire *wire); /* the epoll events to wait for, after what read and writev said last */
     void (*end)(struct wire *wire);             /* the last word, before the descriptor is closed or drained */
 };
 
 struct wire {
     const struct wire_ops *ops;
     int fd;        /* -1: closed */
-    bool stuck;    /* the last write was not taken whole */
+    bool stuck;    /* the last writev was not taken whole */
     void *session; /* of ops */
 };
 
