@@ -206,6 +206,17 @@ struct executor {
     size_t n_labels;
     enum executor_state state;
     int64_t registered, processed, failed;
+    int64_t beat; /* on a store that servers share: moves on while the executor is heard */
+};
+
+struct server { /* one of those that share a store */
+    struct str name, instance, host, version, address;
+    int64_t started, beat, load; /* load: tasks that its executors run */
+};
+
+struct duty { /* what one server does for all */
+    struct str name, holder;
+    int64_t epoch, beat;
 };
 
 struct token {
@@ -220,7 +231,7 @@ enum { SCOPE_READ = 1, SCOPE_ENQUEUE = 2, SCOPE_EXECUTE = 4, SCOPE_ADMIN = 8 };
 #define EVENT_KINDS(X) \
     X(created) X(move) X(ending) X(promoted) X(executor) X(executor_lost) X(executor_state) X(pause) X(resume) X(token) X(token_revoked) \
     X(semaphore) X(incarnation) X(started) X(archive) X(archive_removed) X(revision) X(revision_skipped) \
-    X(rewritten) X(cause_depth) X(scheduled) X(pruned)
+    X(rewritten) X(cause_depth) X(scheduled) X(pruned) X(duty)
 enum event_kind {
     EVENT_none,
 #define X(name) EVENT_##name,

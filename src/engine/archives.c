@@ -6,7 +6,7 @@
 
 /* --- between turns ------------------------------------------------------------------------------------------------------------------ */
 
-static void archive_put(struct engine *engine, const struct archive *row)
+void archive_put(struct engine *engine, const struct archive *row)
 {
     struct known_archive *known = map_find(&engine->archives, (uint64_t)row->lane);
     if (!known) {

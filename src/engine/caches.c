@@ -360,6 +360,62 @@ void caches_drop(struct engine *engine)
     recent_drop(engine);
 }
 
+/* text_refresh: the kept text when it is the same, so that following others for years doesn't fill the memory. */
+static struct str text_refresh(struct engine *engine, struct str kept, struct str now)
+{
+    return str_eq(kept, now) ? kept : str_dup(&engine->arena, now);
+}
+
+static void executor_refresh(struct engine *engine, const struct executor *row)
+{
+    struct known_executor *known = map_find(&engine->executors, (uint64_t)row->id);
+    bool same = known && str_eq(known->row.name, row->name) && str_eq(known->row.instance, row->instance) &&
+                str_eq(known->row.host, row->host) && str_eq(known->row.version, row->version) && str_eq(known->row.zone, row->zone) &&
+                known->row.kinds == row->kinds && known->row.n_labels == row->n_labels;
+    for (size_t i = 0; same && i < row->n_labels; i++)
+        same = str_eq(known->row.labels[i].name, row->labels[i].name) && str_eq(known->row.labels[i].value, row->labels[i].value);
+    if (!same) {
+        cache_executor_put(engine, row);
+        return;
+    }
+    known->row.slots = row->slots;
+    known->row.state = row->state;
+    known->row.registered = row->registered;
+    known->row.processed = row->processed;
+    known->row.failed = row->failed;
+    known->row.beat = row->beat;
+}
+
+void caches_refresh(struct engine *engine, const struct others *others)
+{
+    for (size_t i = 0; i < others->n_lanes; i++) {
+        const struct lane *row = others->lanes[i];
+        struct lane *lane = map_find(&engine->lanes, (uint64_t)row->id + 1);
+        if (!lane) {
+            lane_put(engine, row);
+            continue;
+        }
+        struct lane was = *lane;
+        *lane = *row;
+        lane->tenant = was.tenant;
+        lane->name = was.name;
+        lane->paused_by = text_refresh(engine, was.paused_by, row->paused_by);
+        lane->paused_reason = text_refresh(engine, was.paused_reason, row->paused_reason);
+    }
+    for (size_t i = 0; i < others->n_classes; i++)
+        if (!map_find(&engine->classes, (uint64_t)others->classes[i]->id)) class_put(engine, others->classes[i]);
+    for (size_t i = 0; i < others->n_slots; i++) {
+        const struct slot *row = others->slots[i];
+        struct slot *slot = map_find(&engine->slots, (uint64_t)row->id);
+        if (!slot) slot = slot_put(engine, row);
+        slot->limit = row->limit;
+        slot->used = row->used;
+        slot->waiting = row->waiting;
+    }
+    for (size_t i = 0; i < others->n_executors; i++) executor_refresh(engine, others->executors[i]);
+    for (size_t i = 0; i < others->n_archives; i++) archive_put(engine, others->archives[i]);
+}
+
 bool caches_load(struct engine *engine, struct err *err)
 {
     struct store *store = engine->store;

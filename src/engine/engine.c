@@ -200,6 +200,8 @@ static void changes_small(struct turn *turn, struct changes *c)
     c->holds_remove = slice->holds_remove; c->n_holds_remove = slice->n_holds_remove;
     c->outputs = turn->outputs; c->n_outputs = turn->n_outputs;
     c->log_tails = turn->tails; c->n_log_tails = turn->n_tails;
+    c->duties = turn->duties; c->n_duties = turn->n_duties;
+    c->server = turn->beats ? &turn->server : NULL;
     c->results_remove = turn->pruned; c->n_results_remove = turn->n_pruned;
     c->unique_add = turn->unique_add; c->n_unique_add = turn->n_unique_add;
     c->unique_remove = turn->unique_remove; c->n_unique_remove = turn->n_unique_remove;
@@ -223,6 +225,7 @@ static bool turn_commit(struct turn *turn, struct err *err)
     changes_archives(turn, &c);
     c.head = turn->head;
     c.head.v_now = slice->v_now;
+    if (!engine->store->exclusive) c.head.commit++;
     c.first_seq = turn->head.seq + 1;
     c.time = turn->wall;
     buf_init(&events, SIZE_MAX);
@@ -251,13 +254,12 @@ static void caches_follow(struct turn *turn)
     recent_follow(turn);
     engine->arrivals = turn->slice->arrivals;
     leases_commit(turn);
+    duties_commit(turn);
     polls_commit(turn);
 }
 
-static bool tokens_follow(struct turn *turn, struct err *err)
+bool tokens_load(struct engine *engine, struct err *err)
 {
-    struct engine *engine = turn->engine;
-    if (!turn->n_tokens_new && !turn->n_tokens_gone) return true;
     struct token **rows;
     size_t n;
     if (!engine->store->ops->load_tokens(engine->store, &engine->arena, &rows, &n, err)) return false;
@@ -266,6 +268,11 @@ static bool tokens_follow(struct turn *turn, struct err *err)
     engine->n_tokens = n;
     atomic_fetch_add(&engine->tokens_version, 1);
     return true;
+}
+
+static bool tokens_follow(struct turn *turn, struct err *err)
+{
+    return (!turn->n_tokens_new && !turn->n_tokens_gone) || tokens_load(turn->engine, err);
 }
 
 static void turn_count(struct turn *turn)
@@ -289,6 +296,10 @@ static bool turn_run(struct turn *turn, struct command **commands, size_t n, str
     struct engine *engine = turn->engine;
     struct store *store = engine->store;
     if (!store->ops->begin(store, err)) return false;
+    if (!others_follow(turn, err)) {
+        store->ops->rollback(store);
+        return false;
+    }
     leases_expire(turn);
     executors_watch(turn);
     holds_lift(turn);
@@ -304,6 +315,7 @@ static bool turn_run(struct turn *turn, struct command **commands, size_t n, str
         slice_settle(turn->slice);
         if (command->kind != CMD_POLL || command->err.code) turn_answer(turn, command);
     }
+    duties_run(turn);
     archives_removing(turn);
     lanes_resume(turn);
     claims_run(turn);
@@ -340,8 +352,8 @@ static bool resuming_load(struct engine *engine, struct err *err)
     return ok;
 }
 
-/* The turn came to nothing: what it had put into the caches is forgotten, polls stand as they stood. */
-static bool engine_recover(struct engine *engine, struct command **commands, size_t n, int64_t boot, struct err *err)
+/* Polls stand as they stood before the turn that failed. */
+static void polls_unpark_failed(struct engine *engine)
 {
     MAP_EACH(&engine->executors, e) ((struct known_executor *)e->value)->parked = NULL;
     for (struct list_node *at = engine->parked.first; at; at = at->next) {
@@ -352,6 +364,32 @@ static bool engine_recover(struct engine *engine, struct command **commands, siz
         heap_put(&engine->polls_due, &poll->due, poll->deadline);
         if (known) known->parked = poll;
     }
+}
+
+static bool lives_load(struct engine *engine, int64_t boot, struct err *err);
+
+bool engine_anew(struct engine *engine, int64_t boot, struct err *err)
+{
+    pthread_mutex_lock(&engine->heard_lock);
+    MAP_EACH(&engine->executors, e) ((struct known_executor *)e->value)->lives = (struct list){ 0 };
+    pthread_mutex_unlock(&engine->heard_lock);
+    MAP_EACH(&engine->lives, e) {
+        heap_take(&engine->deadlines, &((struct live *)e->value)->deadline);
+        mem_free(e->value);
+    }
+    map_clear(&engine->lives);
+    caches_drop(engine);
+    if (!caches_load(engine, err) || !resuming_load(engine, err) || !lives_load(engine, boot, err) || !tokens_load(engine, err)) return false;
+    engine->next_time = 0; /* look again */
+    engine->next_watch = 0;
+    engine->claims_left = true;
+    return true;
+}
+
+/* The turn came to nothing: what it had put into the caches is forgotten, polls stand as they stood. */
+static bool engine_recover(struct engine *engine, struct command **commands, size_t n, int64_t boot, struct err *err)
+{
+    polls_unpark_failed(engine);
     for (size_t i = 0; i < n; i++) commands[i]->answered = false;
     caches_drop(engine);
     if (!caches_load(engine, err) || !resuming_load(engine, err)) return false;
@@ -422,6 +460,7 @@ static int64_t next_turn(struct engine *engine, int64_t wall, int64_t boot)
     if (first && first->key < next) next = first->key;
     if (engine->n_resuming || engine->claims_left || engine->n_removing || engine->archives_left) next = boot;
     if (engine->next_watch < next) next = engine->next_watch;
+    if (duties_next(engine) < next) next = duties_next(engine);
     int64_t due = schedules_next(engine);
     if (engine->next_time < due) due = engine->next_time;
     if (due != INT64_MAX) {
@@ -433,6 +472,15 @@ static int64_t next_turn(struct engine *engine, int64_t wall, int64_t boot)
     return next;
 }
 
+/* A shared store can't be reached: what was asked is refused (nothing was recorded, or the store would have said 'unknown'), polls wait on. */
+static void store_lost(struct engine *engine, struct command **commands, size_t n, const struct err *err, struct list *out)
+{
+    polls_unpark_failed(engine);
+    for (size_t i = 0; i < n; i++) commands[i]->answered = false;
+    answer_all(commands, n, ERR_unavailable, err->text, out);
+    engine->stale = true;
+}
+
 bool engine_turn(struct engine *engine, struct command **commands, size_t n, int64_t wall, int64_t boot, struct list *out_answered,
     int64_t *out_next, struct err *err)
 {
@@ -442,6 +490,10 @@ bool engine_turn(struct engine *engine, struct command **commands, size_t n, int
         leases_watch_anew(engine, boot);
     space_look(&engine->space, boot);
     bool ok = run_once(engine, commands, n, wall, boot, out_answered, err), again = !ok;
+    if (!ok && err->code == ERR_unavailable && !engine->store->exclusive) { /* it comes back, or another server does the work */
+        store_lost(engine, commands, n, err, out_answered);
+        ok = true;
+    } else
     if (!ok && err->code != ERR_outcome_unknown && err->code != ERR_corrupt) {
         *err = (struct err){ .code = err->code };
         ok = run_again(engine, commands, n, wall, boot, out_answered, err);
@@ -483,7 +535,7 @@ static bool start_turn(struct engine *engine, int64_t wall, int64_t boot, struct
 {
     struct turn turn;
     turn_open(&turn, engine, wall, boot, err);
-    bool ok = engine->store->ops->begin(engine->store, err);
+    bool ok = engine->store->ops->begin(engine->store, err) && others_follow(&turn, err);
     if (ok) semaphores_apply(&turn, engine->config.semaphores, engine->config.n_semaphores);
     slice_event(turn.slice, &(struct event){ .kind = EVENT_started, .subject = engine->config.server_name, .actor = STR("engine") });
     slice_settle(turn.slice);
@@ -516,7 +568,8 @@ static void log_seal_left(void *owner, int64_t id, int64_t grant)
 struct engine *engine_new(const struct engine_config *config, int64_t wall, int64_t boot, struct err *err)
 {
     struct engine *engine = mem_alloc(sizeof *engine);
-    *engine = (struct engine){ .config = *config, .store = config->store, .wanted = boot, .next_watch = boot, .offset = INT64_MAX / 2 };
+    *engine = (struct engine){ .config = *config, .store = config->store,
+        .server = { config->server_name, config->server_instance, config->server_host, config->server_version, config->server_address, wall, 0, 0 }, .wanted = boot, .next_watch = boot, .offset = INT64_MAX / 2 };
     if (engine->config.lease_ms <= 0) engine->config.lease_ms = 15000;
     engine->batch = config->batch ? config->batch : BATCH;
     pthread_mutex_init(&engine->heard_lock, NULL);

@@ -194,6 +194,9 @@ struct command {
     unsigned life;            /* private: polls: of the executor, when it came */
 };
 
+/* What one server is enough for, of those that share a store. */
+enum duty_kind { DUTY_watch, DUTY_retention, DUTY_COUNT };
+
 struct engine_config {
     struct store *store;
     struct logs *logs; /* NULL in simulation */
@@ -202,6 +205,7 @@ struct engine_config {
     struct semaphore_conf *semaphores; size_t n_semaphores;
     const char *data_dir; /* for the disk-space watch; NULL in simulation */
     struct str server_name;
+    struct str server_host, server_version, server_address, server_instance; /* for the others; a shared store only */
 };
 
 struct engine;
@@ -238,6 +242,10 @@ struct engine_counters { /* since start; atomics read relaxed */
     uint64_t turns, commands, commits, events, granted, finished, lost, turn_us, commit_us;
 };
 void engine_counters(struct engine *engine, struct engine_counters *out);
+
+/* engine_duty: the epoch under which this server has the duty now; 0: it hasn't. Any thread. */
+int64_t engine_duty(struct engine *engine, enum duty_kind duty);
+void engine_wake(struct engine *engine); /* another server has committed: a turn, soon. Any thread. */
 
 /* engine_tokens_version: changes whenever tokens change, so that the api knows its copy is stale. */
 uint64_t engine_tokens_version(struct engine *engine);

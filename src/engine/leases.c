@@ -147,6 +147,15 @@ static void live_forget(struct engine *engine, int64_t task, int64_t grant)
     mem_free(live);
 }
 
+void live_forget_any(struct engine *engine, int64_t task)
+{
+    const struct live *live = map_find(&engine->lives, (uint64_t)task);
+    if (!live) return;
+    pthread_mutex_lock(&engine->heard_lock);
+    live_forget(engine, task, live->attempt.grant);
+    pthread_mutex_unlock(&engine->heard_lock);
+}
+
 struct live *live_put(struct engine *engine, const struct attempt *attempt, int64_t boot)
 {
     struct known_executor *known = map_find(&engine->executors, (uint64_t)attempt->executor);

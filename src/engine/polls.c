@@ -96,6 +96,12 @@ static void cancel_add(struct turn *turn, struct command *poll, struct fence fen
     (void)turn;
 }
 
+void poll_cancel(struct turn *turn, struct command *poll, const struct attempt *attempt, enum task_state ending)
+{
+    cancel_add(turn, poll, (struct fence){ turn->engine->head.incarnation, attempt->task, attempt->grant }, ending, false);
+    poll_answer(turn, poll);
+}
+
 /* A lapsed lease that nobody else was given in the meantime is taken up again. */
 static bool lease_revive(struct turn *turn, struct known_executor *known, struct fence fence, int64_t seq)
 {
@@ -289,6 +295,7 @@ void cmd_poll(struct turn *turn, struct command *poll)
             &(struct event){
                 .kind = EVENT_executor_state, .subject = known->row.name, .actor = known->row.name, .reason = STR("heard again") });
     }
+    executor_beat(turn, known);
     store_went_back(turn, known, poll);
     if (known->parked && known->parked != poll) poll_answer(turn, known->parked);
     known->parked = poll;

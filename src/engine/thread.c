@@ -20,7 +20,7 @@ struct engine_thread {
     pthread_cond_t news;
     struct list incoming, answered; /* under lock */
     int64_t seq;                    /* newest, for on_commit; under lock */
-    bool stop, failed;              /* under lock */
+    bool stop, failed, wake;        /* under lock */
     struct err err;                 /* of the failure; under lock until failed is seen */
     int64_t told_seq;               /* the loop's own */
     bool told_failure;
@@ -53,7 +53,8 @@ static void *run(void *arg)
     int64_t next = clock_boot_ms();
     pthread_mutex_lock(&t->lock);
     for (;;) {
-        while (!t->stop && !t->incoming.first && next > clock_boot_ms()) wait_for_news(t, next);
+        while (!t->stop && !t->incoming.first && !t->wake && next > clock_boot_ms()) wait_for_news(t, next);
+        t->wake = false;
         if (t->stop && !t->incoming.first) break;
         size_t n = 0;
         struct list_node *at;
@@ -142,6 +143,16 @@ void engine_submit(struct engine *engine, struct command *command)
         list_append(&t->incoming, &command->node);
         pthread_cond_signal(&t->news);
     }
+    pthread_mutex_unlock(&t->lock);
+}
+
+void engine_wake(struct engine *engine)
+{
+    struct engine_thread *t = engine->thread;
+    if (!t) return;
+    pthread_mutex_lock(&t->lock);
+    t->wake = true;
+    pthread_cond_signal(&t->news);
     pthread_mutex_unlock(&t->lock);
 }
 

@@ -50,6 +50,7 @@ struct known_executor { /* its row, and what was heard of it */
     uint64_t memory;      /* hash of what its records of jobs live as long as; 0: not told */
     bool seq_known;
     int64_t seq; /* of the last poll answered */
+    int64_t beaten; /* boot ms at which this server moved its beat on */
     struct command *parked;
     uint8_t *fits; /* by class index: 0 unknown, 1 no, 2 yes */
     size_t n_fits;
@@ -77,6 +78,12 @@ struct known_archive { /* its row; what grows or changes often has a place of it
 struct known_schedule { /* a cron line of an archive's task */
     struct schedule row;
     struct heap_node due; /* by the minute it fires next */
+};
+
+struct known_duty {
+    struct duty row;
+    char holder[128];
+    int64_t seen; /* boot ms at which its beat moved last; 0: not watched yet */
 };
 
 struct engine {
@@ -110,6 +117,11 @@ struct engine {
     int64_t turns_since_expiry;
     struct rows rows;
     struct recent *recent; /* by the lower bits of the id; NULL: another process may write to the store */
+    bool stale;            /* a shared store was lost: everything is read anew when it is back */
+    struct server server;  /* this one, as the others see it */
+    int64_t beaten;        /* boot ms of its last beat */
+    struct known_duty duties[DUTY_COUNT];
+    _Atomic int64_t duty_epoch[DUTY_COUNT], duty_until;
     struct slice slice; /* kept for its tables' memory */
     struct space space;
     struct token *tokens;
@@ -162,6 +174,9 @@ struct turn {
     struct schedule *schedules; size_t n_schedules, cap_schedules;
     struct schedule *schedules_gone; size_t n_schedules_gone, cap_schedules_gone;
     bool schedules_changed;
+    struct duty *duties; size_t n_duties, cap_duties;
+    struct server server;
+    bool beats; /* this turn moves the server's beat on */
     int64_t *pruned; size_t n_pruned, cap_pruned; /* tasks whose results go */
 };
 
@@ -230,6 +245,7 @@ void edge_make(struct turn *turn, struct node *node, struct node *other, enum ed
 
 /* archives.c: archives as the turn sees them. */
 bool archives_load(struct engine *engine, struct err *err);
+void archive_put(struct engine *engine, const struct archive *row);
 void archives_drop(struct engine *engine);
 void archives_follow(struct turn *turn); /* after the commit */
 struct archive *turn_archive(struct turn *turn, int64_t lane); /* this turn's copy, for change; NULL: the lane is a queue */
@@ -254,6 +270,18 @@ struct node *run_make(struct turn *turn, struct archive *archive, const struct r
 /* order.c */
 const struct node *order_passed(struct turn *turn, struct node *node); /* a later task that has started; NULL: none */
 void lock_again(struct turn *turn, struct node *node);                 /* a retried task queues for the archive's lock anew */
+
+/* others.c */
+bool others_follow(struct turn *turn, struct err *err); /* after begin: the turn stands on what is true now */
+void executor_beat(struct turn *turn, struct known_executor *known);
+void duties_run(struct turn *turn);
+void duties_commit(struct turn *turn);
+int64_t duties_next(const struct engine *engine); /* boot ms */
+bool engine_anew(struct engine *engine, int64_t boot, struct err *err); /* engine.c: everything is read again */
+bool tokens_load(struct engine *engine, struct err *err);               /* engine.c */
+void caches_refresh(struct engine *engine, const struct others *others); /* caches.c */
+void live_forget_any(struct engine *engine, int64_t task);               /* leases.c */
+void poll_cancel(struct turn *turn, struct command *poll, const struct attempt *attempt, enum task_state ending); /* polls.c */
 
 /* prune.c */
 void cmd_prune(struct turn *turn, struct command *command);

@@ -22,6 +22,7 @@ struct store_head {
     uint8_t hash[STORE_HASH_BYTES];
     int64_t next_task, next_spec, next_lane, next_class, next_slot, next_executor, next_token;
     int64_t v_now; /* virtual time of fair queueing */
+    int64_t commit; /* on a shared store: the number of the last commit, also of one without events; else 0 */
 };
 
 struct idempotency { /* what a key was used for; the answer is rendered anew from status and ids */
@@ -71,9 +72,23 @@ struct changes {
     const struct latest *latest;            size_t n_latest;     /* upsert by lane, name, variant */
     const struct schedule *schedules;       size_t n_schedules;  /* upsert by lane, task, cron, zone */
     const struct schedule *schedules_remove; size_t n_schedules_remove;
+    const struct server *server;            /* upsert by name; NULL: none */
+    const struct duty *duties;              size_t n_duties;     /* upsert by name */
     struct store_head head;   /* after the turn; turn = the turn that carries `events`; head.hash is filled in by the store */
     int64_t first_seq, time;  /* of the events */
     struct str events;        /* packed (store/pack.h); empty: the turn has no event and writes no turn row */
+};
+
+/* What other servers have committed since a head: rows as they are now, events in order. too_far: too much to tell; read all anew. */
+struct others {
+    struct lane **lanes;           size_t n_lanes;
+    struct task_class **classes;   size_t n_classes;
+    struct slot **slots;           size_t n_slots;
+    struct executor **executors;   size_t n_executors;
+    struct archive **archives;     size_t n_archives;
+    struct duty *duties;           size_t n_duties;   /* all */
+    struct event *events;          size_t n_events;
+    bool too_far;
 };
 
 struct ready_row { int64_t task, prio, vt; };
@@ -140,11 +155,14 @@ struct store_ops {
     bool (*tasks_open)(struct store *store, struct arena *arena, int64_t lane, size_t n, int64_t **out, size_t *out_n, struct err *err);
     bool (*tasks_after)(struct store *store, struct arena *arena, int64_t after, size_t n, int64_t **out, size_t *out_n,
                         struct err *err); /* the first n ids above `after` */
+    /* Shared stores only. begin has locked the store: nobody else commits until this turn is over. */
+    bool (*load_others)(struct store *store, struct arena *arena, const struct store_head *since, struct others *out, struct err *err);
     int64_t (*size_bytes)(struct store *store);
 };
 
 struct store {
     const struct store_ops *ops;
+    int notify_fd;  /* readable when another server has committed; -1: none. store_notified takes it */
     bool exclusive; /* nobody else writes while it is open: what the caller committed is what a load would bring */
 };
 
