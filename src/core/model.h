@@ -206,10 +206,9 @@ struct executor {
     size_t n_labels;
     enum executor_state state;
     int64_t registered, processed, failed;
-    int64_t beat; /* on a store that servers share: moves on while the executor is heard */
 };
 
-struct server { /* one of those that share a store */
+struct server_row { /* one of those that share a store */
     struct str name, instance, host, version, address;
     int64_t started, beat, load; /* load: tasks that its executors run */
 };

@@ -383,7 +383,6 @@ static void executor_refresh(struct engine *engine, const struct executor *row)
     known->row.registered = row->registered;
     known->row.processed = row->processed;
     known->row.failed = row->failed;
-    known->row.beat = row->beat;
 }
 
 void caches_refresh(struct engine *engine, const struct others *others)

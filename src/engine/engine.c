@@ -225,7 +225,6 @@ static bool turn_commit(struct turn *turn, struct err *err)
     changes_archives(turn, &c);
     c.head = turn->head;
     c.head.v_now = slice->v_now;
-    if (!engine->store->exclusive) c.head.commit++;
     c.first_seq = turn->head.seq + 1;
     c.time = turn->wall;
     buf_init(&events, SIZE_MAX);
@@ -240,6 +239,7 @@ static bool turn_commit(struct turn *turn, struct err *err)
     atomic_fetch_add(&engine->commit_us, (uint64_t)(clock_boot_us() - before));
     buf_release(&events);
     if (ok) engine->head = c.head;
+    if (ok && !engine->store->exclusive) engine->head.commit = engine->store->commit;
     return ok;
 }
 
@@ -472,12 +472,11 @@ static int64_t next_turn(struct engine *engine, int64_t wall, int64_t boot)
     return next;
 }
 
-/* A shared store can't be reached: what was asked is refused (nothing was recorded, or the store would have said 'unknown'), polls wait on. */
-static void store_lost(struct engine *engine, struct command **commands, size_t n, const struct err *err, struct list *out)
+/* A shared store was lost in the middle of a turn: nothing of it was recorded, or the store would have said 'unknown'. */
+static void store_lost(struct engine *engine, struct command **commands, size_t n)
 {
     polls_unpark_failed(engine);
     for (size_t i = 0; i < n; i++) commands[i]->answered = false;
-    answer_all(commands, n, ERR_unavailable, err->text, out);
     engine->stale = true;
 }
 
@@ -490,10 +489,14 @@ bool engine_turn(struct engine *engine, struct command **commands, size_t n, int
         leases_watch_anew(engine, boot);
     space_look(&engine->space, boot);
     bool ok = run_once(engine, commands, n, wall, boot, out_answered, err), again = !ok;
-    if (!ok && err->code == ERR_unavailable && !engine->store->exclusive) { /* it comes back, or another server does the work */
-        store_lost(engine, commands, n, err, out_answered);
+    for (int tries = 0; !ok && err->code == ERR_unavailable && !engine->store->exclusive && tries < 2; tries++) {
+        store_lost(engine, commands, n); /* it comes back, or another server does the work */
+        *err = (struct err){ .code = ERR_none };
+        ok = tries == 0 && run_once(engine, commands, n, wall, boot, out_answered, err);
+        if (tries == 0 && !ok) continue;
+        if (!ok) answer_all(commands, n, ERR_unavailable, "the database can't be reached; nothing was recorded", out_answered);
         ok = true;
-    } else
+    }
     if (!ok && err->code != ERR_outcome_unknown && err->code != ERR_corrupt) {
         *err = (struct err){ .code = err->code };
         ok = run_again(engine, commands, n, wall, boot, out_answered, err);

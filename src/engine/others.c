@@ -2,8 +2,8 @@
  * one's last turn is then taken over: rows of the small tables, and from the events who was granted what, who ended, who is to end. So
  * every turn decides on the present, wherever it is taken.
  *
- * Leases across servers hang on each executor's `beat`, a counter that whoever hears it moves on once a second: a server that sees no beat
- * for a lease, by its own clock, may give the executor up. Duties that one server is enough for (following repositories, pruning) belong to
+ * Leases across servers hang on each executor's row, which whoever hears the executor writes anew once a second (its beat): a server that
+ * sees no beat for a lease, by its own clock, may give the executor up. Duties that one server is enough for (following repositories, pruning) belong to
  * the server that their row names; it moves the row's beat on, and when that stands still for DUTY_MS another takes over with the next
  * epoch. A server that could not commit for so long doesn't believe itself any more. */
 #include <string.h>
@@ -129,7 +129,6 @@ void executor_beat(struct turn *turn, struct known_executor *known)
 {
     if (turn->engine->store->exclusive || (known->beaten && turn->boot - known->beaten < BEAT_MS)) return;
     known->beaten = turn->boot;
-    known->row.beat++;
     turn_executor_changed(turn, known);
 }
 

@@ -118,7 +118,7 @@ struct engine {
     struct rows rows;
     struct recent *recent; /* by the lower bits of the id; NULL: another process may write to the store */
     bool stale;            /* a shared store was lost: everything is read anew when it is back */
-    struct server server;  /* this one, as the others see it */
+    struct server_row server;  /* this one, as the others see it */
     int64_t beaten;        /* boot ms of its last beat */
     struct known_duty duties[DUTY_COUNT];
     _Atomic int64_t duty_epoch[DUTY_COUNT], duty_until;
@@ -175,7 +175,7 @@ struct turn {
     struct schedule *schedules_gone; size_t n_schedules_gone, cap_schedules_gone;
     bool schedules_changed;
     struct duty *duties; size_t n_duties, cap_duties;
-    struct server server;
+    struct server_row server;
     bool beats; /* this turn moves the server's beat on */
     int64_t *pruned; size_t n_pruned, cap_pruned; /* tasks whose results go */
 };

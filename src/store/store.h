@@ -72,7 +72,7 @@ struct changes {
     const struct latest *latest;            size_t n_latest;     /* upsert by lane, name, variant */
     const struct schedule *schedules;       size_t n_schedules;  /* upsert by lane, task, cron, zone */
     const struct schedule *schedules_remove; size_t n_schedules_remove;
-    const struct server *server;            /* upsert by name; NULL: none */
+    const struct server_row *server;            /* upsert by name; NULL: none */
     const struct duty *duties;              size_t n_duties;     /* upsert by name */
     struct store_head head;   /* after the turn; turn = the turn that carries `events`; head.hash is filled in by the store */
     int64_t first_seq, time;  /* of the events */
@@ -155,6 +155,8 @@ struct store_ops {
     bool (*tasks_open)(struct store *store, struct arena *arena, int64_t lane, size_t n, int64_t **out, size_t *out_n, struct err *err);
     bool (*tasks_after)(struct store *store, struct arena *arena, int64_t after, size_t n, int64_t **out, size_t *out_n,
                         struct err *err); /* the first n ids above `after` */
+    /* Shared stores only: `others` is called, on a thread of the store's own, whenever another server has committed. */
+    bool (*on_others)(struct store *store, void (*others)(void *owner), void *owner, struct err *err);
     /* Shared stores only. begin has locked the store: nobody else commits until this turn is over. */
     bool (*load_others)(struct store *store, struct arena *arena, const struct store_head *since, struct others *out, struct err *err);
     int64_t (*size_bytes)(struct store *store);
@@ -162,7 +164,7 @@ struct store_ops {
 
 struct store {
     const struct store_ops *ops;
-    int notify_fd;  /* readable when another server has committed; -1: none. store_notified takes it */
+    int64_t commit; /* shared: the number of the last commit that begin saw or commit made */
     bool exclusive; /* nobody else writes while it is open: what the caller committed is what a load would bring */
 };
 

@@ -87,11 +87,8 @@ static bool revision_found(const PGresult *result, struct arena *arena, struct r
 
 /* --- the engine's loads ----------------------------------------------------------------------------------------------------------- */
 
-bool postgres_load_archives(struct store *store, struct arena *arena, struct archive ***out, size_t *out_n, struct err *err)
+bool pg_rows_archives(const PGresult *result, struct arena *arena, struct archive ***out, size_t *out_n, struct err *err)
 {
-    PGresult *result;
-    if (!writer_ask(postgres_of(store), PG_archives, NULL, &result, err))
-        return false;
     *out_n = (size_t)PQntuples(result);
     *out = *out_n ? ARENA_ARRAY(arena, struct archive *, *out_n) : NULL;
     for (size_t i = 0; i < *out_n; i++) {
@@ -100,6 +97,12 @@ bool postgres_load_archives(struct store *store, struct arena *arena, struct arc
             return false;
     }
     return true;
+}
+
+bool postgres_load_archives(struct store *store, struct arena *arena, struct archive ***out, size_t *out_n, struct err *err)
+{
+    PGresult *result;
+    return writer_ask(postgres_of(store), PG_archives, NULL, &result, err) && pg_rows_archives(result, arena, out, out_n, err);
 }
 
 bool postgres_load_schedules(struct store *store, struct arena *arena, struct schedule **out, size_t *out_n, struct err *err)

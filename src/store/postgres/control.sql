@@ -36,6 +36,13 @@ SET lock_timeout = '30s';
 -- One server writes at a time; the lock ends with the connection.
 SELECT pg_advisory_lock(1466263922, hashtext('writer ' || current_schema()));
 
+-- name: writer_share
+-- Servers share the store; what must be alone with it (store copy) takes the lock above.
+SELECT pg_advisory_lock_shared(1466263922, hashtext('writer ' || current_schema()));
+
+-- name: listen
+LISTEN weir;
+
 -- name: writer_holder
 SELECT a.application_name, a.pid::bigint, a.state FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
 WHERE l.locktype = 'advisory' AND l.granted AND l.classid = 1466263922 AND a.datname = current_database()

@@ -1,8 +1,7 @@
 /* load: what the engine reads while it decides: single rows by key and 'the first N by rank'.
  *
  * Each is one round trip on the writer's connection. What is returned is as of the last commit and lives in the caller's arena. A
- * connection that was lost is made anew, once per call, and the question asked again; should another server have written in between,
- * that is a conflict: the caller's caches are old. */
+ * connection that is lost within a turn ends the turn; else it is made anew, once per call, and the question asked again. */
 #include <string.h>
 
 #include "store/postgres/archives.h"
@@ -10,34 +9,28 @@
 
 bool writer_ask(struct postgres_store *self, enum pg_id id, const struct pg_args *args, PGresult **out, struct err *err)
 {
-    struct store_head head;
-    int64_t tick;
     struct err why = { 0 };
-    if (pg_run(&self->pg, id, args, out, &why))
+    if (!self->pg.lost && pg_run(&self->pg, id, args, out, &why))
         return true;
     if (!self->pg.lost)
         return err_set(err, why.code, "%s", why.text);
-    if (!writer_reopen(self, &head, &tick, err))
-        return false;
-    if (tick != self->tick || memcmp(head.hash, self->head.hash, sizeof head.hash) != 0)
-        return err_set(err, ERR_conflict, "another server has written to %s since turn %lld", self->pg.place, (long long)self->head.turn);
-    return pg_run(&self->pg, id, args, out, err);
+    if (self->in_turn) /* what was read before isn't held any more */
+        return err_set(err, ERR_unavailable, "%s", why.text[0] ? why.text : "the connection is lost");
+    return writer_reopen(self, err) && pg_run(&self->pg, id, args, out, err);
 }
 
-/* The store's own picture is made anew too: after a conflict the caller begins again from here. */
 static bool load_head(struct store *store, struct store_head *out, struct err *err)
 {
     struct postgres_store *self = postgres_of(store);
-    struct err why = { 0 };
-    int64_t tick;
-    if (!head_read(&self->pg, out, NULL, &tick, &why)) {
-        if (!self->pg.lost)
-            return err_set(err, why.code, "%s", why.text);
-        if (!writer_reopen(self, out, &tick, err))
+    PGresult *result;
+    if (!self->in_turn) {
+        if (!writer_ask(self, PG_head_get, NULL, &result, err) || !pg_row_head(result, &self->head, NULL, err) ||
+            !writer_ask(self, PG_head_tick, NULL, &result, err))
             return false;
+        self->tick = cell_i64(result, 0, 0);
+        self->port.commit = self->head.commit = self->tick;
     }
-    self->head = *out;
-    self->tick = tick;
+    *out = self->head;
     return true;
 }
 
@@ -254,6 +247,8 @@ const struct store_ops postgres_ops = {
     .begin = postgres_begin,
     .rollback = postgres_rollback,
     .commit = postgres_commit,
+    .on_others = postgres_on_others,
+    .load_others = postgres_load_others,
     .load_head = load_head,
     .load_lanes = load_lanes,
     .load_classes = load_classes,

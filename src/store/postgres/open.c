@@ -1,6 +1,7 @@
 /* open: a database becomes a store: connection, schema, the writer's lock, key, head; and all that again when the connection was lost.
  *
- * Promises: one server writes at a time (an advisory lock that ends with the connection); a second one is told who has it. The key of the
+ * Promises: any number of servers; turns follow one another by a lock of their own (turn.c), and what must be alone with the store is told
+ * who has it. The key of the
  * history is DATA/verify.key, made with a new store, and must be the same on every server of a site. Fails with ERR_unreachable,
  * ERR_forbidden, ERR_not_found (no such database; or nothing in it and config.create is false), ERR_conflict (in use, foreign, newer),
  * ERR_corrupt. */
@@ -15,7 +16,7 @@
 #include "store/files.h"
 #include "store/postgres/postgres.h"
 
-enum { SCRATCH_BYTES_MAX = 64 << 20, REOPEN_MS = 60000, REOPEN_PAUSE_MS = 100 };
+enum { SCRATCH_BYTES_MAX = 64 << 20, REOPEN_MS = 20000, REOPEN_PAUSE_MS = 100 };
 
 bool head_read(struct pg *pg, struct store_head *out, uint8_t *out_seal, int64_t *out_tick, struct err *err)
 {
@@ -82,13 +83,13 @@ bool pg_writable(struct pg *pg, struct err *err)
     return true;
 }
 
-bool writer_lock(struct pg *pg, struct err *err)
+static bool lock_get(struct pg *pg, enum pg_id id, struct err *err)
 {
     char holder[PG_NAME_BYTES] = "";
     int64_t pid = 0;
     if (!pg_exec(pg, PG_lock_wait, err))
         return false;
-    if (pg_exec(pg, PG_writer_lock, err))
+    if (pg_exec(pg, id, err))
         return pg_exec(pg, PG_lock_wait_long, err);
     if (err->code != ERR_conflict)
         return false;
@@ -97,7 +98,12 @@ bool writer_lock(struct pg *pg, struct err *err)
     return err_set(err, ERR_conflict, "%s is in use by another server: stop that one first", pg->place);
 }
 
-/* The connection as a writer's, up to and with its lock. */
+bool writer_lock(struct pg *pg, struct err *err)
+{
+    return lock_get(pg, PG_writer_lock, err);
+}
+
+/* The connection as a writer's, up to and with its share of the lock. */
 static bool writer_connect(struct postgres_store *self, bool create, int64_t *out_version, struct err *err)
 {
     struct pg *pg = &self->pg;
@@ -106,7 +112,7 @@ static bool writer_connect(struct postgres_store *self, bool create, int64_t *ou
         return false;
     if (*out_version == 0 && !create)
         return err_set(err, ERR_not_found, "%s is empty", pg->place);
-    return (*out_version == PG_SCHEMA_VERSION || pg_schema_migrate(pg, err)) && writer_lock(pg, err);
+    return (*out_version == PG_SCHEMA_VERSION || pg_schema_migrate(pg, err)) && lock_get(pg, PG_writer_share, err);
 }
 
 static bool database_open(struct postgres_store *self, const struct store_config *config, struct err *err)
@@ -119,15 +125,23 @@ static bool database_open(struct postgres_store *self, const struct store_config
     return (used || head_make(self, err)) && head_check(self, err);
 }
 
+/* Who marks our commits: this process, and no other. */
+static void instance_make(struct postgres_store *self)
+{
+    uint64_t number;
+    clock_entropy(&number, sizeof number);
+    snprintf(self->instance, sizeof self->instance, "%d-%016" PRIx64, (int)getpid(), number);
+}
+
 struct store *postgres_store_open(const struct store_config *config, struct err *err)
 {
     struct postgres_store *self = mem_alloc_zero(sizeof *self);
     size_t n = strlen(config->url) + 1;
     self->port.ops = &postgres_ops;
-    self->port.exclusive = true; /* the writer's lock, and every commit is on condition of the last */
     self->url = mem_alloc(n);
     memcpy(self->url, config->url, n);
     self->lock_fd = -1;
+    instance_make(self);
     buf_init(&self->scratch, SCRATCH_BYTES_MAX);
     bool ok = config->data_dir && *config->data_dir;
     if (!ok)
@@ -148,6 +162,7 @@ struct store *postgres_store_open(const struct store_config *config, struct err 
 void postgres_store_close(struct store *store)
 {
     struct postgres_store *self = postgres_of(store);
+    listener_stop(self);
     pg_close(&self->pg);
     if (self->lock_fd >= 0)
         close(self->lock_fd);
@@ -187,18 +202,17 @@ static bool reopen_once(struct postgres_store *self, struct err *err)
     return true;
 }
 
-bool writer_reopen(struct postgres_store *self, struct store_head *out_head, int64_t *out_tick, struct err *err)
+bool writer_reopen(struct postgres_store *self, struct err *err)
 {
     int64_t deadline = clock_boot_ms() + REOPEN_MS;
     for (;;) {
         struct err why = { 0 };
-        if (reopen_once(self, &why) && head_read(&self->pg, out_head, NULL, out_tick, &why))
+        if (reopen_once(self, &why))
             return true;
-        bool hopeless = why.code == ERR_conflict || why.code == ERR_corrupt || why.code == ERR_forbidden || why.code == ERR_not_found;
-        if (hopeless || clock_boot_ms() > deadline) {
-            self->pg.lost = true;
-            return err_set(err, why.code, "%s", why.text);
-        }
+        bool hopeless = why.code == ERR_corrupt || why.code == ERR_not_found;
+        self->pg.lost = true;
+        if (hopeless || clock_boot_ms() > deadline)
+            return err_set(err, ERR_unavailable, "%s", why.text);
         pause_briefly();
     }
 }

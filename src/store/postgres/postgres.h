@@ -15,6 +15,10 @@ struct postgres_store {
     uint8_t key[CHAIN_KEY_BYTES];
     struct store_head head; /* as of the last commit */
     int64_t tick;           /* its number */
+    bool in_turn;           /* a transaction is open, with the turn's lock */
+    char instance[40];      /* this process: whose mark our commits carry */
+    int64_t nonce;          /* the mark of the last commit */
+    struct listener *listener;
     int backend;            /* the database's process that serves us: ended by us when the connection is lost and it lives on */
     int64_t expire_now, expire_max; /* idempotency keys that the next commit deletes; 0: none */
     struct buf scratch;             /* lists on their way into a cell */
@@ -30,9 +34,8 @@ struct reader *postgres_reader_open(const struct store_config *config, struct er
 bool postgres_verify(const struct store_config *config, int64_t witness_seq, const uint8_t *witness_hash, struct verify_report *out,
                      struct err *err);
 
-/* open.c. writer_reopen: after the connection was lost: a new one, the writer's lock, and the head as it is now in *out_head, *out_tick.
- * Tries for REOPEN_MS. */
-bool writer_reopen(struct postgres_store *self, struct store_head *out_head, int64_t *out_tick, struct err *err);
+/* open.c. writer_reopen: after the connection was lost: a new one. Tries for REOPEN_MS; ERR_unavailable. */
+bool writer_reopen(struct postgres_store *self, struct err *err);
 bool head_read(struct pg *pg, struct store_head *out, uint8_t *out_seal, int64_t *out_tick, struct err *err); /* NULL: not wanted */
 void postgres_store_close(struct store *store);
 bool pg_writable(struct pg *pg, struct err *err);
@@ -49,7 +52,12 @@ bool postgres_commit(struct store *store, const struct changes *changes, struct 
 void head_queue(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, const struct store_head *before,
                 int64_t tick);
 
-/* load.c. writer_ask: one statement on the writer's connection; a lost one is made anew once. */
+/* others.c: what other servers do */
+bool postgres_load_others(struct store *store, struct arena *arena, const struct store_head *since, struct others *out, struct err *err);
+bool postgres_on_others(struct store *store, void (*others)(void *owner), void *owner, struct err *err);
+void listener_stop(struct postgres_store *self);
+
+/* load.c. writer_ask: one statement on the writer's connection; one that is lost outside a turn is made anew once. */
 bool writer_ask(struct postgres_store *self, enum pg_id id, const struct pg_args *args, PGresult **out, struct err *err);
 extern const struct store_ops postgres_ops;
 

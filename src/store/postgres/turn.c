@@ -1,27 +1,62 @@
 /* turn: begin, commit, rollback: everything the engine decided in one turn, in one transaction and one round trip.
  *
- * Owns the order of the statements (that of struct changes; what is removed from ready, hold and unique_key goes before what is added; the
- * head last and on condition that it is still the one this server knows) and the chain of turns. True from commit means durable. A
- * statement that is refused ends the turn: nothing changed, err says which (disk_full, internal: a row contradicts another, conflict:
- * somebody else wrote). When the connection is lost in the middle, the head tells after a reconnect whether the turn is there; if it
- * isn't, it is sent again. Only when that can't be found out: outcome_unknown. */
+ * begin takes the turn's lock, which ends with the transaction: turns of all servers follow one another, and what is loaded in between is
+ * true until the commit. Owns the order of the statements (that of struct changes; what is removed from ready, hold and unique_key goes
+ * before what is added; the head last) and the chain of turns. True from commit means durable. A statement that is refused ends the turn:
+ * nothing changed, err says which (disk_full, internal: a row contradicts another). When the connection is lost before the commit was sent,
+ * nothing was recorded (ERR_unavailable: the caller decides anew). When it is lost in the middle of it, the mark of this server tells after
+ * a reconnect whether the turn is there. Only when that can't be found out: outcome_unknown. */
 #include <stdio.h>
 #include <string.h>
 
+#include "io/clock.h"
 #include "store/postgres/archives.h"
 #include "store/postgres/turn.h"
 
-enum { COMMIT_TRIES = 5 };
+static bool begin_once(struct postgres_store *self, struct err *err)
+{
+    struct pg *pg = &self->pg;
+    if (pg->lost && !writer_reopen(self, err))
+        return false;
+    pg_queue(pg, PG_turn_begin, NULL);
+    pg_queue(pg, PG_turn_lock, NULL);
+    pg_queue(pg, PG_head_get, NULL);
+    pg_queue(pg, PG_head_tick, NULL);
+    if (!pg_exchange(pg, err) || !pg_row_head(pg->results[2], &self->head, NULL, err))
+        return false;
+    self->tick = cell_i64(pg->results[3], 0, 0);
+    self->port.commit = self->head.commit = self->tick;
+    return true;
+}
+
+static void turn_over(struct postgres_store *self)
+{
+    struct err ignored = { 0 };
+    if (self->in_turn && !self->pg.lost)
+        (void)pg_run(&self->pg, PG_rollback, NULL, NULL, &ignored);
+    self->in_turn = false;
+    self->expire_max = 0;
+}
 
 bool postgres_begin(struct store *store, struct err *err)
 {
-    (void)store, (void)err; /* nobody else writes: what is read is as of the last commit, and the commit is one transaction by itself */
-    return true;
+    struct postgres_store *self = postgres_of(store);
+    turn_over(self);
+    for (int tries = 0; tries < 2; tries++) {
+        self->in_turn = true;
+        if (begin_once(self, err))
+            return true;
+        turn_over(self);
+        if (!self->pg.lost)
+            return false;
+    }
+    err->code = ERR_unavailable;
+    return false;
 }
 
 void postgres_rollback(struct store *store)
 {
-    postgres_of(store)->expire_max = 0;
+    turn_over(postgres_of(store));
 }
 
 struct pg_bulk *write_begin(struct write *w, const char *types)
@@ -400,6 +435,41 @@ static void tokens_write(struct write *w)
     write_end(w, PG_token_delete, false);
 }
 
+static void servers_write(struct write *w)
+{
+    const struct server_row *server = w->c->server;
+    struct pg_args args = { 0 };
+    if (server && !w->full) {
+        arg_text(&args, server->name);
+        arg_text(&args, server->instance);
+        arg_text(&args, server->host);
+        arg_text(&args, server->version);
+        arg_text(&args, server->address);
+        arg_i64(&args, server->started);
+        arg_i64(&args, server->beat);
+        arg_i64(&args, server->load);
+        pg_queue(&w->self->pg, PG_server_put, &args);
+    }
+    struct pg_bulk *b = write_begin(w, "ttii");
+    for (size_t i = 0; i < w->c->n_duties; i++) {
+        bulk_text(b, w->c->duties[i].name);
+        bulk_text(b, w->c->duties[i].holder);
+        bulk_i64(b, w->c->duties[i].epoch);
+        bulk_i64(b, w->c->duties[i].beat);
+    }
+    write_end(w, PG_duty_put, false);
+}
+
+/* What this server commits last: asked for when the answer is lost. */
+static void mark_queue(struct postgres_store *self)
+{
+    struct pg_args args = { 0 };
+    clock_entropy(&self->nonce, sizeof self->nonce);
+    arg_text(&args, str_of(self->instance));
+    arg_i64(&args, self->nonce);
+    pg_queue(&self->pg, PG_mark_put, &args);
+}
+
 void head_queue(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, const struct store_head *before,
                 int64_t tick)
 {
@@ -448,7 +518,7 @@ static void turn_queue(struct write *w, struct store_head *head)
 static void (*const writes[])(struct write *w) = {
     lanes_write,   classes_write,  specs_write,   slots_write,   tasks_write,         readies_write,   edges_write,
     holds_write,   attempts_write, results_write, uniques_write, idempotencies_write, executors_write, tokens_write,
-    pg_archives_write,
+    pg_archives_write, servers_write,
 };
 
 /* Sends the turn. *out_any false: there is nothing to write. */
@@ -464,6 +534,8 @@ static bool changes_queue(struct postgres_store *self, const struct changes *c, 
         turn_queue(&w, out_head);
     *out_any = self->pg.n_queue > 0 || !head_same(out_head, &self->head);
     if (*out_any)
+        mark_queue(self);
+    if (*out_any)
         head_queue(&self->pg, self->key, out_head, &self->head, self->tick);
     if (!w.full)
         return true;
@@ -471,74 +543,54 @@ static bool changes_queue(struct postgres_store *self, const struct changes *c, 
     return err_set(err, ERR_invalid, "one turn is larger than an array of PostgreSQL may be here");
 }
 
-/* The head's own word: somebody else has written. */
-static bool refusal_explain(struct postgres_store *self, struct err *err)
-{
-    bool of_head = strncmp(err->text, "head_update:", 12) == 0;
-    if (of_head)
-        err_set(err, ERR_conflict, "another server has written to %s since turn %lld", self->pg.place, (long long)self->head.turn);
-    return false;
-}
-
 enum landed { LANDED, NOT_LANDED, NOT_KNOWN };
 
-/* After a connection that was lost while committing: is the turn there? */
-static enum landed landing_look(struct postgres_store *self, const struct store_head *head, struct err *err)
+/* After a connection that was lost while committing: is the turn there? The turn's lock waits for the end of the lost one. */
+static enum landed landing_look(struct postgres_store *self, struct err *err)
 {
-    struct store_head now;
-    int64_t tick;
+    struct pg_args args = { 0 };
+    struct pg *pg = &self->pg;
     char lost[sizeof err->text];
     snprintf(lost, sizeof lost, "%s", err->text);
-    if (!writer_reopen(self, &now, &tick, err)) {
+    arg_text(&args, str_of(self->instance));
+    if (!writer_reopen(self, err)) {
         char why[sizeof err->text];
         snprintf(why, sizeof why, "%s", err->text);
         err_set(err, ERR_outcome_unknown, "%.200s; and no new connection came about: %.200s", lost, why);
         return NOT_KNOWN;
     }
-    if (tick == self->tick + 1 && now.turn == head->turn && memcmp(now.hash, head->hash, sizeof now.hash) == 0)
-        return LANDED;
-    if (tick == self->tick && now.turn == self->head.turn && memcmp(now.hash, self->head.hash, sizeof now.hash) == 0)
-        return NOT_LANDED;
-    err_set(err, ERR_outcome_unknown, "%.200s; and another server has written since (turn %lld)", lost, (long long)now.turn);
-    return NOT_KNOWN;
-}
-
-static bool commit_once(struct postgres_store *self, const struct changes *c, struct store_head *out_head, struct err *err)
-{
-    bool any;
-    if (!changes_queue(self, c, out_head, &any, err))
-        return false;
-    if (!any)
-        return true;
-    if (!pg_exchange(&self->pg, err))
-        return false;
-    self->tick++;
-    return true;
+    pg_queue(pg, PG_turn_begin, NULL);
+    pg_queue(pg, PG_turn_lock, NULL);
+    pg_queue(pg, PG_mark_get, &args);
+    pg_queue(pg, PG_rollback, NULL);
+    if (!pg_exchange(pg, err)) {
+        err_set(err, ERR_outcome_unknown, "%.200s; and the database doesn't say whether the turn is there", lost);
+        return NOT_KNOWN;
+    }
+    bool there = PQntuples(pg->results[2]) > 0 && cell_i64(pg->results[2], 0, 0) == self->nonce;
+    err_set(err, ERR_unavailable, "%.200s", lost);
+    return there ? LANDED : NOT_LANDED;
 }
 
 bool postgres_commit(struct store *store, const struct changes *changes, struct err *err)
 {
     struct postgres_store *self = postgres_of(store);
     struct store_head head;
-    bool ok = false;
-    for (int tries = 0; tries < COMMIT_TRIES && !ok; tries++) {
-        ok = commit_once(self, changes, &head, err);
-        if (ok || err->code == ERR_invalid)
-            break;
-        if (!self->pg.lost) {
-            refusal_explain(self, err);
-            break;
+    bool any = false, ok = changes_queue(self, changes, &head, &any, err);
+    if (ok && any) {
+        pg_queue(&self->pg, PG_commit, NULL);
+        ok = pg_exchange(&self->pg, err);
+        if (ok)
+            self->in_turn = false;
+        if (!ok && self->pg.lost)
+            ok = landing_look(self, err) == LANDED;
+        if (ok) {
+            *err = (struct err){ .arena = err->arena };
+            self->port.commit = ++self->tick;
+            head.commit = self->tick;
+            self->head = head;
         }
-        enum landed landed = landing_look(self, &head, err);
-        if (landed == NOT_KNOWN)
-            break;
-        ok = landed == LANDED;
-        self->tick += ok;
     }
-    self->expire_max = 0;
-    if (ok) {
-        self->head = head;
-        *err = (struct err){ .arena = err->arena };
-    }
+    turn_over(self);
     return ok;
 }

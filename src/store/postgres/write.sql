@@ -3,12 +3,13 @@
 -- has to meet a certain number of rows divides by whether it did: the error ends the whole turn on the server, before anything is committed.
 
 -- name: lane_put
-INSERT INTO lane (id, last_vt, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a, paused_since, paused_by, paused_reason, kind, tenant, name)
-SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
+INSERT INTO lane (id, last_vt, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a, paused_since, paused_by, paused_reason, kind, tenant, name, touched)
+SELECT *, (SELECT tick + 1 FROM head WHERE one = 1) FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
     $9::bigint[], $10::bigint[], $11::bigint[], $12::text[], $13::text[], $14::bigint[], $15::text[], $16::text[])
 ON CONFLICT (id) DO UPDATE SET last_vt = excluded.last_vt, n_q = excluded.n_q, n_s = excluded.n_s, n_p = excluded.n_p, n_x = excluded.n_x,
     n_d = excluded.n_d, n_f = excluded.n_f, n_t = excluded.n_t, n_a = excluded.n_a, paused_since = excluded.paused_since,
-    paused_by = excluded.paused_by, paused_reason = excluded.paused_reason;
+    paused_by = excluded.paused_by, paused_reason = excluded.paused_reason,
+    touched = excluded.touched;
 
 -- name: class_insert
 INSERT INTO class (id, class_key, tenant, zone, kind, labels)
@@ -19,9 +20,10 @@ INSERT INTO spec (id, body, attempts_max, backoff_ms, retry_on, slots)
 SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[]);
 
 -- name: slot_put
-INSERT INTO slot (id, tenant, name, slot_limit, used, waiting)
-SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[])
-ON CONFLICT (id) DO UPDATE SET slot_limit = excluded.slot_limit, used = excluded.used, waiting = excluded.waiting;
+INSERT INTO slot (id, tenant, name, slot_limit, used, waiting, touched)
+SELECT *, (SELECT tick + 1 FROM head WHERE one = 1) FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[])
+ON CONFLICT (id) DO UPDATE SET slot_limit = excluded.slot_limit, used = excluded.used, waiting = excluded.waiting,
+    touched = excluded.touched;
 
 -- name: task_insert
 INSERT INTO task (id, lane, rev, state, name, variant, run, rest)
@@ -132,12 +134,13 @@ ON CONFLICT (tenant, token, route, key_text) DO UPDATE SET body_hash = excluded.
 DELETE FROM idempotency WHERE ctid = ANY(ARRAY(SELECT ctid FROM idempotency WHERE expires <= $1 ORDER BY expires LIMIT $2));
 
 -- name: executor_put
-INSERT INTO executor (id, name, instance, host, version, zone, slots, kinds, labels, state, registered, processed, failed)
-SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::bytea[],
+INSERT INTO executor (id, name, instance, host, version, zone, slots, kinds, labels, state, registered, processed, failed, touched)
+SELECT *, (SELECT tick + 1 FROM head WHERE one = 1) FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::bytea[],
     $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[])
 ON CONFLICT (id) DO UPDATE SET name = excluded.name, instance = excluded.instance, host = excluded.host, version = excluded.version,
     zone = excluded.zone, slots = excluded.slots, kinds = excluded.kinds, labels = excluded.labels, state = excluded.state,
-    registered = excluded.registered, processed = excluded.processed, failed = excluded.failed;
+    registered = excluded.registered, processed = excluded.processed, failed = excluded.failed,
+    touched = excluded.touched;
 
 -- name: token_insert
 INSERT INTO token (id, name, tenant, hash, scopes, created, expires)
@@ -171,12 +174,13 @@ VALUES (1, 0, 0, 0, '', '', 1, 1, 1, 1, 1, 1, 1, 0);
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1::bigint::int AND application_name = $2;
 
 -- name: archive_put
-INSERT INTO archive (lane, kind, url, branch, added, removed, first_rev, next_rev, youngest, tip, definition, lock_users)
-SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
+INSERT INTO archive (lane, kind, url, branch, added, removed, first_rev, next_rev, youngest, tip, definition, lock_users, touched)
+SELECT *, (SELECT tick + 1 FROM head WHERE one = 1) FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
     $10::text[], $11::bigint[], $12::bytea[])
 ON CONFLICT (lane) DO UPDATE SET kind = excluded.kind, url = excluded.url, branch = excluded.branch, added = excluded.added,
     removed = excluded.removed, first_rev = excluded.first_rev, next_rev = excluded.next_rev, youngest = excluded.youngest,
-    tip = excluded.tip, definition = excluded.definition, lock_users = excluded.lock_users;
+    tip = excluded.tip, definition = excluded.definition, lock_users = excluded.lock_users,
+    touched = excluded.touched;
 
 -- name: revision_put
 INSERT INTO revision (lane, rev, state, ident, txn, author, message, at, noted, cause, depth, definition, prevs)
@@ -209,3 +213,50 @@ ON CONFLICT (lane, task, cron, zone) DO UPDATE SET next_ms = excluded.next_ms;
 -- name: schedule_delete
 DELETE FROM schedule s USING unnest($1::bigint[], $2::text[], $3::text[], $4::text[]) AS u (lane, task, cron, zone)
 WHERE s.lane = u.lane AND s.task = u.task AND s.cron = u.cron AND s.zone = u.zone;
+
+-- name: turn_begin
+BEGIN;
+
+-- name: turn_lock
+-- One turn at a time, whoever takes it; the lock ends with the transaction.
+SELECT pg_advisory_xact_lock(1466263922, hashtext('turn ' || current_schema()));
+
+-- name: mark_put
+INSERT INTO mark (server, nonce) VALUES ($1, $2) ON CONFLICT (server) DO UPDATE SET nonce = excluded.nonce;
+
+-- name: mark_get
+SELECT nonce FROM mark WHERE server = $1;
+
+-- name: server_put
+INSERT INTO server (name, instance, host, version, address, started, beat, load) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+ON CONFLICT (name) DO UPDATE SET instance = excluded.instance, host = excluded.host, version = excluded.version,
+    address = excluded.address, started = excluded.started, beat = excluded.beat, load = excluded.load;
+
+-- name: duty_put
+INSERT INTO duty (name, holder, epoch, beat) SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[])
+ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, epoch = excluded.epoch, beat = excluded.beat;
+
+-- name: lanes_touched
+SELECT id, kind, tenant, name, last_vt, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a, paused_since, paused_by, paused_reason
+FROM lane WHERE touched > $1 ORDER BY id;
+
+-- name: classes_above
+SELECT id, class_key, tenant, zone, kind, labels FROM class WHERE id >= $1 ORDER BY id;
+
+-- name: slots_touched
+SELECT id, tenant, name, slot_limit, used, waiting FROM slot WHERE touched > $1 ORDER BY id;
+
+-- name: executors_touched
+SELECT id, name, instance, host, version, zone, slots, kinds, labels, state, registered, processed, failed FROM executor
+WHERE touched > $1 ORDER BY id;
+
+-- name: archives_touched
+SELECT lane, kind, url, branch, added, removed, first_rev, next_rev, youngest, tip, definition, lock_users FROM archive
+WHERE touched > $1 ORDER BY lane;
+
+-- name: duties
+SELECT name, holder, epoch, beat FROM duty ORDER BY name;
+
+-- name: turns_others
+-- A few turns more than are taken over: then it is too much.
+SELECT turn, first_seq, at, events FROM turn WHERE turn > $1 ORDER BY turn LIMIT $2;
