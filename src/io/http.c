@@ -53,6 +53,14 @@ void http_connection_due(struct http_connection *connection)
         list_append(&connection->server->due, &connection->due);
 }
 
+void http_connection_watch(struct http_connection *connection)
+{
+    uint32_t wanted = connection->wire.ops->wants(&connection->wire) | EPOLLRDHUP | (uint32_t)EPOLLET;
+    if (wanted != connection->watched)
+        loop_change(connection->server->loop, &connection->watch, wanted);
+    connection->watched = wanted;
+}
+
 void http_connection_close(struct http_connection *connection)
 {
     struct http_server *server = connection->server;
@@ -121,7 +129,7 @@ static void connection_on_event(struct loop_fd *watch, uint32_t events)
     struct http_server *server = connection->server;
     bool waits = connection->phase == HTTP_SERVING || connection->phase == HTTP_STREAM;
     if (!connection->refused)
-        connection->readable = connection->readable || (events & ~(uint32_t)EPOLLOUT);
+        connection->readable = true; /* also by EPOLLOUT: a wire may have to write before it can read */
     if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) {
         connection->ended = true;
         if (waits && (events & (EPOLLHUP | EPOLLERR))) {

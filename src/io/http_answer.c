@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <time.h>
 
 #include "io/clock.h"
@@ -20,14 +19,11 @@ static const size_t STREAM_MAX = (size_t)64 << 20; /* a publisher that ignores h
 
 /* -- sending ------------------------------------------------------------------------------------------------------------- */
 
-/* out_watch: waits for what the wire wants, with a clock on a client that doesn't read. */
+/* out_watch: waits for room, with a clock on a client that doesn't read. */
 static void out_watch(struct http_connection *connection)
 {
     struct http_server *server = connection->server;
-    uint32_t wanted = connection->wire.ops->wants(&connection->wire) | EPOLLRDHUP | (uint32_t)EPOLLET;
-    if (wanted != connection->watched)
-        loop_change(server->loop, &connection->watch, wanted);
-    connection->watched = wanted;
+    http_connection_watch(connection);
     bool reads = connection->phase == HTTP_HEAD || connection->phase == HTTP_BODY; /* has that clock */
     if (connection->wire.stuck && !reads && connection->clock != &server->leaving)
         http_connection_clock(connection, &server->writing);
