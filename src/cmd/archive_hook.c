@@ -9,7 +9,7 @@
 #include "cmd/task_text.h"
 #include "source/hook.h"
 
-/* folder_of: the repository's folder on this machine; of an ordinary git repository the one inside. NULL: it is served, or there is none. */
+/* folder_of: the repository's folder on this machine; of an ordinary git repository the one inside. NULL: it is served, or none. */
 static const char *folder_of(struct session *s, const json_t *archive)
 {
     const char *url = field_z(archive, "url");

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Results of old tasks go when somebody says so: counted by a dry run, removed by the real one; the tasks, PREV and the history stay."""
+import datetime
 import os
 import pathlib
 import sys
 
 sys.path.insert(0, os.environ.get('WEIR_TEST_LIB') or str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
-from house import House, end, ok, refused, same, until
+from house import TMP, House, end, ok, refused, same, until
 
 s = House('data', slots=2)
 A = '/v1/archives'
@@ -70,6 +71,16 @@ same(s.get('/v1/verify').json['ok'], True, 'verify: the history is whole')
 first = s.enqueue(dict(name='a', queue='kept', script='echo n=1 >> $WEIR_OUTPUT'), dict(name='b', queue='kept', command='true', depends=['a'], not_before='2999-01-01T00:00:00Z'))
 until(lambda: s.state(first[0]['id']) == 'D', 'one that another waits for')
 same(prune(dry_run=True, older_than='1ms', queue='kept').json['tasks'], 0, 'its outputs are still wanted')
+
+# -- the configuration's rule is what counts when nothing else is said
+(TMP / 'weir.yaml').write_text('retention: {history: 90d}\n')
+s.stop()
+s.options += ['--config', str(TMP / 'weir.yaml')]
+s.start()
+answer = s.post('/v1/prune', dict(dry_run=True))
+then = datetime.datetime.fromisoformat(answer.json['before'].replace('Z', '+00:00'))
+ok(answer.status == 200 and abs(datetime.datetime.now(datetime.timezone.utc) - then - datetime.timedelta(days=90)) < datetime.timedelta(hours=1), 'retention.history', answer)
+ok('retention' not in s.log.read_text(), 'and nobody says that it does nothing', s.log.read_text())
 
 # -- rights
 admin = s.post('/v1/tokens', dict(name='admin', scopes=['admin'])).json['token']
