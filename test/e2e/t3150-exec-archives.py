@@ -97,7 +97,7 @@ sh('''cd wc; cat >_workflows/w.yaml <<'X'
 - name: commit
   paths: [go]
   script: |
-    svn checkout -q "file://$URL" wc && cd wc && echo made >made && svn add -q made && svn commit -qm made
+    svn checkout -q "file://$URL" wc && cd wc && echo made >made && svn add -q made && svn commit -qm 'by a job'
   env: {URL: %s}
 X
 echo go >go; svn add -q go; svn commit -qm 'let it commit' '''  % (TMP / 'repos/svn'))
