@@ -97,7 +97,7 @@ sh('''cd wc; cat >_workflows/w.yaml <<'X'
 - name: commit
   paths: [go]
   script: |
-    svn checkout -q "file://$URL" wc && cd wc && echo made >made && svn add -q made && svn commit -qm 'by a job'
+    svn checkout -q "file://$URL" wc && cd wc && echo made >made && svn add -q made && svn commit -qm 'by a job' --with-revprop weir:cause="$WEIR_KEY"
   env: {URL: %s}
 X
 echo go >go; svn add -q go; svn commit -qm 'let it commit' '''  % (TMP / 'repos/svn'))
@@ -105,10 +105,32 @@ until(lambda: s.get('/v1/archives/ark/revisions/4').status == 200, seconds=30)
 revision = s.get('/v1/archives/ark/revisions/4')
 ok(revision.status == 200 and 'ark@3:commit' in json.dumps(revision.json), 'a job that commits is the cause of the new revision', revision)
 
-# -- a repository that is gone: the task waits for its next attempt, says why, and others go on
-sh('git init -q -b main g; cd g; mkdir _workflows; printf -- "- name: t\\n  script: cat f\\n" >_workflows/w.yaml; echo git >f; git add .; git commit -qm one')
-add = subprocess.run([WEIR, 'archive', 'add', '--server', s.socket, 'gark', '--git', str(TMP / 'g'), '--from', '1'], capture_output=True, env=clean_env())
-same((add.returncode, weir('wait', 'gark@1:t', '--timeout', '60s').code, weir('log', 'gark@1:t').out), (0, 0, 'git\n'), 'git')
+# -- git: a push by a job, whose hook inherits WEIR_KEY
+sh('''git init -q -b main g; cd g; mkdir _workflows; cat >_workflows/w.yaml <<'X'
+- name: t
+  script: 'cat f'
+- name: push
+  paths: [go]
+  script: 'git clone -q "$URL" wc 2>&1 && cd wc && echo made >made && git add made && git -c user.name=j -c user.email=j@x commit -qm made && git push -q origin main'
+  env: {URL: %s}
+X
+echo git >f; git add .; git commit -qm one; git clone -q --bare . ../repos/g.git; git remote add origin ../repos/g.git''' % (TMP / 'repos/g.git'))
+add = subprocess.run([WEIR, 'archive', 'add', '--server', s.socket, 'gark', '--git', str(TMP / 'repos/g.git'), '--from', '1'], capture_output=True, env=clean_env())
+same((add.returncode, weir('wait', 'gark@1:t', '--timeout', '50s').code, weir('log', 'gark@1:t').out), (0, 0, 'git\n'), 'git')
+sh('cd g; echo go >go; git add go; git commit -qm go; git push -q origin main')
+until(lambda: s.get('/v1/archives/gark/revisions/3').status == 200, seconds=30)
+revision = s.get('/v1/archives/gark/revisions/3')
+ok(revision.status == 200 and 'gark@2:push' in json.dumps(revision.json), 'a push by a job is told by its hook', revision, weir('log', 'gark@2:push').out)
+
+# -- a repository that is gone: the attempt is temporary and says why; it is tried again, and works when the repository is back
+sh('mv repos/svn repos/away')
+done = weir('run', 'ark', 'commit', '--rev', '4', '--reason', 'test')
+key = f'ark@4:commit#2'
+ok(until(lambda: 'no repository at' in weir('log', key).out, seconds=30), 'a repository that is gone is said in the log', done.err, weir('log', key).out)
+task = s.get(f'/v1/tasks/{key.replace("#", "%23")}').json
+same((task['attempts'][0]['outcome'], task['state'] in 'SPX'), ('temporary', True), 'and tried again')
+sh('mv repos/away repos/svn')
+ok(until(lambda: s.get(f'/v1/tasks/{key.replace("#", "%23")}').json['attempts'][-1]['outcome'] != 'temporary', seconds=40), 'with success of the checkout when it is back')
 
 s.stop(signal.SIGINT)
 end()
