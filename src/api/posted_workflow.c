@@ -4,6 +4,7 @@
  * walking down the text once more. Totals are bounded by the body's limit. */
 #include "api/posted_workflow.h"
 
+#include <sodium.h>
 #include <string.h>
 
 #include "api/raw.h"
@@ -89,6 +90,38 @@ static void fault_add(struct call *call, struct str raw, const struct diag *diag
     item->suggestion = str_dup(&call->arena, diag->suggestion);
 }
 
+void posted_workflows_release(struct api *api)
+{
+    for (size_t i = 0; i < sizeof api->workflows / sizeof api->workflows[0]; i++)
+        definition_release(api->workflows[i].definition);
+}
+
+/* definition_of: read once for each content; who posts revisions mostly posts the same workflow again. One with faults isn't kept. */
+static struct definition *definition_of(struct api *api, struct str raw)
+{
+    const size_t n = sizeof api->workflows / sizeof api->workflows[0];
+    struct posted_workflow *oldest = &api->workflows[0];
+    unsigned char hash[sizeof oldest->hash];
+    crypto_generichash(hash, sizeof hash, (const unsigned char *)raw.ptr, raw.len, NULL, 0);
+    for (size_t i = 0; i < n; i++) {
+        struct posted_workflow *known = &api->workflows[i];
+        if (known->definition != NULL && memcmp(known->hash, hash, sizeof hash) == 0) {
+            known->used = ++api->workflows_used;
+            return definition_keep(known->definition);
+        }
+        if (known->used < oldest->used)
+            oldest = known;
+    }
+    struct definition_file file = { STR(POSTED_WORKFLOW_NAME), raw };
+    struct definition *definition = definition_read(&file, 1, (struct str){ 0 });
+    if (!definition->valid)
+        return definition;
+    definition_release(oldest->definition);
+    *oldest = (struct posted_workflow){ .definition = definition_keep(definition), .used = ++api->workflows_used };
+    memcpy(oldest->hash, hash, sizeof hash);
+    return definition;
+}
+
 void posted_workflow_read(struct call *call, struct definition **out)
 {
     struct str raw = raw_member(call->request->body, STR("workflow"));
@@ -96,8 +129,7 @@ void posted_workflow_read(struct call *call, struct definition **out)
         raw = json_text(&call->arena, json_object_get(call->body, "workflow"), false);
         call->request->body = raw;
     }
-    struct definition_file file = { STR(POSTED_WORKFLOW_NAME), raw };
-    struct definition *definition = definition_read(&file, 1, (struct str){ 0 });
+    struct definition *definition = definition_of(call->api, raw);
     *out = definition;
     if (definition->valid)
         return;
