@@ -108,11 +108,25 @@ void follow_poke(struct follow *follow)
         due_by(follow, loop_now(follow->watch->config.loop));
 }
 
+/* jobs_run: somewhere; only then may a commit be a job's, and its hook know the cause. */
+static bool jobs_run(struct watch *watch)
+{
+    struct arena arena = { 0 };
+    struct executor_live *executors = NULL;
+    bool any = false;
+    size_t n = engine_executors(watch->config.engine, &arena, &executors);
+    for (size_t i = 0; i < n; i++)
+        any |= executors[i].running > 0;
+    arena_release(&arena);
+    return any;
+}
+
 void follow_seen(struct follow *follow)
 {
     pthread_mutex_lock(&follow->watch->lock);
     bool hooked = follow->hooked;
     pthread_mutex_unlock(&follow->watch->lock);
+    hooked = hooked && jobs_run(follow->watch);
     if (follow->busy)
         follow->again = true;
     else
