@@ -76,7 +76,12 @@ void http_connection_close(struct http_connection *connection)
         else
             close(wire->fd);
         wire->fd = -1;
+        wire->stuck = false;
         http_connection_clock(connection, NULL);
+        /* What waits to be sent waits for nobody. */
+        buf_release(&connection->out);
+        connection->out_sent = 0;
+        connection->chunk = SIZE_MAX;
     }
     if (connection->phase == HTTP_SERVING || connection->phase == HTTP_STREAM || connection->phase == HTTP_DEAD)
         return;
@@ -139,10 +144,12 @@ static void connection_on_event(struct loop_fd *watch, uint32_t events)
         if (waits && connection->clock != &server->leaving)
             http_connection_clock(connection, &server->leaving);
     }
-    if (events & EPOLLOUT)
+    if (events & EPOLLOUT) {
+        connection->wire.stuck = false;
         connection_attend(connection);
-    else
+    } else {
         http_connection_run(connection);
+    }
 }
 
 static void connection_open(struct http_server *server, int fd, const struct sockaddr *address)
@@ -209,6 +216,7 @@ static void clock_run(struct http_server *server, struct list *clock, void (*lat
         if (deadline <= now) {
             http_connection_clock(connection, NULL);
             late(connection);
+            after = clock->first; /* a caller that was told may have changed others' clocks */
             continue;
         }
         next = deadline < next ? deadline : next;

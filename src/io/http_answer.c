@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <time.h>
 
 #include "io/clock.h"
@@ -48,7 +49,8 @@ bool http_connection_flush(struct http_connection *connection)
     http_chunk_close(&connection->out, &connection->chunk);
     if (wire->fd < 0 || connection->out.len == connection->out_sent)
         return true;
-    bool was_stuck = wire->stuck;
+    if (wire->stuck)
+        return false; /* the loop tells when there is room */
     while (connection->out_sent < connection->out.len) {
         struct iovec rest = { connection->out.ptr + connection->out_sent, connection->out.len - connection->out_sent };
         ssize_t n = wire->ops->writev(wire, &rest, 1);
@@ -62,7 +64,7 @@ bool http_connection_flush(struct http_connection *connection)
             return false;
         }
     }
-    if (was_stuck)
+    if (connection->watched & EPOLLOUT)
         out_watch(connection);
     out_drop_sent(connection);
     return true;
