@@ -27,6 +27,17 @@ static size_t offset_of(struct str text, unsigned line, unsigned column)
     return at;
 }
 
+/* name_meant: a member's name as it is meant, not as it is spelled. */
+static struct str name_meant(struct arena *arena, struct str spelled)
+{
+    if (spelled.len == 0 || memchr(spelled.ptr, '\\', spelled.len) == NULL)
+        return spelled;
+    json_t *value = json_loadb(spelled.ptr - 1, spelled.len + 2, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL); /* with its quotes */
+    struct str meant = value == NULL ? spelled : str_dup(arena, (struct str){ json_string_value(value), json_string_length(value) });
+    json_decref(value);
+    return meant;
+}
+
 /* part_enter: one step down to the member or item that holds `at`. false: there is none, it is the value itself. *out_value NULL ptr: it is
  * the member's name that is meant. */
 static bool part_enter(struct str value, const char *at, struct arena *arena, struct buf *path, struct str *out_value)
@@ -35,10 +46,10 @@ static bool part_enter(struct str value, const char *at, struct arena *arena, st
     char first = rest.len > 0 ? rest.ptr[0] : '\0';
     if (first == '{') {
         rest = raw_members(rest);
-        while (raw_member_next(&rest, &name, &item)) {
-            if (at < name.ptr - 1 || at >= item.ptr + item.len)
+        for (const char *from = rest.ptr; raw_member_next(&rest, &name, &item); from = rest.ptr) {
+            if (at < from || at >= item.ptr + item.len)
                 continue;
-            buf_addf(path, "/%.*s", STR_ARG(def_pointer_part(arena, name)));
+            buf_addf(path, "/%.*s", STR_ARG(def_pointer_part(arena, name_meant(arena, name))));
             *out_value = at >= item.ptr ? item : (struct str){ 0 };
             return true;
         }

@@ -52,6 +52,10 @@ void archive_hook_install(struct session *s, const json_t *archive)
         lines_say(s, archive, kind, "the repository is on another machine");
         return;
     }
+    if (*notify && access(notify, F_OK) != 0) { /* a path of the same name here would be somebody else's */
+        lines_say(s, archive, kind, "the server is on another machine");
+        return;
+    }
     struct str options[2] = { STR("--server"), str_fmt(&s->arena, "unix:%s", notify) }, name = str_of(field_z(archive, "name"));
     if (!hook_install(kind, folder, name, str_of(weir_path(s)), options, *notify ? 2 : 0, &s->arena, &path, &err)) {
         lines_say(s, archive, kind, err.text);
