@@ -53,10 +53,13 @@ bool reader_ready(struct postgres_reader *self, struct err *err)
 {
     if (!self->pg.lost)
         return true;
+    if (clock_boot_ms() < self->retry_ms)
+        return err_set(err, ERR_unavailable, "the database of the store is away");
     pg_close(&self->pg);
     if (connection_open(self, err))
         return true;
     self->pg.lost = true;
+    self->retry_ms = clock_boot_ms() + RETRY_MS;
     return false;
 }
 

@@ -521,6 +521,7 @@ bool postgres_commit(struct store *store, const struct changes *changes, struct 
     struct postgres_store *self = postgres_of(store);
     struct store_head head;
     bool ok = false;
+    ahead_forget(self);
     for (int tries = 0; tries < COMMIT_TRIES && !ok; tries++) {
         ok = commit_once(self, changes, &head, err);
         if (ok || err->code == ERR_invalid)
