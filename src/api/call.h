@@ -203,10 +203,14 @@ bool archive_missing(struct api *api, struct arena *arena, const struct archive 
 void posted_workflows_release(struct api *api);
 
 /* ---- posted tasks (task_def.c) ---- */
+struct key; /* text/key.h */
 struct posted {
     struct task_def *defs;
     size_t n;
     bool many; /* {tasks: [...]} */
+    /* in: who knows the tasks of archives by their keys; *out_id 0: there is none. NULL: nobody, such keys are unknown */
+    bool (*find)(void *owner, const struct key *key, int64_t *out_id, struct err *err);
+    void *owner;
 };
 /* posted_read: a document as task definitions, all faults of all tasks in err (bad_json: it is none). Nothing points into `raw` afterwards.
  * The second one is the general way, for a document that is parsed already; both give the same. */
