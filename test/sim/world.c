@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FAULTS_MS = 40000, HEALING_MS = 40 * 60 * 1000, WHY_EVERY = 32, FOLD_EVERY = 64 };
+enum { FAULTS_MS = 40000, HEALING_MS = 40 * 60 * 1000, WHY_EVERY = 8, FOLD_EVERY = 64 };
 
 const char *const mark_texts[MARK_COUNT] = {
 #define X(name, text) [MARK_##name] = text,

@@ -65,6 +65,9 @@ enum { EXECUTORS_MAX = 5, JOBS_MAX = 6, TASKS_MAX = 400, LEASE_MS = 3000, CALLS_
     X(why_pause, "why named a pause") \
     X(why_slot, "why named a slot") \
     X(why_many, "why named several conditions") \
+    X(why_slot_ahead, "why named a slot for a task that doesn't wait in its queue yet") \
+    X(why_supersedes, "why named what is to be superseded before that was told") \
+    X(why_overtaken, "what a task would put to an end would set another free, which takes its slot") \
     X(why_never, "why said never")
 
 enum mark {
@@ -204,6 +207,7 @@ void watch_after(struct world *world, struct command **commands, size_t n, bool 
 void watch_anew(struct world *world); /* nobody could be heard until now */
 void watch_start(struct world *world, const struct sim_executor *executor, struct fence fence);
 const struct attempt *store_attempt(const struct world *world, int64_t task, int64_t grant);
+bool lane_shut(const struct world *world, int64_t lane);
 const struct task *store_task(const struct world *world, int64_t id);
 bool executor_fits(const struct world *world, const struct sim_executor *executor, const struct task *task);
 struct sim_executor *executor_of(struct world *world, int64_t id);

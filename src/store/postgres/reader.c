@@ -245,6 +245,21 @@ static bool read_spec(struct reader *reader, struct arena *arena, int64_t spec, 
     return true;
 }
 
+static bool read_spec_slots(struct reader *reader, struct arena *arena, int64_t spec, int64_t **out, size_t *out_n, struct err *err)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    *out = NULL;
+    *out_n = 0;
+    arg_i64(&args, spec);
+    if (!reader_ask(postgres_reader_of(reader), PG_spec_get, &args, &result, err))
+        return false;
+    struct str slots = PQntuples(result) ? cell_view(result, 0, 5) : (struct str){ 0 };
+    if (!slots.len || numbers_unpack(slots, arena, out, out_n))
+        return true;
+    return err_set(err, ERR_corrupt, "the slots of spec %lld can't be read", (long long)spec);
+}
+
 static bool read_find(struct reader *reader, struct str lane, int64_t rev, struct str name, struct str variant, int64_t run,
                       int64_t *out_id, struct err *err)
 {
@@ -462,6 +477,7 @@ const struct reader_ops postgres_reader_ops = {
     .task = read_task,
     .row = read_row,
     .spec = read_spec,
+    .spec_slots = read_spec_slots,
     .tasks = postgres_read_tasks,
     .find = read_find,
     .edges = read_edges,
