@@ -60,13 +60,16 @@ static bool chain_trim(struct git_source *git, struct str old, git_oid *out_base
 {
     git_oid oid;
     size_t low = 0, high = git->n_chain; /* below low: not reachable; from high on: reachable */
+    git_commit *commit = NULL;
     if (old.len == 0 || git_oid_fromstrn(&oid, old.ptr, old.len) != 0)
         return true;
+    int found = git_commit_lookup(&commit, git->repo, &oid);
+    git_commit_free(commit);
+    if (found == GIT_ENOTFOUND)
+        return true; /* the old tip was pruned: everything is news */
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         int code = git_oid_equal(&oid, &git->chain[middle]) ? 1 : git_graph_descendant_of(git->repo, &oid, &git->chain[middle]);
-        if (code == GIT_ENOTFOUND)
-            return true; /* the old tip was pruned: everything is news */
         if (code < 0)
             return git_fail(git, code, err, "comparing commits");
         if (code == 1)
