@@ -1,5 +1,5 @@
-/* What a connection that breaks in the middle of a commit leaves: through a proxy that loses the request, or the answer, of one exchange. Run
- * by test/lib/postgres.py, which starts the database. */
+/* What a connection that breaks in the middle of a commit leaves: through a proxy that loses the request, or the answer, of one exchange.
+ * Run by test/lib/postgres.py, which starts the database. */
 #include <errno.h>
 #include <libpq-fe.h>
 #include <poll.h>
