@@ -144,6 +144,8 @@ struct world {
     struct call calls[CALLS_MAX];
     size_t n_calls;
     bool healing; /* the faults are over: everything has to end */
+    bool dies_next; /* small worlds: the server dies after its next commit, before its answers */
+    int64_t job_ms, step_ms; /* small worlds: how long a job takes at least; how time goes by */
 
     /* the checker's */
     size_t n_turns_checked;
@@ -175,6 +177,12 @@ struct world {
 void world_open(struct world *world, bool trace);
 void world_run(struct world *world); /* faults, then healing; a violated invariant aborts the process with its name */
 void world_close(struct world *world);
+void world_step(struct world *world);
+void world_finish(struct world *world); /* the second half of world_run */
+void mail_lose(struct world *world);            /* all that is under way */
+void mail_hold(struct world *world, int64_t ms);
+void mail_double(struct world *world, int64_t ms); /* polls under way come once more, later */
+void executor_die(struct world *world, struct sim_executor *executor, bool host);
 void world_fail(struct world *world, const char *invariant, int64_t task) __attribute__((noreturn));
 void trace(struct world *world, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 extern const char *const mark_texts[MARK_COUNT];
