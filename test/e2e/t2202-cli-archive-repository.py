@@ -106,6 +106,7 @@ same(s.get('/v1/archives/docs/revisions/99/tree').status, 404, 'of no revision: 
 # -- hints
 same((s.post('/v1/archives/docs/revisions', dict(rev=3)).status, s.post('/v1/archives/docs/revisions', dict(rev=3)).json), (200, dict(archive='docs', rev=3)), 'a hint of what is known: 200')
 same(s.post('/v1/archives/docs/revisions', dict(rev=6, txn='5-6')).status, 202, 'of what is not there yet: 202')
+refused(s.post('/v1/archives/docs/revisions', dict(rev=10 ** 12)), 422, 'gap_too_large', text='of one that can not be')
 refused(s.post('/v1/archives/docs/revisions', dict(rev=4, workflow=[])), 422, 'invalid', '/workflow', 'with a workflow')
 same(known('docs', 6), False, 'a hint alone makes nothing')
 same(s.ask('HEAD', '/v1/archives/docs/revisions/3/tree').status, 200, 'HEAD of a tree')
