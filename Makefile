@@ -4,6 +4,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
 SEEDS ?= 2000
+FAULTS ?= 2
 N ?= 20
 
 .DEFAULT_GOAL := all
@@ -29,7 +30,7 @@ bench: setup
 # Histories of the engine on virtual time, in a plain optimized build of their own (test/sim/README.md).
 sim: setup
 	@test -f build-sim/build.ninja || meson setup build-sim --buildtype=release >/dev/null
-	@ninja --quiet -C build-sim test/sim/sim test/sim/sim-planted && exec build-sim/test/sim/sim --seeds 1 $(SEEDS)
+	@ninja --quiet -C build-sim test/sim/sim test/sim/sim-planted && build-sim/test/sim/sim --small $(FAULTS) && exec build-sim/test/sim/sim --seeds 1 $(SEEDS)
 
 fuzz: setup
 	@exec tools/fuzz $(FUZZ_SECONDS)

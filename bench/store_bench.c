@@ -1,9 +1,9 @@
 /* store_bench: how fast the store alone takes turns: 1,000 new pending tasks a turn, then claims, then finishes, and the cycle of all
  * three.
  *
- * usage: store_bench [--tasks N] [--per-turn N] [--keep DIR]. Makes a store in a temporary directory, fills it to N tasks and prints rows
- * per second for each kind of turn, at the beginning and at the end, so that growth with the queue shows. Every turn is durable (one
- * fsync). */
+ * usage: store_bench [--tasks N] [--per-turn N] [--keep DIR] [--store postgresql://...]. Makes a store in a temporary directory (or in that
+ * database, which must be empty), fills it to N tasks and prints rows per second for each kind of turn, at the beginning and at the end, so
+ * that growth with the queue shows. Every turn is durable (one fsync). */
 #include <errno.h>
 #include <ftw.h>
 #include <stdio.h>
@@ -188,10 +188,10 @@ static int entry_remove(const char *path, const struct stat *st, int type, struc
     return remove(path);
 }
 
-static void store_make(struct bench *b, const char *dir)
+static void store_make(struct bench *b, const char *url, const char *dir)
 {
     struct err err = { 0 };
-    struct store_config config = { .data_dir = dir, .create = true };
+    struct store_config config = { .url = url, .data_dir = dir, .create = true };
     struct task_class class = { .id = 1, .key = STR("k"), .tenant = STR("default"), .kind = KIND_COMMAND };
     const struct task_class *classes[] = { &class };
     b->store = store_open(&config, &err);
@@ -209,7 +209,7 @@ int main(int argc, char **argv)
     struct bench b = { .now = 1700000000000, .per_turn = 1000 };
     size_t n_tasks = 1000000;
     char dir[] = "/tmp/store_bench.XXXXXX";
-    const char *where = NULL;
+    const char *where = NULL, *url = NULL;
     for (int i = 1; i + 1 < argc; i += 2) {
         if (strcmp(argv[i], "--tasks") == 0)
             n_tasks = (size_t)strtoull(argv[i + 1], NULL, 10);
@@ -217,6 +217,8 @@ int main(int argc, char **argv)
             b.per_turn = (size_t)strtoull(argv[i + 1], NULL, 10);
         else if (strcmp(argv[i], "--keep") == 0)
             where = argv[i + 1];
+        else if (strcmp(argv[i], "--store") == 0)
+            url = argv[i + 1];
     }
     if (b.per_turn < 1 || b.per_turn > PER_TURN_MAX || WAVE % b.per_turn) {
         fprintf(stderr, "store_bench: --per-turn must divide %d\n", WAVE);
@@ -227,7 +229,7 @@ int main(int argc, char **argv)
         return 1;
     }
     buf_init(&b.packed, 64 << 20);
-    store_make(&b, where ? where : dir);
+    store_make(&b, url, where ? where : dir);
     wave(&b, "empty");
     wave(&b, "10k done");
     wave(&b, "20k done");
@@ -247,7 +249,7 @@ int main(int argc, char **argv)
     printf("close %lld ms", (long long)(clock_boot_us() - start) / 1000);
     start = clock_boot_us();
     struct err err = { 0 };
-    struct store_config config = { .data_dir = where ? where : dir };
+    struct store_config config = { .url = url, .data_dir = where ? where : dir };
     if (!(b.store = store_open(&config, &err)))
         fail(&err);
     printf(", open again %lld ms\n", (long long)(clock_boot_us() - start) / 1000);

@@ -66,6 +66,7 @@ void api_free(struct api *api)
     loop_disarm(api->config.loop, &api->log_check);
     loop_disarm(api->config.loop, &api->events_check);
     names_release(api);
+    posted_workflows_release(api);
     auth_release(api);
     MAP_EACH (&api->polls, entry)
         mem_free(entry->value);

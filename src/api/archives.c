@@ -3,13 +3,14 @@
  * An archive of a repository is looked at before it is added, on the watcher's threads: what can't be read is refused, and what is there
  * decides which revision is the first. A removed archive is gone from here; its tasks and revisions stay readable. It fails with 422 and a
  * pointer for what is refused, 409 name_taken for a name that means something else already. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/call.h"
 #include "base/when.h"
 #include "watch/watch.h"
 
-enum { URL_BYTES_MAX = 4000, BRANCH_BYTES_MAX = 250, SCHEDULES_SHOWN_MAX = 1000 };
+enum { URL_BYTES_MAX = 4000, BRANCH_BYTES_MAX = 250, SCHEDULES_SHOWN_MAX = 1000, LIST_MAX = 1000 };
 
 bool call_archive_any(struct call *call, struct archive_view *out)
 {
@@ -147,21 +148,57 @@ void serve_archives_get(struct call *call)
     archive_answer(call, 200);
 }
 
-void serve_archives_list(struct call *call)
+static int archive_order(const void *a, const void *b) /* newest first */
+{
+    const struct archive_view *x = a, *y = b;
+    return x->archive.lane < y->archive.lane ? 1 : x->archive.lane > y->archive.lane ? -1 : 0;
+}
+
+/* archives_render: those of a page; *out_next: where the next one begins, 0: there is none. */
+static bool archives_render(struct call *call, struct json *json, int64_t before, int64_t limit, int64_t *out_next)
 {
     struct archive_view *views;
     size_t n;
-    bool good = reader_archives(call->api->config.reader, &call->arena, &views, &n, &call->err);
+    int64_t last = 0;
+    *out_next = 0;
+    if (!reader_archives(call->api->config.reader, &call->arena, &views, &n, &call->err))
+        return false;
+    if (n > 0)
+        qsort(views, n, sizeof *views, archive_order);
+    for (size_t i = 0; i < n; i++) {
+        if (views[i].archive.removed > 0 || (before > 0 && views[i].archive.lane >= before))
+            continue;
+        if (limit-- == 0) {
+            *out_next = last;
+            return true;
+        }
+        last = views[i].archive.lane;
+        if (!archive_render(call, json, &views[i]))
+            return false;
+    }
+    return true;
+}
+
+void serve_archives_list(struct call *call)
+{
+    int64_t limit = LIST_MAX, before = 0, next;
+    call_param_i64(call, "limit", 1, LIST_MAX, &limit);
+    call_param_i64(call, "cursor", 1, INT64_MAX, &before);
+    if (call->err.code != ERR_none) {
+        call_problem(call);
+        return;
+    }
     struct json json = json_to(&call->out);
     json_object_begin(&json);
     json_key(&json, "archives");
     json_array_begin(&json);
-    for (size_t i = 0; good && i < n; i++)
-        if (views[i].archive.removed == 0)
-            good = archive_render(call, &json, &views[i]);
+    bool good = archives_render(call, &json, before, limit, &next);
     json_array_end(&json);
     json_key(&json, "next");
-    json_nil(&json);
+    if (good && next > 0)
+        json_str(&json, str_fmt(&call->arena, "%lld", (long long)next));
+    else
+        json_nil(&json);
     json_object_end(&json);
     if (good)
         call_answer(call, 200);

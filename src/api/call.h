@@ -110,6 +110,12 @@ struct api {
     struct map polls;  /* executor id -> struct executor_poll, malloc */
     struct list aside; /* work on other threads */
     struct retention *retention;
+    struct posted_workflow { /* read lately: the same text again is the same definition */
+        unsigned char hash[16];
+        struct definition *definition;
+        uint64_t used;
+    } workflows[16];
+    uint64_t workflows_used;
 };
 
 /* ---- calls ---- */
@@ -193,11 +199,18 @@ bool call_archive_any(struct call *call, struct archive_view *out);
 /* archive_missing: the first revision that isn't there while younger ones are; 0: none. */
 bool archive_missing(struct api *api, struct arena *arena, const struct archive *archive, int64_t *out_rev, struct err *err);
 
+/* ---- workflows of posted revisions (posted_workflow.c) ---- */
+void posted_workflows_release(struct api *api);
+
 /* ---- posted tasks (task_def.c) ---- */
+struct key; /* text/key.h */
 struct posted {
     struct task_def *defs;
     size_t n;
     bool many; /* {tasks: [...]} */
+    /* in: who knows the tasks of archives by their keys; *out_id 0: there is none. NULL: nobody, such keys are unknown */
+    bool (*find)(void *owner, const struct key *key, int64_t *out_id, struct err *err);
+    void *owner;
 };
 /* posted_read: a document as task definitions, all faults of all tasks in err (bad_json: it is none). Nothing points into `raw` afterwards.
  * The second one is the general way, for a document that is parsed already; both give the same. */

@@ -5,10 +5,11 @@
 #include <string.h>
 
 #include "api/call.h"
+#include "core/settle.h"
 #include "core/why.h"
 #include "io/clock.h"
 
-enum { GRAPH_TASKS_MAX = 5000, GRAPH_STEP = 100, HOLDERS_MAX = 20, AHEAD_MAX = 10000 };
+enum { GRAPH_TASKS_MAX = 5000, GRAPH_STEP = 100, HOLDERS_MAX = 20, AHEAD_MAX = 10000, DOOMED_MAX = 200 };
 
 static const char *const verdicts[] = {
     [WHY_RUNNING] = "running", [WHY_ENDED] = "ended", [WHY_WAITING] = "waiting", [WHY_NEVER] = "never"
@@ -69,45 +70,129 @@ static bool gap_collect(struct call *call, struct why_facts *facts)
     return true;
 }
 
-static bool slot_collect(struct call *call, const struct hold *hold, struct slot **slots, size_t n_slots, struct why_slot *out)
+/* What will have ended by the time the task is ready: all that it comes after, what it supersedes then, and what those would have
+ * superseded. */
+struct doomed {
+    int64_t *ids;
+    size_t n, cap;
+};
+
+static bool doomed_has(const struct doomed *doomed, int64_t id)
+{
+    for (size_t i = 0; i < doomed->n; i++)
+        if (doomed->ids[i] == id)
+            return true;
+    return false;
+}
+
+/* doomed_collect: `of`'s cancels edges; executing tasks behind them have to die first and become facts of their own. */
+static bool doomed_collect(struct call *call, struct why_facts *facts, size_t *cap, struct doomed *doomed)
+{
+    for (size_t at = 0; at <= doomed->n && at < DOOMED_MAX; at++) { /* 0: the task itself; the list grows while it is walked */
+        int64_t of = at == 0 ? facts->task.id : doomed->ids[at - 1];
+        struct edge_view *views;
+        size_t n;
+        if (!reader_edges(call->api->config.reader, &call->arena, of, false, &views, &n, &call->err))
+            return false;
+        for (size_t i = 0; i < n; i++) {
+            bool waits = at == 0 && (views[i].kind != EDGE_CANCELS || views[i].flags == EDGE_FIRED);
+            bool due = views[i].kind == EDGE_CANCELS && !(at == 0 && views[i].flags & EDGE_FIRED);
+            if (state_ended(views[i].state) || views[i].id == facts->task.id || (!waits && !due))
+                continue;
+            if (due && views[i].state == STATE_X)
+                *ARENA_PUSH(&call->arena, facts->preds, facts->n_preds, *cap) = (struct why_pred){ .id = views[i].id,
+                    .key = view_key(call->api, &call->arena, &views[i]),
+                    .state = STATE_X,
+                    .kind = EDGE_CANCELS,
+                    .due = true };
+            if (!doomed_has(doomed, views[i].id) && (waits || views[i].state == STATE_X))
+                continue; /* noted below: nothing of theirs is inherited */
+            if (!doomed_has(doomed, views[i].id))
+                *ARENA_PUSH(&call->arena, doomed->ids, doomed->n, doomed->cap) = views[i].id;
+        }
+    }
+    for (size_t i = 0; i < facts->n_preds; i++) {
+        const struct why_pred *pred = &facts->preds[i];
+        if (!state_ended(pred->state) && (pred->kind != EDGE_CANCELS || pred->fired || pred->due) && !doomed_has(doomed, pred->id))
+            *ARENA_PUSH(&call->arena, doomed->ids, doomed->n, doomed->cap) = pred->id;
+    }
+    return true;
+}
+
+/* A waiter whose own lane was paused since lets others pass; one that the same pause keeps back goes on with the task. */
+static bool gives_way(struct call *call, const struct why_facts *facts, struct lane **lanes, size_t n_lanes, int64_t waiter)
+{
+    struct task row;
+    bool found, other = false;
+    for (size_t i = 0; i < n_lanes; i++)
+        other |= lanes[i]->paused_since && lanes[i]->id != 0 && lanes[i]->id != facts->task.lane;
+    if (!other || !reader_row(call->api->config.reader, &call->arena, waiter, &row, &found, &call->err) || !found)
+        return false;
+    for (size_t i = 0; i < n_lanes; i++)
+        if (lanes[i]->id == row.lane && row.lane != facts->task.lane)
+            return lanes[i]->paused_since != 0;
+    return false;
+}
+
+static bool slot_collect(struct call *call, const struct why_facts *facts, const struct doomed *doomed, struct why_slot *out)
 {
     struct reader *reader = call->api->config.reader;
     struct hold *users;
-    size_t n;
-    for (size_t i = 0; i < n_slots; i++)
-        if (slots[i]->id == hold->key)
-            out->slot = *slots[i];
-    out->since = hold->since;
-    if (!reader_hold_users(reader, &call->arena, HOLD_held, hold->key, HOLDERS_MAX, &users, &n, &call->err))
+    struct lane **lanes;
+    size_t n, n_lanes;
+    int64_t rank = (1001 - facts->task.prio) << 52; /* behind all of its priority, when it comes */
+    for (size_t i = 0; i < facts->n_holds; i++) {
+        const struct hold *hold = &facts->holds[i];
+        out->held |= hold->kind == HOLD_held && hold->key == out->slot.id;
+        if (hold->kind == HOLD_slot && hold->key == out->slot.id)
+            out->since = hold->since, rank = hold->rank;
+    }
+    if (out->held)
+        return true;
+    if (!reader_lanes(reader, &call->arena, &lanes, &n_lanes, &call->err) ||
+        !reader_hold_users(reader, &call->arena, HOLD_held, out->slot.id, HOLDERS_MAX, &users, &n, &call->err))
         return false;
     out->holders = ARENA_ARRAY(&call->arena, struct str, n);
-    out->n_holders = n;
     for (size_t i = 0; i < n; i++)
-        out->holders[i] = key_text(call->api, &call->arena, 0, users[i].task);
-    if (!reader_hold_users(reader, &call->arena, HOLD_slot, hold->key, AHEAD_MAX, &users, &n, &call->err))
+        if (doomed_has(doomed, users[i].task))
+            out->slot.used--;
+        else
+            out->holders[out->n_holders++] = key_text(call->api, &call->arena, 0, users[i].task);
+    if (!reader_hold_users(reader, &call->arena, HOLD_slot, out->slot.id, AHEAD_MAX, &users, &n, &call->err))
         return false;
-    while ((size_t)out->ahead < n && users[out->ahead].task != hold->task)
-        out->ahead++;
+    for (size_t i = 0; i < n && users[i].rank < rank; i++)
+        out->ahead += !doomed_has(doomed, users[i].task) &&
+                      !(out->ahead <= SLOT_REACH_MAX && gives_way(call, facts, lanes, n_lanes, users[i].task));
     return true;
 }
 
 static bool holds_collect(struct call *call, struct why_facts *facts)
 {
     struct reader *reader = call->api->config.reader;
-    struct slot **slots = NULL;
-    size_t n_slots = 0;
-    if (!reader_holds(reader, &call->arena, facts->task.id, &facts->holds, &facts->n_holds, &call->err))
+    struct slot **slots;
+    struct doomed doomed = { 0 };
+    int64_t *wanted;
+    size_t n_slots, n_wanted, cap = facts->n_preds;
+    if (state_ended(facts->task.state) || facts->task.state == STATE_X)
+        return true;
+    if (!reader_holds(reader, &call->arena, facts->task.id, &facts->holds, &facts->n_holds, &call->err) ||
+        !reader_spec_slots(reader, &call->arena, facts->task.spec, &wanted, &n_wanted, &call->err) ||
+        !doomed_collect(call, facts, &cap, &doomed))
         return false;
-    facts->slots = ARENA_ARRAY(&call->arena, struct why_slot, facts->n_holds);
-    for (size_t i = 0; i < facts->n_holds; i++) {
-        if (facts->holds[i].kind != HOLD_slot)
-            continue;
-        if (facts->n_slots == 0 && !reader_slots(reader, &call->arena, &slots, &n_slots, &call->err))
-            return false;
-        if (!slot_collect(call, &facts->holds[i], slots, n_slots, &facts->slots[facts->n_slots]))
-            return false;
-        facts->n_slots++;
-    }
+    if (facts->task.class_id == 0 || n_wanted == 0) /* with nothing to run it takes none */
+        return true;
+    if (!reader_slots(reader, &call->arena, &slots, &n_slots, &call->err))
+        return false;
+    facts->slots = ARENA_ARRAY(&call->arena, struct why_slot, n_wanted);
+    for (size_t i = 0; i < n_wanted; i++)
+        for (size_t k = 0; k < n_slots; k++) {
+            if (slots[k]->id != wanted[i])
+                continue;
+            struct why_slot *out = &facts->slots[facts->n_slots++];
+            *out = (struct why_slot){ .slot = *slots[k] };
+            if (!slot_collect(call, facts, &doomed, out))
+                return false;
+        }
     return true;
 }
 

@@ -88,7 +88,7 @@ static void route_parameters(struct json *json, const struct route *route)
 {
     const char *path = route->path;
     struct str in_path = path_parameter(&path), rest = str_of(route->params), name;
-    bool creates = strcmp(route->method, "POST") == 0 && route->status == 201;
+    bool creates = strcmp(route->method, "POST") == 0 && (route->status == 201 || route->status == 202);
     if (in_path.len == 0 && rest.len == 0 && !creates)
         return;
     json_key(json, "parameters");

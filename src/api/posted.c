@@ -48,7 +48,9 @@ static const json_t *tasks_of(const json_t *document, struct arena *arena, struc
 
 static void posted_begin(struct posted *out, struct arena *arena, size_t n, bool many)
 {
-    *out = (struct posted){ .n = n, .many = many, .defs = ARENA_ARRAY(arena, struct task_def, n) };
+    out->n = n;
+    out->many = many;
+    out->defs = ARENA_ARRAY(arena, struct task_def, n);
     if (many)
         for (size_t i = 0; i < n; i++)
             out->defs[i].path = json_read_path_at(arena, STR("/tasks"), i);

@@ -4,6 +4,7 @@
  * walking down the text once more. Totals are bounded by the body's limit. */
 #include "api/posted_workflow.h"
 
+#include <sodium.h>
 #include <string.h>
 
 #include "api/raw.h"
@@ -26,6 +27,17 @@ static size_t offset_of(struct str text, unsigned line, unsigned column)
     return at;
 }
 
+/* name_meant: a member's name as it is meant, not as it is spelled. */
+static struct str name_meant(struct arena *arena, struct str spelled)
+{
+    if (spelled.len == 0 || memchr(spelled.ptr, '\\', spelled.len) == NULL)
+        return spelled;
+    json_t *value = json_loadb(spelled.ptr - 1, spelled.len + 2, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL); /* with its quotes */
+    struct str meant = value == NULL ? spelled : str_dup(arena, (struct str){ json_string_value(value), json_string_length(value) });
+    json_decref(value);
+    return meant;
+}
+
 /* part_enter: one step down to the member or item that holds `at`. false: there is none, it is the value itself. *out_value NULL ptr: it is
  * the member's name that is meant. */
 static bool part_enter(struct str value, const char *at, struct arena *arena, struct buf *path, struct str *out_value)
@@ -34,10 +46,10 @@ static bool part_enter(struct str value, const char *at, struct arena *arena, st
     char first = rest.len > 0 ? rest.ptr[0] : '\0';
     if (first == '{') {
         rest = raw_members(rest);
-        while (raw_member_next(&rest, &name, &item)) {
-            if (at < name.ptr - 1 || at >= item.ptr + item.len)
+        for (const char *from = rest.ptr; raw_member_next(&rest, &name, &item); from = rest.ptr) {
+            if (at < from || at >= item.ptr + item.len)
                 continue;
-            buf_addf(path, "/%.*s", STR_ARG(def_pointer_part(arena, name)));
+            buf_addf(path, "/%.*s", STR_ARG(def_pointer_part(arena, name_meant(arena, name))));
             *out_value = at >= item.ptr ? item : (struct str){ 0 };
             return true;
         }
@@ -89,6 +101,38 @@ static void fault_add(struct call *call, struct str raw, const struct diag *diag
     item->suggestion = str_dup(&call->arena, diag->suggestion);
 }
 
+void posted_workflows_release(struct api *api)
+{
+    for (size_t i = 0; i < sizeof api->workflows / sizeof api->workflows[0]; i++)
+        definition_release(api->workflows[i].definition);
+}
+
+/* definition_of: read once for each content; who posts revisions mostly posts the same workflow again. One with faults isn't kept. */
+static struct definition *definition_of(struct api *api, struct str raw)
+{
+    const size_t n = sizeof api->workflows / sizeof api->workflows[0];
+    struct posted_workflow *oldest = &api->workflows[0];
+    unsigned char hash[sizeof oldest->hash];
+    crypto_generichash(hash, sizeof hash, (const unsigned char *)raw.ptr, raw.len, NULL, 0);
+    for (size_t i = 0; i < n; i++) {
+        struct posted_workflow *known = &api->workflows[i];
+        if (known->definition != NULL && memcmp(known->hash, hash, sizeof hash) == 0) {
+            known->used = ++api->workflows_used;
+            return definition_keep(known->definition);
+        }
+        if (known->used < oldest->used)
+            oldest = known;
+    }
+    struct definition_file file = { STR(POSTED_WORKFLOW_NAME), raw };
+    struct definition *definition = definition_read(&file, 1, (struct str){ 0 });
+    if (!definition->valid)
+        return definition;
+    definition_release(oldest->definition);
+    *oldest = (struct posted_workflow){ .definition = definition_keep(definition), .used = ++api->workflows_used };
+    memcpy(oldest->hash, hash, sizeof hash);
+    return definition;
+}
+
 void posted_workflow_read(struct call *call, struct definition **out)
 {
     struct str raw = raw_member(call->request->body, STR("workflow"));
@@ -96,8 +140,7 @@ void posted_workflow_read(struct call *call, struct definition **out)
         raw = json_text(&call->arena, json_object_get(call->body, "workflow"), false);
         call->request->body = raw;
     }
-    struct definition_file file = { STR(POSTED_WORKFLOW_NAME), raw };
-    struct definition *definition = definition_read(&file, 1, (struct str){ 0 });
+    struct definition *definition = definition_of(call->api, raw);
     *out = definition;
     if (definition->valid)
         return;

@@ -319,6 +319,12 @@ static void hint_answer(struct call *call, const struct archive_view *view, cons
         call_problem(call);
         return;
     }
+    int64_t youngest = view->archive.youngest >= view->archive.first ? view->archive.youngest : view->archive.first - 1;
+    if (!found && row->rev - youngest > REVISION_GAP_MAX) {
+        call_refuse(call, ERR_gap_too_large, "revision %lld is more than %d ahead of the youngest known one, %lld", (long long)row->rev,
+            REVISION_GAP_MAX, (long long)youngest);
+        return;
+    }
     if (!found && (watch == NULL || !watch_hint(watch, view->lane.name, row->rev, call->command.in.revision.cause))) {
         call_refuse(call, ERR_unavailable, "the repository of '%.*s' isn't followed at the moment", STR_ARG(view->lane.name));
         return;

@@ -1,6 +1,6 @@
 /* task_ref: which other tasks a posted task waits for or cancels.
  *
- * A reference is an id, a key that holds one, the name of a task of the same call, or {task, on}. Names become positions here; ids stay as
+ * A reference is an id, a key, the name of a task of the same call, or {task, on}. Names become positions here; ids stay as
  * they are. It fails with unknown_task for names that the call doesn't have, and invalid for what contradicts itself. */
 #include <string.h>
 
@@ -100,9 +100,15 @@ static bool target_read(struct resolve *r, const json_t *value, struct str path,
     }
     struct key key;
     struct err fault = { 0 };
-    if (key_parse(name, &key, &fault) && (key.kind == KEY_ID || key.kind == KEY_QUEUE_TASK)) {
+    bool is_key = key_parse(name, &key, &fault);
+    if (is_key && (key.kind == KEY_ID || key.kind == KEY_QUEUE_TASK)) {
         out->id = key.id;
         return true;
+    }
+    if (is_key && key.kind == KEY_TASK && r->posted->find != NULL) {
+        if (!r->posted->find(r->posted->owner, &key, &out->id, r->err))
+            return false;
+        return out->id > 0 || err_item(r->err, ERR_unknown_task, path, "there is no task '%.*s'", STR_ARG(str_sub(name, 0, 200)));
     }
     if (str_eqz(name, "PREV") || str_starts(name, STR("PREV:")))
         return err_item(r->err, ERR_invalid, path, "PREV means an earlier revision of an archive; a queue has none");

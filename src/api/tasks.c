@@ -50,11 +50,19 @@ static void tasks_created(struct call *call)
     call_answer(call, command->status != 0 ? command->status : 201);
 }
 
+static bool archive_task_find(void *owner, const struct key *key, int64_t *out_id, struct err *err)
+{
+    struct api *api = owner;
+    return reader_find(api->config.reader, key->lane, key->rev, key->name, key->variant, key->run, out_id, err);
+}
+
 void serve_tasks_create(struct call *call)
 {
     if (!call_idempotency(call))
         return;
     struct posted *posted = ARENA_NEW(&call->arena, struct posted);
+    posted->find = archive_task_find;
+    posted->owner = call->api;
     if (!posted_read(&call->arena, call->request->body, posted, &call->err)) {
         call_problem(call);
         return;

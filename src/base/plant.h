@@ -41,6 +41,9 @@
     X(stale_untold, "an executor isn't told that its grant is stale") \
     X(unfair_lanes, "a lane's backlog isn't spread over virtual time") \
     X(wake_forgotten, "the next time hold isn't looked up after a turn") \
+    X(slot_first_only, "of a slot's waiters with room only the first is looked at") \
+    X(why_slots_late, "why names a slot only once the task waits in its queue") \
+    X(why_supersedes_late, "why names what will be superseded only once that is being ended") \
     X(slot_unwaited, "a freed slot's waiters aren't looked at")
 
 enum plant {

@@ -9,7 +9,7 @@
 #include "cmd/task_text.h"
 #include "source/hook.h"
 
-/* folder_of: the repository's folder on this machine; of an ordinary git repository the one inside. NULL: it is served, or there is none. */
+/* folder_of: the repository's folder on this machine; of an ordinary git repository the one inside. NULL: it is served, or none. */
 static const char *folder_of(struct session *s, const json_t *archive)
 {
     const char *url = field_z(archive, "url");
@@ -50,6 +50,10 @@ void archive_hook_install(struct session *s, const json_t *archive)
         return;
     if (!folder) {
         lines_say(s, archive, kind, "the repository is on another machine");
+        return;
+    }
+    if (*notify && access(notify, F_OK) != 0) { /* a path of the same name here would be somebody else's */
+        lines_say(s, archive, kind, "the server is on another machine");
         return;
     }
     struct str options[2] = { STR("--server"), str_fmt(&s->arena, "unix:%s", notify) }, name = str_of(field_z(archive, "name"));

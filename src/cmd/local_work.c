@@ -2,7 +2,7 @@
  *
  * The executor is the server's own, and to it a local run is an external archive, which has no files. So a task that would work in a
  * checkout gets a command that goes to the root first; its script becomes a file of the run's folder. Tasks with `checkout: false` keep
- * their empty directory, tasks with an image see the root as a mount (see local.c). */
+ * their empty directory, tasks with an image see the root as a mount (see executor_main in local.c). */
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -163,28 +163,35 @@ static void home_set(json_t *body, const char *home)
         json_object_set_new(env, "HOME", json_string(home));
 }
 
-static bool task_settle_in(struct local *local, size_t index, struct err *err)
+/* body_settle_in: an image's task finds the root by the executor's options; any other goes there by its command. */
+static bool body_settle_in(struct local *local, size_t index, json_t *body, struct err *err)
 {
-    struct workflow_task *task = &local->definition->workflow.tasks[index];
+    const struct workflow_task *task = &local->definition->workflow.tasks[index];
     struct task_def *def = &local->definition->defs[index];
-    def->zone = (struct str){ 0 };
-    def->n_labels = 0;
-    if (task->detached || def->kind == KIND_NONE || !task->checkout || def->kind == KIND_IMAGE)
+    json_object_del(body, "artifacts"); /* they are where the task put them */
+    if (def->kind == KIND_IMAGE)
         return true;
-    json_t *body = json_parse(def->body, SPEC_DEPTH, err);
-    if (!body)
-        return false;
     if (task->sandbox == WORKFLOW_SANDBOX_STRICT)
         fprintf(stderr, "weir local: `sandbox: strict` of '%.*s' doesn't count here: it runs as you, in %s\n", STR_ARG(task->name),
             local->root);
     json_object_del(body, "sandbox");
-    json_object_del(body, "artifacts"); /* they are where the task put them */
-    bool ok = command_in(local, index, body, err);
     home_set(body, local->root);
-    if (ok) {
-        def->kind = KIND_COMMAND;
+    def->kind = KIND_COMMAND;
+    return command_in(local, index, body, err);
+}
+
+static bool task_settle_in(struct local *local, size_t index, struct err *err)
+{
+    const struct workflow_task *task = &local->definition->workflow.tasks[index];
+    struct task_def *def = &local->definition->defs[index];
+    def->zone = (struct str){ 0 };
+    def->n_labels = 0;
+    if (task->detached || def->kind == KIND_NONE || !task->checkout)
+        return true;
+    json_t *body = json_parse(def->body, SPEC_DEPTH, err);
+    bool ok = body && body_settle_in(local, index, body, err);
+    if (ok)
         def->body = str_dup(&local->definition->arena, json_text(&local->arena, body, false));
-    }
     json_decref(body);
     return ok;
 }

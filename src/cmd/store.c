@@ -29,8 +29,8 @@ static const struct command_spec copy_spec = {
     .operands_min = 2,
     .operands_max = 2,
     .summary = "everything in one store into another one",
-    .description = "FROM and TO are sqlite:///DIR (or just DIR) or postgresql://... No server may run on FROM; TO must be empty. Tasks, their "
-                   "history with its chain of hashes, tokens and archives are copied and verified in the copy, which takes a new "
+    .description = "FROM and TO are sqlite:///DIR (or just DIR) or postgresql://... No server may run on FROM; TO must be empty. Tasks, "
+                   "their history with its chain of hashes, tokens and archives are copied and verified in the copy, which takes a new "
                    "incarnation: nothing granted before is believed. It is all there in the end, or nothing. Logs and kept files stay "
                    "where they are, in the data directory: serve the copy with the same one, or copy logs/ and blobs/ there too.",
     .options = copy_options,

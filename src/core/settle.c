@@ -133,38 +133,49 @@ static bool slots_get(struct slice *slice, struct node *node)
     return false;
 }
 
-/* May the first waiter of a slot go? Only when every slot it wants has room for it behind those who were there first. */
+int64_t slot_reach(const struct slot *slot)
+{
+    int64_t room = slot->limit - slot->used;
+    return room <= 0 ? 0 : room < SLOT_REACH_MAX ? room : SLOT_REACH_MAX;
+}
+
+/* May a waiter go? Only when every slot it wants has room for it behind those who were there first. */
 static bool slots_room(struct slice *slice, const struct node *node, const struct spec *spec)
 {
     for (size_t i = 0; i < spec->n_slots; i++) {
         const struct slot *slot = slice_slot(slice, spec->slots[i]);
-        int64_t room = slot->limit - slot->used;
-        if (room <= 0) return false;
-        size_t n;
-        struct hold *first = slice_holds_of(slice, HOLD_slot, slot->id, (size_t)room, &n);
+        size_t reach = (size_t)slot_reach(slot), n = 0;
+        struct hold *first = reach ? slice_holds_of(slice, HOLD_slot, slot->id, reach, &n) : NULL;
         bool among = false;
-        for (size_t k = 0; k < n && k < (size_t)room; k++) among |= first[k].task == node->row.id;
+        for (size_t k = 0; k < n && k < reach; k++) among |= first[k].task == node->row.id;
         if (!among) return false;
     }
     return true;
 }
 
+static bool slot_admit_one(struct slice *slice, int64_t id)
+{
+    const struct slot *slot = slice_slot(slice, id);
+    size_t reach = (size_t)slot_reach(slot), n = 0;
+    if (slot->waiting == 0 || reach == 0 || slice->failed || PLANT(slot_unwaited)) return false;
+    struct hold *first = slice_holds_of(slice, HOLD_slot, id, reach, &n);
+    for (size_t k = 0; k < n && k < reach && (k == 0 || !PLANT(slot_first_only)); k++) {
+        struct node *node = slice_find(slice, first[k].task);
+        const struct spec *spec = node ? slice_spec(slice, node) : NULL;
+        /* paused since, or the clock was set back: it comes back when that is over */
+        bool gives_way = node && (lane_closed(slice, node->row.lane) || node->row.not_before > slice->now);
+        if (!spec || (!gives_way && !slots_room(slice, node, spec))) continue;
+        holds_drop(slice, node, BIT_SLOT);
+        if (!gives_way) slots_take(slice, node, spec);
+        task_consider(slice, node);
+        return true;
+    }
+    return false;
+}
+
 static void slot_admit(struct slice *slice, int64_t id)
 {
-    for (;;) {
-        const struct slot *slot = slice_slot(slice, id);
-        size_t n;
-        if (slot->waiting == 0 || slot->used >= slot->limit || slice->failed || PLANT(slot_unwaited)) return;
-        struct hold *first = slice_holds_of(slice, HOLD_slot, id, 1, &n);
-        if (n == 0) return;
-        struct node *node = slice_find(slice, first[0].task);
-        if (!node) return;
-        const struct spec *spec = slice_spec(slice, node);
-        if (!slots_room(slice, node, spec)) return;
-        holds_drop(slice, node, BIT_SLOT);
-        slots_take(slice, node, spec);
-        task_consider(slice, node);
-    }
+    while (slot_admit_one(slice, id)) continue;
 }
 
 /* --- cancels ------------------------------------------------------------------------------------------------------------------- */
@@ -226,9 +237,10 @@ static void consider(struct slice *slice, struct node *node)
         holds_drop(slice, node, BIT_SLOT | BIT_HELD);
         return;
     }
-    if (!cancels_fire(slice, node) || !slots_get(slice, node) || slice->failed) return;
-    if (node->row.class_id) slice_move(slice, node, STATE_P, &by_engine);
-    else if (node->row.marks & MARK_SKIPPED)
+    if (!cancels_fire(slice, node) || slice->failed) return;
+    if (node->row.class_id) { /* what has nothing to run takes no slots: it is done as soon as it is ready */
+        if (slots_get(slice, node) && !slice->failed) slice_move(slice, node, STATE_P, &by_engine);
+    } else if (node->row.marks & MARK_SKIPPED)
         task_end(slice, node, STATE_D, OUTCOME_skipped,
             &(struct because){ .actor = by_engine.actor, .reason = STR("the revision touches none of its paths") });
     else task_end(slice, node, STATE_D, OUTCOME_done, &by_engine); /* nothing to run */

@@ -39,6 +39,10 @@ void task_park(struct slice *slice, struct node *node);
 /* lane_closed: the lane whose pause keeps this lane's tasks from starting (itself, or `all`), or NULL. */
 const struct lane *lane_closed(struct slice *slice, int64_t lane);
 
+/* slot_reach: so many of a slot's first waiters may take it now, if the other slots they want are to be had too: each of them has a unit
+ * of its own, so nobody is overtaken. Bounded, so that a long queue of those who also want something else costs little. */
+enum { SLOT_REACH_MAX = 16 };
+int64_t slot_reach(const struct slot *slot);
 void slot_changed(struct slice *slice, int64_t slot); /* there may be room: its waiters are looked at by slice_settle */
 void slice_settle(struct slice *slice);
 

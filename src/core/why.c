@@ -1,6 +1,8 @@
 #include "core/why.h"
 
+#include "base/plant.h"
 #include "base/when.h"
+#include "core/settle.h"
 
 bool class_fits(const struct task_class *class_, const struct executor *executor)
 {
@@ -51,18 +53,45 @@ static void explain_gap(struct explain *x)
                                   STR_ARG(lane));
 }
 
+/* What a task will supersede is ended at once, unless it executes: then it has to die first. */
+static bool pred_unmet(const struct why_pred *pred)
+{
+    bool ended = state_ended(pred->state), due = pred->due && pred->state == STATE_X && !PLANT(why_supersedes_late);
+    return pred->kind == EDGE_DEPENDS ? pred->state != STATE_D : pred->kind == EDGE_AFTER ? !ended : (pred->fired && !ended) || due;
+}
+
+static int pred_rank(const struct why_pred *pred)
+{
+    return pred->kind == EDGE_DEPENDS ? 0 : pred->kind == EDGE_AFTER ? 1 : pred->fired ? 2 : 3;
+}
+
+/* The same task is waited for already, by an edge that asks for more. */
+static bool pred_twice(const struct why_facts *facts, size_t i)
+{
+    const struct why_pred *preds = facts->preds;
+    for (size_t k = 0; k < facts->n_preds; k++) {
+        int a = pred_rank(&preds[k]), b = pred_rank(&preds[i]);
+        if (k != i && preds[k].id == preds[i].id && (a < b || (a == b && k < i)) && pred_unmet(&preds[k])) return true;
+    }
+    return false;
+}
+
 static void explain_edges(struct explain *x)
 {
     const struct task *task = &x->facts->task;
     for (size_t i = 0; i < x->facts->n_preds; i++) {
         const struct why_pred *pred = &x->facts->preds[i];
         bool ended = state_ended(pred->state);
-        bool unmet = pred->kind == EDGE_DEPENDS ? pred->state != STATE_D : pred->kind == EDGE_AFTER ? !ended : pred->fired && !ended;
-        if (!unmet) continue;
+        if (!pred_unmet(pred)) continue;
+        if (pred_twice(x->facts, i)) continue;
         const char *kind = pred->lock ? "lock" : pred->kind == EDGE_DEPENDS ? "dependency" : "precursor";
         struct why_condition *c = condition(x, kind, task->created);
         c->holder = pred->key;
-        if (pred->kind == EDGE_CANCELS) {
+        if (pred->kind == EDGE_CANCELS && !pred->fired) {
+            c->detail =
+                str_fmt(x->arena, "when it is ready it supersedes %.*s, which is executing and has to end first", STR_ARG(pred->key));
+            c->remedy = str_fmt(x->arena, "weir why %.*s", STR_ARG(pred->key));
+        } else if (pred->kind == EDGE_CANCELS) {
             c->detail = str_fmt(x->arena, "it supersedes %.*s, which is being put to an end", STR_ARG(pred->key));
             c->remedy = STR("its executor ends it; after a lost executor the lease has to run out");
         } else if (pred->lock) {
@@ -106,10 +135,11 @@ static void explain_slots(struct explain *x)
 {
     for (size_t i = 0; i < x->facts->n_slots; i++) {
         const struct why_slot *w = &x->facts->slots[i];
+        if (w->held || w->ahead < slot_reach(&w->slot) || (w->since == 0 && PLANT(why_slots_late))) continue;
         struct str name = w->slot.name, prefix = STR("concurrency/");
         bool concurrency = str_starts(name, prefix);
         if (concurrency) name = str_sub(name, prefix.len, name.len);
-        struct why_condition *c = condition(x, concurrency ? "concurrency" : "semaphore", w->since);
+        struct why_condition *c = condition(x, concurrency ? "concurrency" : "semaphore", w->since ? w->since : x->facts->task.created);
         c->detail = str_fmt(x->arena, "%s %.*s is taken (%lld of %lld); %lld wait before it", concurrency ? "concurrency key" : "semaphore",
             STR_ARG(name), (long long)w->slot.used, (long long)w->slot.limit, (long long)w->ahead);
         if (w->n_holders) c->holder = w->holders[0];

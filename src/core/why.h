@@ -20,6 +20,7 @@ struct why_pred {
     enum task_state state;
     enum edge_kind kind;
     bool fired; /* cancels: it fired, and counts */
+    bool due;   /* cancels: it has not fired yet, its own or one that it will inherit */
     bool lock;  /* after: the archive's lock */
 };
 struct why_gap { /* of a task whose revision isn't initialised */
@@ -27,7 +28,14 @@ struct why_gap { /* of a task whose revision isn't initialised */
     bool missing; /* nobody has told of it */
     bool posted;  /* its revisions are posted: it comes when somebody does so */
 };
-struct why_slot { struct slot slot; int64_t since; int64_t ahead; struct str *holders; size_t n_holders; /* keys of tasks that have it */ };
+struct why_slot { /* one that the task wants; what will be put to an end when the task is ready doesn't count any more in any of it */
+    struct slot slot;
+    bool held;     /* it has it */
+    int64_t since; /* it waits for it; 0: it will when it is ready */
+    int64_t ahead; /* so many wait before it, or would */
+    struct str *holders; /* keys of tasks that have it */
+    size_t n_holders;
+};
 struct why_facts {
     struct task task;
     struct str lane_name;
@@ -35,7 +43,7 @@ struct why_facts {
     struct why_gap gap;
     const struct lane *lane, *all;          /* for pause */
     struct hold *holds; size_t n_holds;
-    struct why_slot *slots; size_t n_slots; /* the slots it waits for */
+    struct why_slot *slots; size_t n_slots; /* all that it wants */
     const struct task_class *class_;        /* NULL: nothing to run */
     const struct executor **executors; const bool *live; size_t n_executors;
     int64_t ready_ahead; /* pending tasks before it in its class, -1: not counted */

@@ -114,6 +114,8 @@ void cmd_lane_pause(struct turn *turn, struct command *command)
     lane->paused_reason = pause ? str_dup(&turn->engine->arena, command->in.pause.reason) : (struct str){ 0 };
     slice_event(turn->slice, &(struct event){ .kind = pause ? EVENT_pause : EVENT_resume, .lane = lane->id, .subject = lane->name,
                                               .actor = command->actor.name, .reason = command->in.pause.reason });
+    MAP_EACH(&turn->engine->slots, e) /* who waits for one in a paused lane lets others pass */
+        if (pause && slice_slot(turn->slice, (int64_t)e->key)->waiting > 0) slot_changed(turn->slice, (int64_t)e->key);
     if (!pause) *ARENA_PUSH(&turn->engine->arena, turn->engine->resuming, turn->engine->n_resuming, turn->engine->cap_resuming) = lane->id;
 }
 

@@ -530,6 +530,12 @@ void cmd_revision(struct turn *turn, struct command *command)
     if (revision_refused(turn, command, archive)) return;
     const struct revision *known = rev < archive->first ? NULL : revision_find(turn, archive->lane, rev);
     command->status = 200;
+    if (!known && command->in.revision.row.ident.len) { /* another server may have given the commit its number */
+        int64_t numbered = 0;
+        if (!turn->engine->store->ops->revision_of_ident(turn->engine->store, archive->lane, command->in.revision.row.ident, &numbered, turn->err))
+            turn->slice->failed = true;
+        if (numbered && !command->in.revision.rewritten) known = revision_find(turn, archive->lane, numbered);
+    }
     if (turn->slice->failed) return;
     if (known || rev < archive->next) {
         if (known) revision_answer(command, known);

@@ -215,7 +215,8 @@ static _Noreturn void init_main(const struct sandbox *sandbox)
 {
     int status = 0;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    sethostname("sandbox", 7);
+    if (sethostname("sandbox", 7) < 0)
+        refuse("host name");
     network_make();
     root_make(sandbox);
     pid_t job = fork();

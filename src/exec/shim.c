@@ -28,11 +28,12 @@
 #include "exec/container.h"
 #include "exec/keep.h"
 #include "exec/runner.h"
+#include "exec/tree.h"
 #include "exec/wire.h"
 #include "exec/workdir.h"
 #include "io/clock.h"
 
-enum { LOG_TELL_MS = 40, SWEEP_MS = 5, PUMP_BYTES = 1 << 20, CONTAINER_WAIT_MS = 20000 };
+enum { LOG_TELL_MS = 40, SWEEP_MS = 5, PUMP_BYTES = 1 << 20, CONTAINER_WAIT_MS = 20000, HOOK_WAIT_MS = 2000 };
 enum { CONTAINER_FAILED = 125, CONTAINER_SIGNAL = 128 }; /* exit statuses of the container program */
 static const uint64_t LOG_TELL_BYTES = 256 << 10;
 
@@ -58,6 +59,7 @@ struct shim {
     bool needs_full;  /* io/needs holds something of the job before */
     bool keep_full;   /* keep/ does */
     bool ended_untold;
+    int64_t hook_until; /* boot ms; 0: no hook was seen */
     int64_t lease_grace_ms;
     uint64_t told_bytes;
     int64_t at[CLOCK_COUNT]; /* boot ms; 0: not set */
@@ -317,6 +319,18 @@ static bool shim_checked_out(struct shim *shim)
     return true;
 }
 
+/* shim_spares_hook: a job that has committed may end before the repository's hook, in the background, has told the server who it was: a
+ * hook gets a moment for that. */
+static bool shim_spares_hook(struct shim *shim)
+{
+    int64_t now = clock_boot_ms();
+    if (shim->runner.tree_ended || shim->killing || !tree_has_hook(getpid()))
+        return false;
+    if (shim->hook_until == 0)
+        shim->hook_until = now + HOOK_WAIT_MS;
+    return now < shim->hook_until;
+}
+
 /* shim_settle: after anything may have ended: is the main process gone, and who is left? */
 static void shim_settle(struct shim *shim)
 {
@@ -326,7 +340,7 @@ static void shim_settle(struct shim *shim)
         close(runner->pidfd); /* it stays readable for ever */
         runner->pidfd = -1;
     }
-    shim->killing |= runner->main_ended && !shim->ending;
+    shim->killing |= runner->main_ended && !shim->ending && !shim_spares_hook(shim);
     if (shim->killing && !runner->tree_ended)
         runner_kill(runner);
     if (!runner->tree_ended) {
@@ -394,6 +408,7 @@ static void shim_start(struct shim *shim, const struct wire *message)
         _exit(70); /* the agent counts it as lost: there is nothing we could say it about */
     struct job *job = &shim->job;
     shim->ending = shim->killing = shim->ended_untold = false;
+    shim->hook_until = 0;
     shim->told_bytes = 0;
     if (ftruncate(shim->log_fd, 0) < 0)
         _exit(70);

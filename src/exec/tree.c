@@ -103,6 +103,36 @@ size_t tree_signal(pid_t root, int signo, pid_t spare)
     return n;
 }
 
+/* By its command line: "sh .../hooks/post-receive", "weir notify ARCHIVE REV". */
+static bool row_is_hook(const struct tree_row *row)
+{
+    char path[32], text[1024];
+    snprintf(path, sizeof path, "/proc/%d/cmdline", (int)row->pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    if (fd >= 0)
+        close(fd);
+    if (n <= 0)
+        return false;
+    text[n] = '\0';
+    size_t first = strlen(text);
+    if (first + 1 < (size_t)n && strcmp(text + first + 1, "notify") == 0)
+        return true;
+    return memmem(text, (size_t)n, "hooks/post-", 11) != NULL;
+}
+
+bool tree_has_hook(pid_t root)
+{
+    struct tree tree = { 0 };
+    bool found = false;
+    tree_take(&tree);
+    tree_choose(&tree, root);
+    for (size_t i = 0; i < tree.n && !found; i++)
+        found = tree.rows[i].chosen && row_is_hook(&tree.rows[i]);
+    arena_release(&tree.arena);
+    return found;
+}
+
 static bool environ_has(int proc, const char *pid, const char *mark, char *space, size_t size)
 {
     char path[32];

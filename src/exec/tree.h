@@ -12,6 +12,9 @@
  * Returns how many were signalled. */
 size_t tree_signal(pid_t root, int signo, pid_t spare);
 
+/* tree_has_hook: is one of root's descendants a commit hook of a repository, or the `weir notify` that such a hook starts? */
+bool tree_has_hook(pid_t root);
+
 /* tree_kill_marked: KILLs every process whose environment says WEIR_FENCE=fence, until a walk finds none; for the jobs of a shim that is
  * dead itself. false: some were still there after about two seconds. */
 bool tree_kill_marked(const char *fence);

@@ -328,8 +328,8 @@ static bool tree_make(int trees_fd, const struct tree_wish *wish, const struct t
         return false;
     }
     int n = snprintf(size, sizeof size, "%" PRIu64 "\n", make.progress.bytes); /* what it cost, for the limit */
-    if (pwrite(lock_fd, size, (size_t)n, 0) != n)
-        (void)ftruncate(lock_fd, 0);
+    ssize_t wrote = pwrite(lock_fd, size, (size_t)n, 0);
+    (void)wrote; /* without it the tree counts as small */
     return true;
 }
 

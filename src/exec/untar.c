@@ -107,6 +107,8 @@ static bool entry_make(struct untar *untar, char type, struct str path, struct s
 {
     while (path.len > 0 && path.ptr[path.len - 1] == '/')
         path.len--;
+    while (str_starts(path, STR("./")))
+        path = str_sub(path, 2, path.len);
     if (path.len == 0 || str_eqz(path, "."))
         return type == '5' || err_set(err, ERR_invalid, "the tar has an entry without a name");
     if (!path_good(path))

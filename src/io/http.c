@@ -53,6 +53,14 @@ void http_connection_due(struct http_connection *connection)
         list_append(&connection->server->due, &connection->due);
 }
 
+void http_connection_watch(struct http_connection *connection)
+{
+    uint32_t wanted = connection->wire.ops->wants(&connection->wire) | EPOLLRDHUP | (uint32_t)EPOLLET;
+    if (wanted != connection->watched)
+        loop_change(connection->server->loop, &connection->watch, wanted);
+    connection->watched = wanted;
+}
+
 void http_connection_close(struct http_connection *connection)
 {
     struct http_server *server = connection->server;
@@ -68,7 +76,12 @@ void http_connection_close(struct http_connection *connection)
         else
             close(wire->fd);
         wire->fd = -1;
+        wire->stuck = false;
         http_connection_clock(connection, NULL);
+        /* What waits to be sent waits for nobody. */
+        buf_release(&connection->out);
+        connection->out_sent = 0;
+        connection->chunk = SIZE_MAX;
     }
     if (connection->phase == HTTP_SERVING || connection->phase == HTTP_STREAM || connection->phase == HTTP_DEAD)
         return;
@@ -121,7 +134,7 @@ static void connection_on_event(struct loop_fd *watch, uint32_t events)
     struct http_server *server = connection->server;
     bool waits = connection->phase == HTTP_SERVING || connection->phase == HTTP_STREAM;
     if (!connection->refused)
-        connection->readable = connection->readable || (events & ~(uint32_t)EPOLLOUT);
+        connection->readable = true; /* also by EPOLLOUT: a wire may have to write before it can read */
     if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) {
         connection->ended = true;
         if (waits && (events & (EPOLLHUP | EPOLLERR))) {
@@ -131,10 +144,12 @@ static void connection_on_event(struct loop_fd *watch, uint32_t events)
         if (waits && connection->clock != &server->leaving)
             http_connection_clock(connection, &server->leaving);
     }
-    if (events & EPOLLOUT)
+    if (events & EPOLLOUT) {
+        connection->wire.stuck = false;
         connection_attend(connection);
-    else
+    } else {
         http_connection_run(connection);
+    }
 }
 
 static void connection_open(struct http_server *server, int fd, const struct sockaddr *address)
@@ -201,6 +216,7 @@ static void clock_run(struct http_server *server, struct list *clock, void (*lat
         if (deadline <= now) {
             http_connection_clock(connection, NULL);
             late(connection);
+            after = clock->first; /* a caller that was told may have changed others' clocks */
             continue;
         }
         next = deadline < next ? deadline : next;

@@ -20,14 +20,11 @@ static const size_t STREAM_MAX = (size_t)64 << 20; /* a publisher that ignores h
 
 /* -- sending ------------------------------------------------------------------------------------------------------------- */
 
-/* out_watch: waits for what the wire wants, with a clock on a client that doesn't read. */
+/* out_watch: waits for room, with a clock on a client that doesn't read. */
 static void out_watch(struct http_connection *connection)
 {
     struct http_server *server = connection->server;
-    uint32_t wanted = connection->wire.ops->wants(&connection->wire) | EPOLLRDHUP | (uint32_t)EPOLLET;
-    if (wanted != connection->watched)
-        loop_change(server->loop, &connection->watch, wanted);
-    connection->watched = wanted;
+    http_connection_watch(connection);
     bool reads = connection->phase == HTTP_HEAD || connection->phase == HTTP_BODY; /* has that clock */
     if (connection->wire.stuck && !reads && connection->clock != &server->leaving)
         http_connection_clock(connection, &server->writing);
@@ -52,7 +49,8 @@ bool http_connection_flush(struct http_connection *connection)
     http_chunk_close(&connection->out, &connection->chunk);
     if (wire->fd < 0 || connection->out.len == connection->out_sent)
         return true;
-    bool was_stuck = wire->stuck;
+    if (wire->stuck)
+        return false; /* the loop tells when there is room */
     while (connection->out_sent < connection->out.len) {
         struct iovec rest = { connection->out.ptr + connection->out_sent, connection->out.len - connection->out_sent };
         ssize_t n = wire->ops->writev(wire, &rest, 1);
@@ -66,7 +64,7 @@ bool http_connection_flush(struct http_connection *connection)
             return false;
         }
     }
-    if (was_stuck)
+    if (connection->watched & EPOLLOUT)
         out_watch(connection);
     out_drop_sent(connection);
     return true;

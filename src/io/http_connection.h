@@ -88,6 +88,7 @@ struct http_server {
 /* http.c */
 void http_connection_due(struct http_connection *connection);
 void http_connection_clock(struct http_connection *connection, struct list *clock); /* NULL: none */
+void http_connection_watch(struct http_connection *connection);                     /* for what its wire wants now */
 void http_connection_close(struct http_connection *connection);
 /* http_connection_lose: the client is gone. A caller that waits for this is told; one that doesn't still owes its answer. */
 void http_connection_lose(struct http_connection *connection);

@@ -105,6 +105,7 @@ static bool read_some(struct http_connection *connection, char *to, size_t room,
     if (!connection->readable)
         return false;
     bool more = false;
+    connection->readable = false;
     ssize_t n = connection->wire.ops->read(&connection->wire, to, room, &more);
     if (n > 0) {
         connection->readable = more || connection->ended;
@@ -113,10 +114,10 @@ static bool read_some(struct http_connection *connection, char *to, size_t room,
     }
     if (n == 0)
         read_end(connection);
-    else if (errno == EAGAIN)
-        connection->readable = false;
-    else
+    else if (errno != EAGAIN)
         http_connection_lose(connection);
+    else
+        http_connection_watch(connection);
     return false;
 }
 

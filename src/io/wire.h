@@ -28,7 +28,7 @@ struct wire_ops {
 struct wire {
     const struct wire_ops *ops;
     int fd;        /* -1: closed */
-    bool stuck;    /* the last writev was not taken whole */
+    bool stuck;    /* the last writev was not taken whole; cleared by the owner when EPOLLOUT comes */
     void *session; /* of ops */
 };
 

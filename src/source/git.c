@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,18 +21,26 @@
 #define BRANCHES_SHOWN_MAX 200
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static int once_result;
+static char once_fault[200];
 
 static void library_start(void)
 {
     static const int levels[] = { GIT_CONFIG_LEVEL_SYSTEM, GIT_CONFIG_LEVEL_XDG, GIT_CONFIG_LEVEL_GLOBAL, GIT_CONFIG_LEVEL_PROGRAMDATA };
-    once_result = git_libgit2_init();
-    if (once_result < 0)
+    const char *missing = NULL;
+    if (!source_git_load(&missing) || git_libgit2_init() < 0) {
+        snprintf(once_fault, sizeof once_fault, "%s", missing != NULL ? missing : "it doesn't start");
         return;
+    }
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
         git_libgit2_opts(GIT_OPT_SET_SEARCH_PATH, levels[i], "");
     git_libgit2_opts(GIT_OPT_SET_OWNER_VALIDATION, 0); /* hooks and servers are other users; we only read */
     git_libgit2_opts(GIT_OPT_SET_CACHE_MAX_SIZE, CACHE_BYTES_MAX);
+}
+
+bool git_start(struct err *err)
+{
+    pthread_once(&once, library_start);
+    return once_fault[0] == '\0' || err_set(err, ERR_internal, "libgit2 can't be used (%s); install libgit2", once_fault);
 }
 
 bool git_fail(const struct git_source *git, int code, struct err *err, const char *what)
@@ -337,11 +346,8 @@ static const struct source_ops git_ops = {
 
 struct source *source_git_open(struct str path, struct str branch, struct err *err)
 {
-    pthread_once(&once, library_start);
-    if (once_result < 0) {
-        err_set(err, ERR_internal, "libgit2 can't be started");
+    if (!git_start(err))
         return NULL;
-    }
     if (str_starts(path, STR("file://")))
         path = str_sub(path, 7, path.len);
     for (size_t i = 0; i + 2 < path.len; i++)

@@ -7,6 +7,7 @@
 
 #include "source/backend.h"
 #include "source/sink.h"
+#include "source_git.h"
 
 struct git_source {
     struct source base;
@@ -23,6 +24,9 @@ static inline struct git_source *git_of(struct source *source)
 }
 
 /* git_fail: sets err from what libgit2 said; false. */
+/* git_start: the library, once in a process. */
+bool git_start(struct err *err);
+
 bool git_fail(const struct git_source *git, int code, struct err *err, const char *what);
 bool git_tip(struct git_source *git, git_oid *out, bool *out_found, struct err *err);
 bool git_commit_find(struct git_source *git, struct source_ident ident, git_commit **out, struct err *err);

@@ -54,6 +54,35 @@ static bool chain_walk(struct git_source *git, const git_oid *tip, const struct 
     }
 }
 
+/* chain_trim: an archive may begin after a commit that has no number. When a forced push goes back behind it, what the old tip stands on is
+ * no news: of the chain, tip first, only what the old tip can't reach stays. Reachable ones come last, so halving finds the border. */
+static bool chain_trim(struct git_source *git, struct str old, git_oid *out_base, struct err *err)
+{
+    git_oid oid;
+    size_t low = 0, high = git->n_chain; /* below low: not reachable; from high on: reachable */
+    git_commit *commit = NULL;
+    if (old.len == 0 || git_oid_fromstrn(&oid, old.ptr, old.len) != 0)
+        return true;
+    int found = git_commit_lookup(&commit, git->repo, &oid);
+    git_commit_free(commit);
+    if (found == GIT_ENOTFOUND)
+        return true; /* the old tip was pruned: everything is news */
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int code = git_oid_equal(&oid, &git->chain[middle]) ? 1 : git_graph_descendant_of(git->repo, &oid, &git->chain[middle]);
+        if (code < 0)
+            return git_fail(git, code, err, "comparing commits");
+        if (code == 1)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    if (low < git->n_chain)
+        *out_base = git->chain[low];
+    git->n_chain = low;
+    return true;
+}
+
 /* rewritten_find: is the old tip no ancestor of the new one? base: the known commit that the new ones stand on, or zero. */
 static bool rewritten_find(struct git_source *git, struct str old, const git_oid *tip, const git_oid *base, bool *out, struct err *err)
 {
@@ -99,9 +128,14 @@ bool git_new_commits(struct source *source, struct arena *arena, const struct so
     } else {
         git->n_chain = 0;
     }
-    if (git->n_chain == 0 && !chain_walk(git, &tip, known, &base, err)) {
-        git->n_chain = 0;
-        return false;
+    if (git->n_chain == 0) {
+        bool good = chain_walk(git, &tip, known, &base, err);
+        if (good && git_oid_is_zero(&base))
+            good = chain_trim(git, known->tip, &base, err);
+        if (!good) {
+            git->n_chain = 0;
+            return false;
+        }
     }
     if (!rewritten_find(git, known->tip, &tip, &base, &commits.rewritten, err))
         return false;

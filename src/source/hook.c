@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <git2.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -17,6 +16,7 @@
 
 #include "base/buf.h"
 #include "io/fsx.h"
+#include "source/git.h"
 #include "text/words.h"
 
 #define HOOK_BYTES_MAX ((size_t)1 << 20)
@@ -96,7 +96,8 @@ static bool hooks_folder(enum archive_kind kind, const char *repository, struct 
     git_config *config = NULL;
     git_buf folder = { 0 };
     snprintf(config_path, sizeof config_path, "%s/config", repository);
-    git_libgit2_init();
+    if (!git_start(err))
+        return false;
     bool elsewhere = git_config_open_ondisk(&config, config_path) == 0 &&
                      git_config_get_string_buf(&folder, config, "core.hooksPath") == 0 && folder.size > 0;
     if (elsewhere)
@@ -105,7 +106,6 @@ static bool hooks_folder(enum archive_kind kind, const char *repository, struct 
             repository, folder.ptr);
     git_buf_dispose(&folder);
     git_config_free(config);
-    git_libgit2_shutdown();
     return !elsewhere;
 }
 

@@ -80,7 +80,7 @@ bool sink_write(struct sink *sink, struct str bytes, struct err *err)
         return err_set(err, ERR_corrupt, "a file in the repository is longer than the repository says; verify the repository");
     sink->left -= bytes.len;
     sink->done.bytes += bytes.len;
-    return bytes.len == 0 || sink->ops->write(sink, bytes, err);
+    return bytes.len == 0 || (sink->ops->write)(sink, bytes, err);
 }
 
 bool sink_end(struct sink *sink, struct err *err)

@@ -24,7 +24,7 @@ static struct sink_tar *tar_of(struct sink *sink)
 
 static bool tar_out(struct sink_tar *tar, struct str bytes, struct err *err)
 {
-    return tar->out->write(tar->out->context, bytes) || err_set(err, ERR_unavailable, "the export was stopped");
+    return (tar->out->write)(tar->out->context, bytes) || err_set(err, ERR_unavailable, "the export was stopped");
 }
 
 static bool tar_pad(struct sink_tar *tar, uint64_t bytes, struct err *err)

@@ -6,20 +6,10 @@
  * like others, so a damaged repository can't end the process. */
 #include "source/svn.h"
 
-#include <apr_general.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <string.h>
-#include <svn_cache_config.h>
-#include <svn_dirent_uri.h>
-#include <svn_dso.h>
-#include <svn_hash.h>
-#include <svn_path.h>
-#include <svn_props.h>
-#include <svn_repos.h>
-#include <svn_time.h>
-#include <svn_utf.h>
 #include <sys/stat.h>
 
 #define AUTHOR_BYTES_MAX 1000
@@ -31,6 +21,11 @@ static char once_fault[200];
 
 static void library_start(void)
 {
+    const char *missing = NULL;
+    if (!source_svn_load(&missing)) {
+        snprintf(once_fault, sizeof once_fault, "%s is missing; install libsvn1", missing);
+        return;
+    }
     if (apr_initialize() != APR_SUCCESS) {
         snprintf(once_fault, sizeof once_fault, "the Apache runtime can't be started");
         return;
@@ -59,7 +54,7 @@ static void library_start(void)
 bool svn_start(struct err *err)
 {
     pthread_once(&once, library_start);
-    return once_fault[0] == '\0' || err_set(err, ERR_internal, "Subversion's libraries can't be started: %s", once_fault);
+    return once_fault[0] == '\0' || err_set(err, ERR_internal, "Subversion's libraries can't be used: %s", once_fault);
 }
 
 struct svn_source *svn_new(const struct source_ops *ops, bool local)

@@ -2,13 +2,30 @@
 #ifndef WEIR_SOURCE_SVN_H
 #define WEIR_SOURCE_SVN_H
 
+/* All of theirs here, before the names become calls through pointers. */
+#include <apr_general.h>
+#include <svn_auth.h>
+#include <svn_cache_config.h>
+#include <svn_checksum.h>
+#include <svn_cmdline.h>
+#include <svn_config.h>
+#include <svn_delta.h>
+#include <svn_dirent_uri.h>
+#include <svn_dso.h>
 #include <svn_error.h>
 #include <svn_fs.h>
+#include <svn_hash.h>
+#include <svn_path.h>
 #include <svn_pools.h>
+#include <svn_props.h>
 #include <svn_ra.h>
+#include <svn_repos.h>
+#include <svn_time.h>
+#include <svn_utf.h>
 
 #include "source/backend.h"
 #include "source/sink.h"
+#include "source_svn.h"
 
 struct svn_source {
     struct source base;

@@ -7,10 +7,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <svn_dirent_uri.h>
-#include <svn_hash.h>
-#include <svn_path.h>
-#include <svn_props.h>
 
 #define CHUNK ((size_t)64 << 10)
 

@@ -9,15 +9,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <svn_auth.h>
-#include <svn_checksum.h>
-#include <svn_cmdline.h>
-#include <svn_config.h>
-#include <svn_delta.h>
-#include <svn_dirent_uri.h>
-#include <svn_hash.h>
-#include <svn_path.h>
-#include <svn_props.h>
 
 #define CHUNK ((size_t)64 << 10)
 

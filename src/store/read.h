@@ -31,6 +31,8 @@ bool reader_task(struct reader *reader, struct arena *arena, int64_t id, struct 
 /* reader_row: the task alone, for who only wants its key or state. */
 bool reader_row(struct reader *reader, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err);
 bool reader_spec(struct reader *reader, struct arena *arena, int64_t spec, struct str *out_body, struct err *err); /* by task.spec */
+/* reader_spec_slots: the slots that a task of that spec wants, ascending; none: nothing is known of it. */
+bool reader_spec_slots(struct reader *reader, struct arena *arena, int64_t spec, int64_t **out, size_t *out_n, struct err *err);
 
 struct task_filter {
     unsigned states; /* bits 1 << state; 0: all */

@@ -174,6 +174,11 @@ bool reader_row(struct reader *reader, struct arena *arena, int64_t id, struct t
     return reader->ops->row(reader, arena, id, out, out_found, err);
 }
 
+bool reader_spec_slots(struct reader *reader, struct arena *arena, int64_t spec, int64_t **out, size_t *out_n, struct err *err)
+{
+    return reader->ops->spec_slots(reader, arena, spec, out, out_n, err);
+}
+
 bool reader_spec(struct reader *reader, struct arena *arena, int64_t spec, struct str *out_body, struct err *err)
 {
     return reader->ops->spec(reader, arena, spec, out_body, err);

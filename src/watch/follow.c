@@ -11,6 +11,7 @@
 #include "engine/definition.h"
 #include "io/clock.h"
 #include "io/log.h"
+#include "source/hook.h"
 #include "watch/follow.h"
 
 enum {
@@ -56,6 +57,7 @@ void follow_free(struct follow *follow)
     for (size_t i = 0; i < follow->n_causes; i++)
         mem_free(follow->causes[i].key);
     mem_free(follow->head_cause);
+    mem_free(follow->place);
     if (follow->sent != NULL)
         batch_free(follow->sent);
     if (follow->batch != NULL)
@@ -100,23 +102,49 @@ static void due_by(struct follow *follow, int64_t boot_ms)
         due_at(follow, boot_ms);
 }
 
+/* look_by: a look that is under way may have begun too early to see it: then there is another one. */
+static void look_by(struct follow *follow, int64_t boot_ms)
+{
+    if (!follow->busy)
+        due_by(follow, boot_ms);
+    else if (follow->again_at == 0 || follow->again_at > boot_ms)
+        follow->again_at = boot_ms;
+}
+
 void follow_poke(struct follow *follow)
 {
-    if (follow->busy)
-        follow->again = true;
-    else
-        due_by(follow, loop_now(follow->watch->config.loop));
+    look_by(follow, loop_now(follow->watch->config.loop));
+}
+
+/* jobs_run: somewhere; only then may a commit be a job's, and its hook know the cause. */
+static bool jobs_run(struct watch *watch)
+{
+    struct arena arena = { 0 };
+    struct executor_live *executors = NULL;
+    bool any = false;
+    size_t n = engine_executors(watch->config.engine, &arena, &executors);
+    for (size_t i = 0; i < n; i++)
+        any |= executors[i].running > 0;
+    arena_release(&arena);
+    return any;
+}
+
+/* hook_speaks: a hook will tell us of the commit too. One that can't be read counts as none. */
+static bool hook_speaks(struct follow *follow)
+{
+    struct err ignored = { 0 };
+    bool installed = false;
+    pthread_mutex_lock(&follow->watch->lock);
+    bool hinted = follow->hinted;
+    const char *place = follow->place; /* set once */
+    pthread_mutex_unlock(&follow->watch->lock);
+    return hinted || (place != NULL && hook_is_installed(follow->kind, place, follow->name, &installed, &ignored) && installed);
 }
 
 void follow_seen(struct follow *follow)
 {
-    pthread_mutex_lock(&follow->watch->lock);
-    bool hooked = follow->hooked;
-    pthread_mutex_unlock(&follow->watch->lock);
-    if (follow->busy)
-        follow->again = true;
-    else
-        due_by(follow, loop_now(follow->watch->config.loop) + (hooked ? SETTLE_MS : 0));
+    bool wait = jobs_run(follow->watch) && hook_speaks(follow);
+    look_by(follow, loop_now(follow->watch->config.loop) + (wait ? SETTLE_MS : 0));
 }
 
 static char *key_copy(struct str key)
@@ -130,7 +158,7 @@ static char *key_copy(struct str key)
 void follow_hint(struct follow *follow, int64_t rev, struct str cause)
 {
     pthread_mutex_lock(&follow->watch->lock);
-    follow->hooked = follow->hinted = true;
+    follow->hinted = true;
     if (cause.len > 0 && follow->kind == ARCHIVE_GIT) {
         mem_free(follow->head_cause);
         follow->head_cause = key_copy(cause);
@@ -217,9 +245,9 @@ static void settle(struct follow *follow, const struct err *fault)
         status_set(follow, WATCH_OK, "");
         due_at(follow, now + (follow->soon ? SOON_MS : look_interval(follow)));
     }
-    if (follow->again && !watch->closing)
-        due_by(follow, now);
-    follow->again = false;
+    if (follow->again_at > 0 && !watch->closing)
+        due_by(follow, follow->again_at);
+    follow->again_at = 0;
 }
 
 static void follow_give(struct follow *follow); /* to the crew */
@@ -298,7 +326,7 @@ static void follow_give(struct follow *follow)
 void follow_due(struct follow *follow)
 {
     if (!follow->busy) {
-        follow->again = false;
+        follow->again_at = 0;
         follow_give(follow);
         return;
     }

@@ -67,7 +67,8 @@ struct follow {
 
     /* the loop's */
     struct heap_node due;
-    bool busy, again, gone, recheck;
+    bool busy, gone, recheck;
+    int64_t again_at; /* busy: when to look once more; 0: no need */
     int64_t ended;    /* boot ms of the last look's end */
     int64_t pause_ms; /* between tries while there is a fault; 0: none */
     struct batch *sent;
@@ -95,8 +96,8 @@ struct follow {
     struct sight sights[SIGHTS_MAX];
     size_t n_sights;
     bool eyes_open; /* inotify tells us of everything */
-    bool hooked;    /* a hook tells us too, and knows the cause */
-    bool hinted;    /* one did */
+    bool hinted;    /* somebody did */
+    char *place;    /* local: the repository's folder; NULL: it wasn't open yet */
 };
 
 struct eye { /* a folder under inotify, and who wants to know */

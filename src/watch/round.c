@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "io/clock.h"
-#include "source/hook.h"
 #include "store/read.h"
 #include "watch/follow.h"
 
@@ -33,6 +32,14 @@ void follow_source_close(struct follow *follow)
     atomic_fetch_sub(&follow->watch->sources_open, 1);
 }
 
+static char *place_copy(struct str place)
+{
+    char *copy = mem_alloc(place.len + 1);
+    memcpy(copy, place.ptr, place.len);
+    copy[place.len] = '\0';
+    return copy;
+}
+
 static bool source_ready(struct follow *follow, struct err *err)
 {
     if (follow->source != NULL)
@@ -41,22 +48,12 @@ static bool source_ready(struct follow *follow, struct err *err)
     if (follow->source == NULL)
         return false;
     atomic_fetch_add(&follow->watch->sources_open, 1);
-    return true;
-}
-
-/* hook_look: does a hook tell us of commits? Then inotify lets it speak first. A hook that can't be read counts as none. */
-static void hook_look(struct follow *follow, struct arena *arena)
-{
-    struct err ignored = { 0 };
-    bool hooked = false;
-    if (follow->served)
-        return;
-    const char *place = str_dupz(arena, source_place(follow->source));
-    if (!hook_is_installed(follow->kind, place, follow->name, &hooked, &ignored))
-        hooked = false;
+    struct str place = source_place(follow->source);
     pthread_mutex_lock(&follow->watch->lock);
-    follow->hooked = hooked || follow->hinted;
+    if (follow->place == NULL && !follow->served)
+        follow->place = place_copy(place);
     pthread_mutex_unlock(&follow->watch->lock);
+    return true;
 }
 
 static void youngest_note(struct follow *follow, int64_t rev, struct str tip)
@@ -88,6 +85,8 @@ static void caught_set(struct follow *follow, struct source_ident youngest)
 static bool batch_is_full(const struct round *round)
 {
     const struct batch *batch = round->follow->batch;
+    if (batch->n == 0) /* however long it took to get here */
+        return false;
     return batch->n >= BATCH_REVISIONS_MAX || batch->arena.used_bytes >= BATCH_BYTES_MAX || clock_boot_ms() - round->began >= BATCH_MS_MAX;
 }
 
@@ -331,10 +330,8 @@ static bool round_look(struct round *round, struct crew_hand *hand)
     if (!source_ready(follow, round->err))
         return false;
     causes_begin(round);
-    if (follow->asked_next == 0) { /* not in the middle of an import */
+    if (follow->asked_next == 0) /* not in the middle of an import */
         eyes_look(follow);
-        hook_look(follow, &round->arena);
-    }
     if (!source_youngest(follow->source, &round->arena, &round->youngest, round->err))
         return false;
     if (is_caught(follow, round->youngest)) {

@@ -171,12 +171,16 @@ void watch_close(struct watch *watch)
     trees_release(watch, all);
     if (watch->reader != NULL)
         reader_close(watch->reader);
+    for (struct list_node *node = watch->follows.first, *next; node != NULL; node = next) {
+        struct follow *follow = CONTAINER_OF(node, struct follow, node);
+        next = node->next;
+        if (all || !follow->busy)
+            follow_free(follow);
+    }
     if (!all) { /* what a thread that hangs uses is left to it */
         watch->left_before = left;
         left = watch;
         return;
     }
-    while (watch->follows.first != NULL)
-        follow_free(CONTAINER_OF(watch->follows.first, struct follow, node));
     watch_free(watch);
 }

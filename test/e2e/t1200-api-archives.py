@@ -35,6 +35,13 @@ again = s.post(A, dict(name='keyed', kind='external'), headers=key)
 same((first.status, again.status, again.json), (201, 201, first.json), 'with a key: the first answer again')
 refused(s.post(A, dict(name='other', kind='external'), headers=key), 422, 'idempotency_mismatch', text='same key, other body')
 
+page = s.get(f'{A}?limit=2').json
+same([a['name'] for a in page['archives']], ['keyed', 'late'], 'a page, newest first')
+rest = s.get(f'{A}?limit=2&cursor={page["next"]}').json
+same(([a['name'] for a in rest['archives']], rest['next']), (['docs'], None), 'and the rest')
+for query in ('limit=0', 'limit=1001', 'cursor=x', 'cursor=0'):
+    same(s.get(f'{A}?{query}').status, 400, f'archives?{query}: 400')
+
 # -- what is refused changes nothing
 before = mark()
 bad = [

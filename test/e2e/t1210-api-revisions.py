@@ -213,6 +213,9 @@ same(s.get('/v1/tasks/locked@2:x').json['state'], 'P', 'what waited for the lock
 same(s.post('/v1/tasks/locked@2:x/promote').status, 200, 'promote by key')
 same(s.get(f'/v1/tasks/{task["id"]}/graph').json['edges'] != [], True, 'graph by id')
 ok({'docs@3:build-PDF', 'docs@2:build-PDF', 'docs@1:build-PDF'} <= {t['key'] for t in s.get('/v1/tasks/docs@3:build-PDF/graph').json['tasks']}, 'graph by key')
+answer = s.post('/v1/tasks', dict(tasks=[dict(name='x', depends=['docs@1:indexing', dict(task='mixed@2:x', on='finished')], cancels=['docs@3:build-PDF'])]))
+same((answer.status, [d['key'] for d in answer.json['tasks'][0]['depends']], [d['key'] for d in answer.json['tasks'][0]['after']]), (201, ['docs@1:indexing'], ['mixed@2:x']), "a queue's task may wait for those of an archive")
+refused(s.post('/v1/tasks', dict(name='x', depends=['docs@99:indexing'])), 422, 'unknown_task', '/depends/0', 'but not for one that there is not')
 ok(all(e.get('key', 'mixed@').startswith('mixed@') for e in s.events('archive=mixed')), 'events of one archive')
 
 # -- a restart loses nothing

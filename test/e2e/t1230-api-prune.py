@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Results of old tasks go when somebody says so: counted by a dry run, removed by the real one; the tasks, PREV and the history stay."""
+import datetime
 import os
 import pathlib
 import sys
 
 sys.path.insert(0, os.environ.get('WEIR_TEST_LIB') or str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
-from house import House, end, ok, refused, same, until
+from house import TMP, House, end, ok, refused, same, until
 
 s = House('data', slots=2)
 A = '/v1/archives'
@@ -66,10 +67,37 @@ until(lambda: s.state('docs@3:build%232') == 'D', 'and it is done')
 same(s.log_bytes('docs@3:build%232'), b'built 3\n', 'with a log of its own')
 same(s.get('/v1/verify').json['ok'], True, 'verify: the history is whole')
 
+# -- files that were kept
+same(s.post(A, dict(name='files', kind='external')).status, 201, 'an archive whose tasks keep files')
+s.post(f'{A}/files/revisions', dict(rev=1, workflow=[dict(name=name, checkout=False, script=f'echo {text} > f.txt', artifacts=['f.txt']) for name, text in (('one', 'same'), ('two', 'same'), ('three', 'other'))]))
+until(lambda: all(s.state(f'files@1:{n}') == 'D' for n in ('one', 'two', 'three')), 'they ran')
+same([s.get(f'/v1/tasks/files@1:{n}/artifacts/f.txt').body for n in ('one', 'two', 'three')], [b'same\n', b'same\n', b'other\n'], 'the files are there')
+s.post(f'{A}/files/revisions', dict(rev=2, workflow=[dict(name='four', checkout=False, script='echo same > f.txt', artifacts=['f.txt'])]))
+s.enqueue(dict(name='x', queue='waits', command='true', depends=['files@2:four'], not_before='2999-01-01T00:00:00Z'))
+until(lambda: s.state('files@2:four') == 'D', 'a later one has the same file, and somebody waits for that task')
+blobs = [p for p in (s.dir / 'blobs').rglob('*') if p.is_file()]
+same(len(blobs), 2, 'the same bytes are kept once')
+sweeps = s.log.read_text().count('retention.swept')
+same(prune(dry_run=False, older_than='1ms', archive='files').json['tasks'], 3, 'the three are pruned')
+ok(until(lambda: s.log.read_text().count('retention.swept') > sweeps), 'then files are swept that nobody names', s.log.read_text())
+same([p for p in blobs if not p.exists()], [], 'but none that is younger than a day: it may be on its way to be named')
+same([s.get(f'/v1/tasks/files@1:{n}/artifacts/f.txt').status for n in ('one', 'two', 'three')], [404] * 3, 'with the tasks that named it')
+same(s.get('/v1/tasks/files@2:four/artifacts/f.txt').body, b'same\n', 'what another task still names is there')
+
 # -- what somebody still waits for stays
 first = s.enqueue(dict(name='a', queue='kept', script='echo n=1 >> $WEIR_OUTPUT'), dict(name='b', queue='kept', command='true', depends=['a'], not_before='2999-01-01T00:00:00Z'))
 until(lambda: s.state(first[0]['id']) == 'D', 'one that another waits for')
 same(prune(dry_run=True, older_than='1ms', queue='kept').json['tasks'], 0, 'its outputs are still wanted')
+
+# -- the configuration's rule is what counts when nothing else is said
+(TMP / 'weir.yaml').write_text('retention: {history: 90d}\n')
+s.stop()
+s.options += ['--config', str(TMP / 'weir.yaml')]
+s.start()
+answer = s.post('/v1/prune', dict(dry_run=True))
+then = datetime.datetime.fromisoformat(answer.json['before'].replace('Z', '+00:00'))
+ok(answer.status == 200 and abs(datetime.datetime.now(datetime.timezone.utc) - then - datetime.timedelta(days=90)) < datetime.timedelta(hours=1), 'retention.history', answer)
+ok('retention' not in s.log.read_text(), 'and nobody says that it does nothing', s.log.read_text())
 
 # -- rights
 admin = s.post('/v1/tokens', dict(name='admin', scopes=['admin'])).json['token']

@@ -45,7 +45,7 @@ for args, wanted in [
 done = weir('help')
 ok(done.returncode == 0 and done.err == '', 'help goes to stdout', done.err)
 commands = [line.split()[0] for line in done.out.splitlines() if line.startswith('  ')]
-for command in 'serve executor enqueue wait cancel retry promote pause resume status list show why log graph history events top nodes semaphores stats token verify backup restore version help'.split():
+for command in 'serve executor archive run notify lint plan enqueue wait cancel retry promote pause resume status list show why log graph history events top nodes semaphores stats token verify backup restore version help'.split():
     ok(command in commands, f'help lists {command}')
     one = weir(command, '--help')
     ok(one.returncode == 0 and 'usage: weir ' + command in one.out and '--help' in one.out, f'{command} --help', one.out, one.err)

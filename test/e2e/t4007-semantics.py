@@ -131,6 +131,14 @@ def sharing():
     why = s.get(f'/v1/tasks/{hold[1]}/why').json
     ok(why['verdict'] == 'waiting' and why['conditions'][0]['kind'] == 'semaphore' and str(hold[0]) in str(why['conditions'][0].get('holder')) and 'pdf' in why['conditions'][0]['detail'],
        'why names semaphore and holder', why)
+    both = s.enqueue(dict(name='both', semaphores=['pdf'], depends=[hold[1]], command='true'))['id']
+    kinds = sorted(c['kind'] for c in s.get(f'/v1/tasks/{both}/why').json['conditions'])
+    same(kinds, ['dependency', 'semaphore'], 'why names a full semaphore also while a dependency is open')
+    after = s.enqueue(dict(name='after', cancels=[hold[0]], depends=[hold[1]], command='true'))['id']
+    why = s.get(f'/v1/tasks/{after}/why').json
+    ok(sorted(c['kind'] for c in why['conditions']) == ['dependency', 'precursor'] and 'supersedes' in json.dumps(why), 'and what it will supersede, while that executes', why)
+    for task in (after, both):
+        s.post(f'/v1/tasks/{task}/cancel', dict(reason='asked'))
     for i in range(3):
         ok(has(f'sem{i}'), f'place for {i}')
         (TMP / f'go-sem{i}').touch()

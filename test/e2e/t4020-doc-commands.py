@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# store: sqlite
 """The documents tell the truth: the commands of the README's first job and every `sh` block of the manual run as printed, against a server with all defaults."""
 import os
 import pathlib

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # time limit: 240
+# store: sqlite (it starts its own PostgreSQL)
 """A store in PostgreSQL: what is refused and with which words; connections lost and databases restarted in the middle of work; store copy."""
 import json
 import os
@@ -61,10 +62,11 @@ done = serve('x', pg.url('latin'))
 ok(done.code == 1 and 'UTF8' in done.err, 'a database of another encoding', done.code, done.err)
 first = House('first', '--store', pg.create('newer'), slots=0)
 first.stop()
+version = pg.sql('SELECT version FROM weir_schema', 'newer')
 pg.sql('UPDATE weir_schema SET version = 999', 'newer')
 done = serve('first', pg.url('newer'))
 ok(done.code == 1 and 'schema 999' in done.err and 'newer one' in done.err, 'a newer schema', done.code, done.err)
-pg.sql('UPDATE weir_schema SET version = (SELECT 3)', 'newer')
+pg.sql(f'UPDATE weir_schema SET version = {version}', 'newer')
 done = serve('elsewhere', pg.url('newer'))
 ok(done.code == 66 and 'verify.key' in done.err, 'a history whose key is on another machine', done.code, done.err)
 
@@ -119,8 +121,9 @@ until(lambda: len(said) > count + 10, 'it goes on after the database was killed 
 stop.set()
 for thread in threads:
     thread.join()
+until(lambda: s.get('/v1/tasks/1').status == 200)
 ok(s.process.poll() is None, 'the server has lived through all of it', s.log.read_text()[-2000:])
-ok(cuts > 25 and len(said) == len(keys), f'{len(said)} tasks accepted while {cuts} connections were ended and the database restarted thrice', cuts, len(keys))
+ok(cuts >= 15 and len(said) == len(keys), f'{len(said)} tasks accepted while {cuts} connections were ended and the database restarted thrice', cuts, len(keys))
 found, page = {}, '/v1/tasks?limit=1000&queue=default'
 while page:
     document = s.get(page).json
@@ -136,6 +139,7 @@ s.until_state(task, 'X')
 pg.stop()
 until(lambda: s.get('/v1/tasks/1').status == 503, 'while the database is away reads are answered 503')
 pg.start()
+until(lambda: s.get(f'/v1/tasks/{task}').status == 200, 'and by themselves again when it is back')
 s.ended(task)
 same((s.state(task), s.log_bytes(task)), ('D', b'over\n'), 'what ran meanwhile ends as if nothing had been')
 

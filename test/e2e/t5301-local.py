@@ -160,6 +160,19 @@ same((places / 'home').read_text(), '/somewhere\n', 'the task may set HOME')
 same((places / 'arguments').read_text(), 'a b|$HOME|', 'arguments arrive as they are')
 has(done.err, '`sandbox: strict`', 'what does not count here is said')
 
+# -- an image: the container program is told to show the folder, and to begin there
+programs = TMP / 'programs'
+programs.mkdir(exist_ok=True)
+(programs / 'podman').write_text('#!/bin/sh\n[ "$1" = run ] || exit 0\nprintf "%s\\n" "$@" > "$RECORD"\n')
+(programs / 'podman').chmod(0o755)
+image = folder('image', '- {name: a, image: some/image, command: make it, artifacts: [x]}\n')
+done = local(image, PATH=f'{programs}:{os.environ["PATH"]}', RECORD=str(TMP / 'record'))
+words = (TMP / 'record').read_text().split('\n') if (TMP / 'record').exists() else []
+root = str(image.resolve())
+ok(done.returncode == 0 and f'--volume={root}:{root}' in words and [w for w in words if w.startswith('--workdir=')][-1:] == [f'--workdir={root}'],
+   'an image sees the folder and begins there', done.out, words)
+ok(words[-4:-1] == ['some/image', 'make', 'it'], 'its command is as written', words)
+
 # -- faults
 bad = folder('bad', '- name: a\n  depnds: [b]\n- name: b\n  depends: [nothing]\n')
 done = local(bad)

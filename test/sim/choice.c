@@ -14,7 +14,6 @@ void choices_replay(struct choices *c, const uint32_t *list, size_t n)
 {
     *c = (struct choices){ .replay = true, .n = n };
     c->list = mem_alloc((n + 1) * sizeof *c->list);
-    c->widths = mem_alloc((n + 1) * sizeof *c->widths);
     if (n) memcpy(c->list, list, n * sizeof *list);
 }
 
@@ -22,18 +21,15 @@ void choices_release(struct choices *c)
 {
     mem_free(c->list);
     mem_free(c->starts);
-    mem_free(c->widths);
-    c->list = c->widths = NULL;
+    c->list = NULL;
     c->starts = NULL;
 }
 
 uint64_t choose(struct choices *c, uint64_t n)
 {
+    if (c->dull) return 0;
     if (c->replay && c->next >= c->n) return 0;
-    if (c->replay) {
-        c->widths[c->next] = (uint32_t)n;
-        return c->list[c->next++] % n;
-    }
+    if (c->replay) return c->list[c->next++] % n;
     uint64_t chosen = rng_below(&c->rng, n);
     if (c->n == c->cap) {
         c->cap = c->cap ? c->cap * 2 : 4096;

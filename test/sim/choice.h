@@ -14,7 +14,7 @@ struct choices {
     bool replay; /* past the end of the list: always 0 */
     size_t *starts; /* where the world's steps begin: the shrinker takes out whole ones */
     size_t n_starts, cap_starts;
-    uint32_t *widths; /* replay: out of how many each was chosen; for the walk through a small world */
+    bool dull; /* always 0, and nothing is written down: small worlds have their own way to choose */
 };
 
 void choices_seed(struct choices *c, uint64_t seed);

@@ -25,6 +25,7 @@ static void job_start(struct world *w, struct sim_executor *e, struct fence fenc
         size_t k = choose(&w->choices, w->healing ? 4 : sizeof ends / sizeof *ends);
         *job = (struct job){ .used = true, .fence = fence, .exit = ends[k].exit, .signal = ends[k].signal };
         job->ends_at = w->boot + 1 + (int64_t)choose(&w->choices, 8) * (chance(&w->choices, 100) ? 2000 : 60);
+        job->ends_at += w->job_ms;
         watch_start(w, e, fence);
         trace(w, "executor %d starts %lld/%lld", e->index, (long long)fence.task, (long long)fence.grant);
         return;
@@ -121,6 +122,15 @@ static bool something_to_report(const struct sim_executor *e)
     return false;
 }
 
+void executor_die(struct world *w, struct sim_executor *e, bool host)
+{
+    trace(w, "executor %d: the %s dies", e->index, host ? "host" : "agent");
+    e->down = true;
+    if (!host) return;
+    memset(e->jobs, 0, sizeof e->jobs);
+    e->hosts++;
+}
+
 static void executor_mishap(struct world *w, struct sim_executor *e)
 {
     if (w->healing) return;
@@ -129,15 +139,11 @@ static void executor_mishap(struct world *w, struct sim_executor *e)
         trace(w, "executor %d freezes until %lld", e->index, (long long)(e->frozen_until - 1000000));
     }
     if (chance(&w->choices, w->faults.crash_agent)) {
-        trace(w, "executor %d: the agent dies", e->index);
-        e->down = true;
+        executor_die(w, e, false);
         e->frozen_until = w->boot + (int64_t)choose(&w->choices, 3000);
     }
     if (chance(&w->choices, w->faults.crash_host)) {
-        trace(w, "executor %d: the host dies", e->index);
-        memset(e->jobs, 0, sizeof e->jobs);
-        e->hosts++;
-        e->down = true;
+        executor_die(w, e, true);
         e->frozen_until = w->boot + (int64_t)choose(&w->choices, 8000);
     }
 }

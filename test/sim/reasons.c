@@ -1,9 +1,6 @@
 /* reasons: `why`, checked. For every waiting task the facts are collected as the api does it, core explains them, and then the named
- * conditions are lifted in a slice of their own: with all of them lifted the task goes on, with any one left it doesn't. Nothing of that
- * reaches the store.
- *
- * What can only stand in the way once the task is ready is allowed to appear then: slots that it has not queued for yet, and the end of
- * what it supersedes. */
+ * conditions are lifted in a slice of their own: with all of them lifted the task goes on, with any single one left it doesn't. Nothing of
+ * that reaches the store. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,16 +57,67 @@ static const struct slot *rows_slot(void *owner, int64_t id)
 /* --- facts, as api/explain.c collects them
  * --------------------------------------------------------------------------------------------------- */
 
-static void slots_collect(struct memstore *m, struct arena *arena, struct why_facts *facts)
+/* What the task will put to an end the moment it is ready: all that it cancels and that doesn't execute, and what those were to cancel.
+ * Executing ones become preds that have to die first. */
+struct doomed { int64_t ids[IDS_MAX]; size_t n; };
+
+static bool is_doomed(const struct doomed *doomed, int64_t id)
 {
-    facts->slots = ARENA_ARRAY(arena, struct why_slot, facts->n_holds + 1);
-    for (size_t i = 0; i < facts->n_holds; i++) {
-        const struct hold *hold = &facts->holds[i];
-        if (hold->kind != HOLD_slot) continue;
+    for (size_t i = 0; i < doomed->n; i++)
+        if (doomed->ids[i] == id) return true;
+    return false;
+}
+
+static void doomed_collect(struct world *w, const struct task *task, int64_t of, struct doomed *doomed, struct arena *arena,
+    struct why_facts *facts, size_t *cap)
+{
+    const struct edges *ins = map_find(&w->store->ins, (uint64_t)of);
+    for (size_t i = 0; ins && i < ins->n; i++) {
+        const struct edge *e = &ins->edges[i];
+        const struct task *pred = store_task(w, e->pred);
+        if (e->kind != EDGE_CANCELS || pred->id == task->id || state_ended(pred->state)) continue;
+        if (of == task->id && e->flags & EDGE_FIRED) continue;
+        if (pred->state == STATE_X) {
+            if (!is_doomed(doomed, pred->id)) doomed->ids[doomed->n++] = pred->id;
+            *ARENA_PUSH(arena, facts->preds, facts->n_preds, *cap) = (struct why_pred){
+                .id = pred->id, .key = str_fmt(arena, "%lld", (long long)pred->id), .state = STATE_X, .kind = EDGE_CANCELS, .due = true };
+        } else if (!is_doomed(doomed, pred->id)) {
+            doomed->ids[doomed->n++] = pred->id;
+            doomed_collect(w, task, pred->id, doomed, arena, facts, cap);
+        }
+    }
+}
+
+/* A waiter whose own lane was paused since, or whose time is still to come by a clock that was set back, lets others pass; one that the
+ * same pause keeps back goes on with the task. */
+static bool gives_way(struct world *w, int64_t id, const struct why_facts *facts, bool queued)
+{
+    const struct task *task = store_task(w, id);
+    bool paused = task->lane != facts->task.lane && rows_lane(w->store, task->lane)->paused_since != 0;
+    return paused || (task->not_before > w->wall && !queued);
+}
+
+static void slots_collect(struct world *w, const struct doomed *doomed, struct arena *arena, struct why_facts *facts)
+{
+    struct memstore *m = w->store;
+    const struct spec *spec = map_find(&m->specs, (uint64_t)facts->task.spec);
+    facts->slots = ARENA_ARRAY(arena, struct why_slot, spec->n_slots + 1);
+    for (size_t i = 0; i < spec->n_slots && facts->task.class_id; i++) { /* with nothing to run it takes none */
         struct why_slot *out = &facts->slots[facts->n_slots++];
-        *out = (struct why_slot){ .slot = *rows_slot(m, hold->key), .since = hold->since };
-        for (size_t k = 0; k < m->n_holds; k++)
-            out->ahead += m->holds[k].kind == HOLD_slot && m->holds[k].key == hold->key && m->holds[k].rank < hold->rank;
+        *out = (struct why_slot){ .slot = *rows_slot(m, spec->slots[i]) };
+        int64_t rank = (1001 - facts->task.prio) << 52; /* behind all of its priority, when it comes */
+        for (size_t k = 0; k < facts->n_holds; k++) {
+            if (facts->holds[k].key != spec->slots[i]) continue;
+            out->held |= facts->holds[k].kind == HOLD_held;
+            if (facts->holds[k].kind == HOLD_slot) out->since = facts->holds[k].since, rank = facts->holds[k].rank;
+        }
+        for (size_t k = 0; k < m->n_holds; k++) {
+            const struct hold *hold = &m->holds[k];
+            if (hold->key != spec->slots[i]) continue;
+            if (hold->kind == HOLD_slot && hold->rank < rank && !is_doomed(doomed, hold->task))
+                out->ahead += !gives_way(w, hold->task, facts, out->since != 0);
+            out->slot.used -= hold->kind == HOLD_held && is_doomed(doomed, hold->task);
+        }
     }
 }
 
@@ -91,7 +139,14 @@ static void facts_collect(struct world *w, const struct task *task, struct arena
     facts->lane = rows_lane(m, task->lane);
     facts->all = rows_lane(m, 0);
     rows_holds_of_task(m, arena, task->id, &facts->holds, &facts->n_holds, &err);
-    slots_collect(m, arena, facts);
+    struct doomed doomed = { .n = 0 };
+    size_t cap = facts->n_preds;
+    for (size_t i = 0; i < facts->n_preds; i++) { /* by then they have ended */
+        const struct why_pred *pred = &facts->preds[i];
+        if (!state_ended(pred->state) && (pred->kind != EDGE_CANCELS || pred->fired)) doomed.ids[doomed.n++] = pred->id;
+    }
+    doomed_collect(w, task, task->id, &doomed, arena, facts, &cap);
+    slots_collect(w, &doomed, arena, facts);
     facts->class_ = task->class_id ? map_find(&m->classes, (uint64_t)task->class_id) : NULL;
     const struct executor **list = ARENA_ARRAY(arena, const struct executor *, m->executors.n + 1);
     bool *live = ARENA_ARRAY(arena, bool, m->executors.n + 1);
@@ -116,37 +171,66 @@ static enum group group_of(const struct why_condition *c)
     return strcmp(c->kind, "executor") == 0 ? GROUP_EXECUTOR : GROUP_SLOT;
 }
 
-static void slots_lift(struct slice *slice, struct node *node, const struct why_facts *facts)
+/* The slot that a condition names: they are named in the order of the facts. */
+static int64_t slot_named(const struct why_facts *facts, const struct why *why, size_t condition)
 {
+    size_t nth = 0;
+    for (size_t i = 0; i < condition; i++) nth += group_of(&why->conditions[i]) == GROUP_SLOT;
     for (size_t i = 0; i < facts->n_slots; i++) {
-        int64_t id = facts->slots[i].slot.id;
-        size_t n;
-        struct hold *waiters = slice_holds_of(slice, HOLD_slot, id, 1000, &n);
-        for (size_t k = 0; k < n; k++) {
-            if (waiters[k].task == node->row.id) continue;
-            slice_hold_remove(slice, &waiters[k]);
-            slice_slot(slice, id)->waiting--;
-        }
-        slice_slot(slice, id)->limit = slice_slot(slice, id)->used + 1;
-        slot_changed(slice, id);
+        const struct why_slot *slot = &facts->slots[i];
+        if (!slot->held && slot->ahead >= slot_reach(&slot->slot) && nth-- == 0) return slot->slot.id;
+    }
+    return 0;
+}
+
+static void slot_lift(struct slice *slice, const struct node *node, int64_t id)
+{
+    size_t n;
+    if (!id) return;
+    struct hold *waiters = slice_holds_of(slice, HOLD_slot, id, 1000, &n);
+    for (size_t k = 0; k < n; k++) {
+        if (waiters[k].task == node->row.id) continue;
+        slice_hold_remove(slice, &waiters[k]);
+        slice_slot(slice, id)->waiting--;
+    }
+    slice_slot(slice, id)->limit = slice_slot(slice, id)->used + 1;
+    slot_changed(slice, id);
+}
+
+/* What it comes after has ended; what it will supersede was not counted yet. */
+static void edge_lift(struct slice *slice, struct node *node, const struct why_facts *facts, int64_t pred)
+{
+    size_t n;
+    struct hold *holds = slice_holds_of_task(slice, pred, &n);
+    for (size_t i = 0; i < n; i++) { /* nothing else follows from this end: others that come after it stay where they are */
+        slice_hold_remove(slice, &holds[i]);
+        if (holds[i].kind == HOLD_slot) slice_slot(slice, holds[i].key)->waiting--;
+        if (holds[i].kind == HOLD_held) slice_slot(slice, holds[i].key)->used--;
+        if (holds[i].kind == HOLD_slot || holds[i].kind == HOLD_held) slot_changed(slice, holds[i].key);
+    }
+    slice_find(slice, pred)->row.holds = 0;
+    slice_find(slice, pred)->row.state = STATE_D;
+    for (size_t i = 0; i < facts->n_preds; i++) {
+        const struct why_pred *p = &facts->preds[i];
+        bool counts = p->id == pred && (p->kind != EDGE_CANCELS || p->fired) && !(p->kind == EDGE_AFTER && state_ended(p->state)) &&
+                      !(p->kind == EDGE_DEPENDS && p->state == STATE_D);
+        if (counts) node->row.waits--;
     }
 }
 
-static void lift(struct slice *slice, struct node *node, const struct why_facts *facts, const struct why_condition *c)
+static void lift(struct slice *slice, struct node *node, const struct why_facts *facts, const struct why *why, size_t i)
 {
+    const struct why_condition *c = &why->conditions[i];
     switch (group_of(c)) {
-    case GROUP_EDGE:
-        slice_find(slice, strtoll(str_dupz(slice->arena, c->holder), NULL, 10))->row.state = STATE_D;
-        node->row.waits--;
-        break;
+    case GROUP_EDGE: edge_lift(slice, node, facts, strtoll(str_dupz(slice->arena, c->holder), NULL, 10)); break;
     case GROUP_TIME: node->row.not_before = 0; break;
     case GROUP_PAUSE: slice_lane(slice, str_starts(c->detail, STR("all ")) ? 0 : node->row.lane)->paused_since = 0; break;
-    case GROUP_SLOT: slots_lift(slice, node, facts); break;
+    case GROUP_SLOT: slot_lift(slice, node, slot_named(facts, why, i)); break;
     case GROUP_EXECUTOR: break; /* what is asked here is whether it becomes pending */
     }
 }
 
-/* Where the task stands with all named conditions lifted but one (SIZE_MAX: all of them). Slots count as one: they are had all or none. */
+/* Where the task stands with all named conditions lifted but one (SIZE_MAX: all of them). */
 static struct task lifted(struct world *w, const struct why_facts *facts, const struct why *why, size_t except)
 {
     struct arena arena = { 0 };
@@ -154,16 +238,13 @@ static struct task lifted(struct world *w, const struct why_facts *facts, const 
     struct slice slice = { 0 };
     struct rows rows = { .owner = w->store, .task = rows_task, .edges = rows_edges, .spec = rows_spec, .holds_of = rows_holds_of,
                          .holds_of_task = rows_holds_of_task, .lane = rows_lane, .slot = rows_slot };
-    bool slots_stay = except != SIZE_MAX && group_of(&why->conditions[except]) == GROUP_SLOT, slots_done = false;
     slice_init(&slice, &arena, &rows, w->wall, w->store->head.turn + 1, &err);
-    slice.arrivals = w->store->head.seq;
+    slice.arrivals = (w->store->head.turn + 1) << 16; /* behind all that have come, as in a turn */
+    for (size_t i = 0; i < w->store->n_holds; i++)
+        if ((w->store->holds[i].rank & 0xfffffffffffff) > slice.arrivals) slice.arrivals = w->store->holds[i].rank & 0xfffffffffffff;
     struct node *node = slice_find(&slice, facts->task.id);
-    for (size_t i = 0; i < why->n_conditions; i++) {
-        bool slot = group_of(&why->conditions[i]) == GROUP_SLOT;
-        if (i == except || (slot && (slots_stay || slots_done))) continue;
-        slots_done |= slot;
-        lift(&slice, node, facts, &why->conditions[i]);
-    }
+    for (size_t i = 0; i < why->n_conditions; i++)
+        if (i != except) lift(&slice, node, facts, why, i);
     task_consider(&slice, node);
     slice_settle(&slice);
     struct task result = node->row;
@@ -177,6 +258,12 @@ static void why_fail(struct world *w, const struct why_facts *facts, const struc
     trace(w, "why %lld (%c, waits %lld, holds %x) names:", (long long)facts->task.id, state_letter(facts->task.state),
         (long long)facts->task.waits, facts->task.holds);
     for (size_t i = 0; i < why->n_conditions; i++) trace(w, "  %s: %.*s", why->conditions[i].kind, STR_ARG(why->conditions[i].detail));
+    for (size_t i = 0; i < facts->n_preds; i++)
+        trace(w, "  fact: %s to %lld, %c%s%s", edge_kind_name(facts->preds[i].kind), (long long)facts->preds[i].id,
+            state_letter(facts->preds[i].state), facts->preds[i].fired ? ", fired" : "", facts->preds[i].due ? ", due" : "");
+    for (size_t i = 0; i < facts->n_slots; i++)
+        trace(w, "  fact: slot %lld, %lld of %lld, %lld ahead%s", (long long)facts->slots[i].slot.id, (long long)facts->slots[i].slot.used,
+            (long long)facts->slots[i].slot.limit, (long long)facts->slots[i].ahead, facts->slots[i].held ? ", held" : "");
     world_fail(w, invariant, facts->task.id);
 }
 
@@ -190,11 +277,17 @@ static void check_executor_part(struct world *w, const struct why_facts *facts, 
     if (named != expected) why_fail(w, facts, why, "why: an executor is named wrongly");
 }
 
-static void why_mark(struct world *w, const struct why *why)
+static void why_mark(struct world *w, const struct why_facts *facts, const struct why *why)
 {
+    for (size_t i = 0; i < facts->n_slots; i++)
+        if (!facts->slots[i].held && !facts->slots[i].since && facts->slots[i].ahead >= slot_reach(&facts->slots[i].slot))
+            MARK(w, why_slot_ahead);
     for (size_t i = 0; i < why->n_conditions; i++) {
         switch (group_of(&why->conditions[i])) {
-        case GROUP_EDGE: MARK(w, why_edges); break;
+        case GROUP_EDGE:
+            MARK(w, why_edges);
+            if (str_starts(why->conditions[i].detail, STR("when it is ready"))) MARK(w, why_supersedes);
+            break;
         case GROUP_TIME: MARK(w, why_time); break;
         case GROUP_PAUSE: MARK(w, why_pause); break;
         case GROUP_SLOT: MARK(w, why_slot); break;
@@ -207,6 +300,14 @@ static void why_mark(struct world *w, const struct why *why)
     w->n_why_conditions += why->n_conditions;
 }
 
+static bool cancels_open(const struct why_facts *facts)
+{
+    bool open = false;
+    for (size_t i = 0; i < facts->n_preds; i++)
+        open |= facts->preds[i].kind == EDGE_CANCELS && !facts->preds[i].fired && !state_ended(facts->preds[i].state);
+    return open;
+}
+
 static void check_one(struct world *w, const struct task *task)
 {
     struct arena arena = { 0 };
@@ -214,17 +315,25 @@ static void check_one(struct world *w, const struct task *task)
     struct why why;
     facts_collect(w, task, &arena, &facts);
     why_explain(&facts, &arena, &why);
-    why_mark(w, &why);
+    why_mark(w, &facts, &why);
     check_executor_part(w, &facts, &why);
     if (task->state == STATE_S) {
         struct task all = lifted(w, &facts, &why, SIZE_MAX);
-        bool late = all.state == STATE_S && (all.waits > 0 || all.holds & (1u << HOLD_slot)); /* what comes up only when it is ready */
-        if (all.state == STATE_S && !late) why_fail(w, &facts, &why, "why: with all it names lifted the task still waits");
-        bool fresh = !(task->holds & (1u << HOLD_slot)) || !(all.holds & (1u << HOLD_slot));
-        if (late && all.waits == 0 && !fresh) why_fail(w, &facts, &why, "why: with its slots free the task still waits for them");
+        bool overtaken = all.state == STATE_S && all.waits == 0 && cancels_open(&facts); /* what it ends may set others free */
+        if (overtaken) MARK(w, why_overtaken);
+        if (all.state == STATE_S && !overtaken)
+            trace(w, "  with all lifted it waits for %lld edges, holds %x", (long long)all.waits, all.holds);
+        if (all.state == STATE_S && !overtaken) why_fail(w, &facts, &why, "why: with all it names lifted the task still waits");
         for (size_t i = 0; i < why.n_conditions; i++) {
             if (group_of(&why.conditions[i]) == GROUP_EXECUTOR) continue;
-            if (lifted(w, &facts, &why, i).state != STATE_S) why_fail(w, &facts, &why, "why: it names what isn't in the way");
+            struct task left = lifted(w, &facts, &why, i);
+            bool goes_on = left.state == STATE_P || left.state == STATE_D; /* else superseded by something that went on itself */
+            if (goes_on && cancels_open(&facts) && group_of(&why.conditions[i]) == GROUP_SLOT) {
+                MARK(w, why_overtaken); /* and what is set free may end others, which have the slot */
+                continue;
+            }
+            if (goes_on) trace(w, "  with condition %zu left it is %c", i, state_letter(left.state));
+            if (goes_on) why_fail(w, &facts, &why, "why: it names what isn't in the way");
         }
     }
     arena_release(&arena);

@@ -45,6 +45,7 @@ void child_quiet(void);
 
 bool plant_select(const char *name); /* false: there is none of that name in this build */
 int shrink(uint64_t seed);
+int small_worlds(unsigned faults, const char *path); /* small.c; path: one history again, told move by move */
 int plants_run(uint64_t limit, char **names, int n_names);
 
 #endif

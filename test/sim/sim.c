@@ -3,8 +3,9 @@
  *   sim --seeds FIRST COUNT [JOBS]    runs COUNT histories in JOBS (2) processes; every 100th twice: both must be the same
  *   sim --seed N [trace]              one of them again, told move by move
  *   sim --shrink N                    the shortest history that fails as seed N does
- *   sim --plants LIMIT [NAME...]      (planted twin) puts each bug of base/plant.h in and looks for it in LIMIT seeds
- *   sim --plant NAME ...              (planted twin) any of the above with that bug in
+ *   sim --small FAULTS [PATH]         every history of a few small worlds with at most so many faults at any of their steps; PATH: one
+ * again sim --plants LIMIT [NAME...]      (planted twin) puts each bug of base/plant.h in and looks for it in LIMIT seeds sim --plant NAME
+ * ...              (planted twin) any of the above with that bug in
  *
  * Exit status 1: something was violated, or a shape that 2000 histories must have had is missing. */
 #include <stdio.h>
@@ -119,11 +120,12 @@ int main(int argc, char **argv)
         return 0;
     }
     if (strcmp(mode, "--shrink") == 0) return shrink(number);
+    if (strcmp(mode, "--small") == 0) return small_worlds((unsigned)number, argc > at + 2 ? argv[at + 2] : NULL);
     if (strcmp(mode, "--plants") == 0) return plants_run(number, argv + at + 2, argc > at + 2 ? argc - at - 2 : 0);
     if (strcmp(mode, "--seeds") == 0)
         return seeds_run(
             number, argc > at + 2 ? strtoull(argv[at + 2], NULL, 10) : 1000, argc > at + 3 ? strtoull(argv[at + 3], NULL, 10) : 2);
     fprintf(stderr, "usage: sim [--plant NAME] --seeds FIRST COUNT [JOBS] | --seed N [trace] | --shrink N | --plants LIMIT [NAME...] | "
-                    "--small DEPTH\n");
+                    "--small FAULTS [PATH]\n");
     return 2;
 }

@@ -367,7 +367,7 @@ static void check_polls(struct world *w, struct command **commands, size_t n)
 /* --- grants ------------------------------------------------------------------------------------------------------------------------------
  */
 
-static bool lane_shut(const struct world *w, int64_t lane)
+bool lane_shut(const struct world *w, int64_t lane)
 {
     const struct lane *all = map_find(&w->store->lanes, 1), *own = map_find(&w->store->lanes, (uint64_t)lane + 1);
     return (all && all->paused_since) || (own && own->paused_since);

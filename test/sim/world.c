@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FAULTS_MS = 40000, HEALING_MS = 40 * 60 * 1000, WHY_EVERY = 32, FOLD_EVERY = 64 };
+enum { FAULTS_MS = 40000, HEALING_MS = 40 * 60 * 1000, WHY_EVERY = 8, FOLD_EVERY = 64 };
 
 const char *const mark_texts[MARK_COUNT] = {
 #define X(name, text) [MARK_##name] = text,
@@ -120,6 +120,41 @@ static void mail_deliver(struct world *w)
         }
         mem_free(message);
     }
+}
+
+void mail_lose(struct world *w)
+{
+    struct heap_node *first;
+    for (; (first = heap_first(&w->mail)); w->n_lost++) {
+        heap_take(&w->mail, first);
+        mem_free(CONTAINER_OF(first, struct message, node));
+    }
+}
+
+void mail_hold(struct world *w, int64_t ms)
+{
+    size_t n = w->mail.n;
+    struct heap_node *nodes[INBOX_MAX];
+    for (size_t i = 0; i < n && i < INBOX_MAX; i++) nodes[i] = w->mail.nodes[i];
+    for (size_t i = 0; i < n && i < INBOX_MAX; i++) heap_put(&w->mail, nodes[i], nodes[i]->key + ms);
+}
+
+void mail_double(struct world *w, int64_t ms)
+{
+    size_t n = w->mail.n;
+    struct message *twins[INBOX_MAX];
+    size_t n_twins = 0;
+    for (size_t i = 0; i < n && n_twins < INBOX_MAX; i++) {
+        const struct message *message = CONTAINER_OF(w->mail.nodes[i], struct message, node);
+        if (message->answer || message->command->kind != CMD_POLL) continue;
+        struct command *twin = ARENA_NEW(&w->arena, struct command);
+        *twin = *message->command;
+        twin->in.poll.finishes = ARENA_ARRAY(&w->arena, struct finish_item, JOBS_MAX);
+        memcpy(twin->in.poll.finishes, message->command->in.poll.finishes, twin->in.poll.n_finishes * sizeof(struct finish_item));
+        twins[n_twins] = mem_alloc(sizeof *twins[n_twins]);
+        *twins[n_twins++] = (struct message){ .command = twin };
+    }
+    for (size_t i = 0; i < n_twins; i++) heap_put(&w->mail, &twins[i]->node, w->boot + ms);
 }
 
 /* --- the server ----------------------------------------------------------------------------------------------------------------------- */
@@ -241,11 +276,12 @@ void server_turn(struct world *w)
     if (ok) watch_after(w, inbox, n, fault == MEM_OK || !spent);
     if (ok && w->n_turns % WHY_EVERY == 0) check_why(w);
     if (w->n_turns % FOLD_EVERY == 0) store_fold(w);
-    bool dies = !ok || (!w->healing && chance(&w->choices, w->faults.crash_after_commit));
+    bool dies = !ok || w->dies_next || (!w->healing && chance(&w->choices, w->faults.crash_after_commit));
     while ((at = list_take_first(&answered))) {
         struct command *command = CONTAINER_OF(at, struct command, node);
         if (!dies && !lost(w)) post(w, command, true);
     }
+    w->dies_next = false;
     if (dies) server_crash(w);
 }
 
@@ -290,10 +326,10 @@ static void clock_jump(struct world *w)
     trace(w, "the wall clock is set by %lld ms", (long long)jump);
 }
 
-static void world_step(struct world *w)
+void world_step(struct world *w)
 {
     choices_step(&w->choices);
-    int64_t step = 1 + (int64_t)choose(&w->choices, 20);
+    int64_t step = w->step_ms ? w->step_ms : 1 + (int64_t)choose(&w->choices, 20);
     w->boot += step;
     w->wall += step;
     if (!w->healing && chance(&w->choices, w->faults.clock_jump)) clock_jump(w);
@@ -344,6 +380,11 @@ void world_run(struct world *w)
 {
     int64_t until = w->boot + FAULTS_MS;
     while (w->boot < until && !choices_spent(&w->choices)) world_step(w);
+    world_finish(w);
+}
+
+void world_finish(struct world *w)
+{
     /* Peace: everything that can run ends, in bounded time. Tasks for label `even` have executor 0. */
     world_heal(w);
     int64_t began = w->boot, open_again = w->boot;

@@ -65,6 +65,9 @@ enum { EXECUTORS_MAX = 5, JOBS_MAX = 6, TASKS_MAX = 400, LEASE_MS = 3000, CALLS_
     X(why_pause, "why named a pause") \
     X(why_slot, "why named a slot") \
     X(why_many, "why named several conditions") \
+    X(why_slot_ahead, "why named a slot for a task that doesn't wait in its queue yet") \
+    X(why_supersedes, "why named what is to be superseded before that was told") \
+    X(why_overtaken, "what a task would put to an end would set another free, which takes its slot") \
     X(why_never, "why said never")
 
 enum mark {
@@ -141,6 +144,8 @@ struct world {
     struct call calls[CALLS_MAX];
     size_t n_calls;
     bool healing; /* the faults are over: everything has to end */
+    bool dies_next; /* small worlds: the server dies after its next commit, before its answers */
+    int64_t job_ms, step_ms; /* small worlds: how long a job takes at least; how time goes by */
 
     /* the checker's */
     size_t n_turns_checked;
@@ -172,6 +177,12 @@ struct world {
 void world_open(struct world *world, bool trace);
 void world_run(struct world *world); /* faults, then healing; a violated invariant aborts the process with its name */
 void world_close(struct world *world);
+void world_step(struct world *world);
+void world_finish(struct world *world); /* the second half of world_run */
+void mail_lose(struct world *world);            /* all that is under way */
+void mail_hold(struct world *world, int64_t ms);
+void mail_double(struct world *world, int64_t ms); /* polls under way come once more, later */
+void executor_die(struct world *world, struct sim_executor *executor, bool host);
 void world_fail(struct world *world, const char *invariant, int64_t task) __attribute__((noreturn));
 void trace(struct world *world, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 extern const char *const mark_texts[MARK_COUNT];
@@ -204,6 +215,7 @@ void watch_after(struct world *world, struct command **commands, size_t n, bool 
 void watch_anew(struct world *world); /* nobody could be heard until now */
 void watch_start(struct world *world, const struct sim_executor *executor, struct fence fence);
 const struct attempt *store_attempt(const struct world *world, int64_t task, int64_t grant);
+bool lane_shut(const struct world *world, int64_t lane);
 const struct task *store_task(const struct world *world, int64_t id);
 bool executor_fits(const struct world *world, const struct sim_executor *executor, const struct task *task);
 struct sim_executor *executor_of(struct world *world, int64_t id);

@@ -58,10 +58,32 @@ static bool load_live(struct store *store, struct arena *arena, struct attempt *
     return true;
 }
 
+void ahead_forget(struct postgres_store *self)
+{
+    map_clear(&self->ahead);
+    arena_reset(&self->ahead_arena);
+}
+
+static bool ahead_find(struct postgres_store *self, struct arena *arena, int64_t id, struct task *out)
+{
+    const struct task *row = map_find(&self->ahead, (uint64_t)id);
+    if (!row)
+        return false;
+    *out = *row;
+    struct str *texts[] = { &out->name, &out->variant, &out->reason, &out->unique };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (texts[i]->len)
+            *texts[i] = str_dup(arena, *texts[i]);
+    return true;
+}
+
 static bool load_task(struct store *store, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
+    *out_found = ahead_find(postgres_of(store), arena, id, out);
+    if (*out_found)
+        return true;
     arg_i64(&args, id);
     if (!writer_ask(postgres_of(store), PG_task_get, &args, &result, err))
         return false;
@@ -138,19 +160,47 @@ static bool load_outputs(struct store *store, struct arena *arena, int64_t task,
     return true;
 }
 
+/* A ready row without a task is left for whoever loads that task to complain about. */
+static bool ahead_take(struct postgres_store *self, const PGresult *result, int row, struct err *err)
+{
+    int64_t id = cell_i64(result, row, 0);
+    struct task *task = ARENA_NEW(&self->ahead_arena, struct task);
+    if (PQgetisnull(result, row, 5) || map_find(&self->ahead, (uint64_t)id))
+        return true;
+    *task = (struct task){
+        .id = id,
+        .lane = cell_i64(result, row, 3),
+        .rev = cell_i64(result, row, 4),
+        .state = cell_state(result, row, 5),
+        .name = cell_text(result, row, 6, &self->ahead_arena),
+        .variant = cell_text(result, row, 7, &self->ahead_arena),
+        .run = cell_i64(result, row, 8),
+    };
+    if (!task_unpack(cell_view(result, row, 9), task) || task->state == STATE_NONE)
+        return pg_row_damaged("task", id, err);
+    task->reason = task->reason.len ? str_dup(&self->ahead_arena, task->reason) : (struct str){ 0 };
+    task->unique = task->unique.len ? str_dup(&self->ahead_arena, task->unique) : (struct str){ 0 };
+    map_put(&self->ahead, (uint64_t)id, task);
+    return true;
+}
+
 static bool ready_first(struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out, size_t *out_n,
                         struct err *err)
 {
+    struct postgres_store *self = postgres_of(store);
     struct pg_args args = { 0 };
     PGresult *result;
     arg_i64(&args, class_id);
     arg_i64(&args, (int64_t)n);
-    if (!writer_ask(postgres_of(store), PG_ready_first, &args, &result, err))
+    if (!writer_ask(self, PG_ready_tasks, &args, &result, err))
         return false;
     *out_n = (size_t)PQntuples(result);
     *out = *out_n ? ARENA_ARRAY(arena, struct ready_row, *out_n) : NULL;
-    for (int i = 0; i < (int)*out_n; i++)
+    for (int i = 0; i < (int)*out_n; i++) {
         (*out)[i] = (struct ready_row){ .task = cell_i64(result, i, 0), .prio = -cell_i64(result, i, 1), .vt = cell_i64(result, i, 2) };
+        if (!ahead_take(self, result, i, err))
+            return false;
+    }
     return true;
 }
 

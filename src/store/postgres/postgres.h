@@ -2,6 +2,7 @@
 #ifndef WEIR_STORE_POSTGRES_POSTGRES_H
 #define WEIR_STORE_POSTGRES_POSTGRES_H
 
+#include "base/map.h"
 #include "store/chain.h"
 #include "store/postgres/pg.h"
 #include "store/postgres/rows.h"
@@ -22,6 +23,8 @@ struct postgres_store {
     int backend;            /* the database's process that serves us: ended by us when the connection is lost and it lives on */
     int64_t expire_now, expire_max; /* idempotency keys that the next commit deletes; 0: none */
     struct buf scratch;             /* lists on their way into a cell */
+    struct map ahead; /* task id -> struct task, in ahead_arena: rows that came with ready_first, good until the next commit */
+    struct arena ahead_arena;
 };
 
 static inline struct postgres_store *postgres_of(struct store *store)
@@ -58,6 +61,7 @@ bool postgres_on_others(struct store *store, void (*others)(void *owner), void *
 void listener_stop(struct postgres_store *self);
 
 /* load.c. writer_ask: one statement on the writer's connection; one that is lost outside a turn is made anew once. */
+void ahead_forget(struct postgres_store *self);
 bool writer_ask(struct postgres_store *self, enum pg_id id, const struct pg_args *args, PGresult **out, struct err *err);
 extern const struct store_ops postgres_ops;
 

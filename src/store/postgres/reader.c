@@ -53,10 +53,13 @@ bool reader_ready(struct postgres_reader *self, struct err *err)
 {
     if (!self->pg.lost)
         return true;
+    if (clock_boot_ms() < self->retry_ms)
+        return err_set(err, ERR_unavailable, "the database of the store is away");
     pg_close(&self->pg);
     if (connection_open(self, err))
         return true;
     self->pg.lost = true;
+    self->retry_ms = clock_boot_ms() + RETRY_MS;
     return false;
 }
 
@@ -240,6 +243,21 @@ static bool read_spec(struct reader *reader, struct arena *arena, int64_t spec, 
         return err_set(err, ERR_not_found, "there is no specification %lld", (long long)spec);
     *out_body = cell_text(result, 0, 1, arena);
     return true;
+}
+
+static bool read_spec_slots(struct reader *reader, struct arena *arena, int64_t spec, int64_t **out, size_t *out_n, struct err *err)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    *out = NULL;
+    *out_n = 0;
+    arg_i64(&args, spec);
+    if (!reader_ask(postgres_reader_of(reader), PG_spec_get, &args, &result, err))
+        return false;
+    struct str slots = PQntuples(result) ? cell_view(result, 0, 5) : (struct str){ 0 };
+    if (!slots.len || numbers_unpack(slots, arena, out, out_n))
+        return true;
+    return err_set(err, ERR_corrupt, "the slots of spec %lld can't be read", (long long)spec);
 }
 
 static bool read_find(struct reader *reader, struct str lane, int64_t rev, struct str name, struct str variant, int64_t run,
@@ -459,6 +477,7 @@ const struct reader_ops postgres_reader_ops = {
     .task = read_task,
     .row = read_row,
     .spec = read_spec,
+    .spec_slots = read_spec_slots,
     .tasks = postgres_read_tasks,
     .find = read_find,
     .edges = read_edges,

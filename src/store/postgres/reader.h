@@ -6,12 +6,16 @@
 
 extern const struct reader_ops postgres_reader_ops;
 
-enum { STEP_US = 25000 }; /* how long a call looks before it hands back what it has */
+enum {
+    STEP_US = 25000,  /* how long a call looks before it hands back what it has */
+    RETRY_MS = 500,   /* a database that is away isn't asked more often: who asks us isn't kept waiting for it */
+};
 
 struct postgres_reader {
     struct reader port; /* first */
     struct pg pg;
     char *url;
+    int64_t retry_ms; /* after a connection that didn't come about: not before then */
 };
 
 static inline struct postgres_reader *postgres_reader_of(struct reader *reader)

@@ -11,6 +11,12 @@ COMMIT;
 -- name: rollback
 ROLLBACK;
 
+-- name: ready_tasks
+-- ready_first together with the rows of those tasks: who asks for the first will ask for them next.
+SELECT r.task, r.nprio, r.vt, t.lane, t.rev, t.state, t.name, t.variant, t.run, t.rest
+FROM (SELECT task, nprio, vt FROM ready WHERE class = $1 ORDER BY nprio, vt, task LIMIT $2) r LEFT JOIN task t ON t.id = r.task
+ORDER BY r.nprio, r.vt, r.task;
+
 -- name: head_tick
 SELECT tick FROM head WHERE one = 1;
 

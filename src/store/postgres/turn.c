@@ -36,6 +36,7 @@ static void turn_over(struct postgres_store *self)
         (void)pg_run(&self->pg, PG_rollback, NULL, NULL, &ignored);
     self->in_turn = false;
     self->expire_max = 0;
+    ahead_forget(self);
 }
 
 bool postgres_begin(struct store *store, struct err *err)

@@ -170,6 +170,21 @@ static bool read_spec(struct reader *reader, struct arena *arena, int64_t spec, 
     return true;
 }
 
+static bool read_spec_slots(struct reader *reader, struct arena *arena, int64_t spec, int64_t **out, size_t *out_n, struct err *err)
+{
+    struct db *db = &sqlite_reader_of(reader)->db;
+    *out = NULL;
+    *out_n = 0;
+    bind_i64(db->stmts[SQL_spec_get], 1, spec);
+    enum db_step step = db_next(db, SQL_spec_get, err);
+    if (step != DB_ROW)
+        return step == DB_DONE;
+    struct str slots = column_view(db->stmts[SQL_spec_get], 5);
+    bool ok = !slots.len || numbers_unpack(slots, arena, out, out_n);
+    db_reset(db, SQL_spec_get);
+    return ok || err_set(err, ERR_corrupt, "the slots of spec %lld can't be read", (long long)spec);
+}
+
 static bool read_edges(struct reader *reader, struct arena *arena, int64_t id, bool by_pred, struct edge_view **out, size_t *out_n,
                        struct err *err)
 {
@@ -364,6 +379,7 @@ const struct reader_ops sqlite_reader_ops = {
     .task = read_task,
     .row = read_row,
     .spec = read_spec,
+    .spec_slots = read_spec_slots,
     .tasks = sqlite_read_tasks,
     .find = sqlite_read_find,
     .edges = read_edges,

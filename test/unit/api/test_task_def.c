@@ -13,7 +13,7 @@ static struct str def_text(struct arena *arena, const struct task_def *def);
 static void general_is_the_same(struct fixture *f, const char *text, bool good)
 {
     struct err fault = { 0 }, err = { .arena = &f->arena };
-    struct posted posted;
+    struct posted posted = { 0 };
     json_t *document = json_parse(str_of(text), JSON_DEPTH_MAX, &fault);
     assert_non_null(document);
     assert_int_equal(posted_read_document(&f->arena, document, str_of(text), &posted, &err), good);

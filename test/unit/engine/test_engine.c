@@ -252,6 +252,40 @@ static void test_semaphores_are_fair_and_all_or_none(void **state)
     assert_string_equal(rig_states(&rig, id, 4), "DDPD");
 }
 
+/* Who waits for two slots keeps a unit of each; the others of a slot with more room don't wait behind it. */
+static void test_a_slot_with_room_is_not_kept_by_who_waits_for_another(void **state)
+{
+    (void)state;
+    RIG(rig);
+    rig.semaphores[rig.n_semaphores++] = (struct semaphore_conf){ STR("two"), 2 };
+    rig_restart(&rig);
+    int64_t id = ENQUEUE(&rig, "holder sem=s", "both sem=s,two", "a sem=two", "b sem=two"), e = rig_executor(&rig, "e", NULL);
+    assert_string_equal(rig_states(&rig, id, 4), "PSPS"); /* one unit of two is kept for `both` */
+    rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), 0, -1);
+    assert_string_equal(rig_states(&rig, id, 4), "DPPS");
+}
+
+static void test_who_is_paused_lets_others_have_the_slot(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t id = ENQUEUE(&rig, "holder sem=s", "a queue=q sem=s", "b sem=s"), e = rig_executor(&rig, "e", NULL);
+    rig_pause(&rig, "q", true);
+    rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), 0, -1);
+    assert_string_equal(rig_states(&rig, id, 3), "DSP");
+    rig_pause(&rig, "q", false);
+    rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), 0, -1);
+    assert_string_equal(rig_states(&rig, id, 3), "DPD");
+}
+
+static void test_nothing_to_run_takes_no_slot(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t id = ENQUEUE(&rig, "holder sem=s", "gate kind=none sem=s", "next depends=1");
+    assert_string_equal(rig_states(&rig, id, 3), "PDP");
+}
+
 static void test_declared_semaphores_have_their_limit(void **state)
 {
     (void)state;
@@ -801,6 +835,9 @@ int main(void)
         cmocka_unit_test(test_a_lost_answer_burns_no_attempt),
         cmocka_unit_test(test_a_restart_forgets_nothing),
         cmocka_unit_test(test_semaphores_are_fair_and_all_or_none),
+        cmocka_unit_test(test_a_slot_with_room_is_not_kept_by_who_waits_for_another),
+        cmocka_unit_test(test_who_is_paused_lets_others_have_the_slot),
+        cmocka_unit_test(test_nothing_to_run_takes_no_slot),
         cmocka_unit_test(test_declared_semaphores_have_their_limit),
         cmocka_unit_test(test_pause_parks_and_resume_returns),
         cmocka_unit_test(test_cancel),

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -188,6 +189,35 @@ static void resets(void **state)
     assert_non_null(strstr(answer, "hello"));
 }
 
+/* An answer that waits for a client that was gone before it was read, while its next request is still served: nobody tries for ever. */
+static void gone_with_answers_waiting(void **state)
+{
+    (void)state;
+    bed_open(&bed, 0, 0);
+    for (int i = 0; i < 4; i++) {
+        int fd = i % 2 ? raw_connect(bed.port) : raw_connect_unix(bed.socket_path);
+        struct linger reset = { .l_onoff = 1 };
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+        RAW_SEND(fd, "GET /hello HTTP/1.1\r\nHost: x\r\n\r\nGET /deaf HTTP/1.1\r\nHost: x\r\n\r\n");
+        close(fd);
+    }
+    bed_run(&bed); /* now only */
+    assert_true(bed_wait(&bed.parked, 2));
+    struct rusage before, after;
+    getrusage(RUSAGE_SELF, &before);
+    poll(NULL, 0, 300);
+    getrusage(RUSAGE_SELF, &after);
+    long used_ms = (after.ru_utime.tv_sec - before.ru_utime.tv_sec) * 1000 + (after.ru_utime.tv_usec - before.ru_utime.tv_usec) / 1000;
+    assert_true(used_ms < 30);
+    bed_release(&bed);
+    int fd = raw_connect(bed.port);
+    RAW_SEND(fd, "GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    raw_read_all(fd, answer, sizeof answer, &closed);
+    close(fd);
+    assert_non_null(strstr(answer, "hello"));
+    bed_close(&bed);
+}
+
 /* HEAD of a stream that never ends: its head, and the end. */
 static void head_of_a_stream(void **state)
 {
@@ -274,6 +304,23 @@ static void stalled_readers_are_cut(void **state)
         close(fds[i]);
 }
 
+/* The same with a stream that goes on: what is added meanwhile is no sign of life. */
+static void stalled_streams_are_cut(void **state)
+{
+    (void)state;
+    unsigned gone = atomic_load(&bed.gone), parked = atomic_load(&bed.parked);
+    int fd = raw_connect(bed.port);
+    RAW_SEND(fd, "GET /burst?n=300 HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_true(bed_wait(&bed.parked, parked + 1));
+    int64_t deadline = now_ms() + 10000;
+    while (atomic_load(&bed.gone) == gone && now_ms() < deadline) {
+        bed_say(&bed);
+        poll(NULL, 0, 20);
+    }
+    assert_int_equal(atomic_load(&bed.gone), gone + 1);
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest patient[] = {
@@ -289,7 +336,10 @@ int main(void)
     const struct CMUnitTest hasty[] = {
         cmocka_unit_test(slow_bodies_are_taken),
         cmocka_unit_test(stalled_readers_are_cut),
+        cmocka_unit_test(stalled_streams_are_cut),
     };
+    const struct CMUnitTest own[] = { cmocka_unit_test(gone_with_answers_waiting) };
     return cmocka_run_group_tests_name("io-http-bytes", patient, open_bed, close_bed) +
-           cmocka_run_group_tests_name("io-http-bytes-hasty", hasty, open_hasty_bed, close_bed);
+           cmocka_run_group_tests_name("io-http-bytes-hasty", hasty, open_hasty_bed, close_bed) +
+           cmocka_run_group_tests_name("io-http-bytes-own", own, NULL, NULL);
 }

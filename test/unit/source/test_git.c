@@ -159,6 +159,11 @@ static void new_commits(void **state)
     known.tip = STR("0123456789012345678901234567890123456789"); /* pruned */
     must(source_new_commits(source, &arena, &known, &commits, &err), &err);
     assert_true(commits.rewritten);
+    known.is_known = NULL; /* and nothing else is known either */
+    source_close(source);
+    source = open_ok(ARCHIVE_GIT, in("bare"), "main");
+    must(source_new_commits(source, &arena, &known, &commits, &err), &err);
+    assert_true(commits.rewritten && commits.n > 2);
     source_close(source);
 }
 

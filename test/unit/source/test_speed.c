@@ -33,7 +33,7 @@ static void read_all(const char *what, struct source *source, const struct sourc
 static void svn_two_thousand(void **state)
 {
     (void)state;
-    sh("svnadmin create $T/r && python3 - <<'END' > $T/dump\n"
+    sh("svnadmin create $T/r && printf '[rep-sharing]\\nenable-rep-sharing = false\\n' > $T/r/db/fsfs.conf && python3 - <<'END' > $T/dump\n"
        "import sys\n"
        "out = sys.stdout.buffer\n"
        "def props(p):\n"

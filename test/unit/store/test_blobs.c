@@ -26,7 +26,7 @@ static void folder_remove(const char *path)
 {
     char command[PATH_MAX];
     snprintf(command, sizeof command, "%s", path);
-    const char *const left[] = { "blobs/ba/" ABC, "blobs/ba", "blobs/new", "blobs", "" };
+    const char *const left[] = { ("blobs/ba/" ABC), "blobs/ba", "blobs/new", "blobs", "" };
     for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
         snprintf(command, sizeof command, "%s/%s", path, left[i]);
         remove(command);

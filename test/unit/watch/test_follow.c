@@ -131,6 +131,24 @@ static void forced_push_goes_on_with_new_numbers(void **state)
     assert_int_equal(revision(yard, "g", 7).prevs[0], 5);
 }
 
+static void forced_push_behind_the_beginning_takes_only_what_is_new(void **state)
+{
+    struct yard *yard = *state;
+    git_import(yard, "repo", 5);
+    add(yard, "g", ARCHIVE_GIT, in(yard, "repo"), 0);
+    until(yard, 5000, state_of(yard, "g") == WATCH_OK);
+    assert_int_equal(next_of(yard, "g"), 6);
+    sh(yard, "git clone -q repo wc 2>/dev/null; cd wc; git reset -q --hard HEAD~2; git push -q -f origin main");
+    run_for(yard, 300);
+    assert_int_equal(next_of(yard, "g"), 6); /* gone back: no news */
+    sh(yard, "cd wc; for i in 1 2; do echo $i >y; git add y; git commit -q -m new$i; done; git push -q -f origin main");
+    until(yard, 5000, next_of(yard, "g") == 8);
+    run_for(yard, 100);
+    assert_int_equal(next_of(yard, "g"), 8);
+    assert_true(str_eqz(revision(yard, "g", 6).message, "new1"));
+    assert_int_equal(events_of(yard, EVENT_rewritten), 1);
+}
+
 static void branches_are_archives_of_their_own(void **state)
 {
     struct yard *yard = *state;
@@ -461,8 +479,9 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, yard_make, yard_drop)
     const struct CMUnitTest tests[] = { T(svn_history_is_taken_in_order), T(svn_from_the_next_on), T(paths_decide_what_is_touched),
         T(git_history_and_numbers), T(git_merge_waits_for_every_numbered_parent), T(forced_push_goes_on_with_new_numbers),
-        T(branches_are_archives_of_their_own), T(vanished_repository_is_a_fault_and_heals), T(corrupt_repository_is_a_fault_and_heals),
-        T(repository_that_went_back_is_said), T(a_refused_command_leaves_no_hole), T(a_server_that_was_away_takes_up_where_it_was),
+        T(forced_push_behind_the_beginning_takes_only_what_is_new), T(branches_are_archives_of_their_own),
+        T(vanished_repository_is_a_fault_and_heals), T(corrupt_repository_is_a_fault_and_heals), T(repository_that_went_back_is_said),
+        T(a_refused_command_leaves_no_hole), T(a_server_that_was_away_takes_up_where_it_was),
         T(a_stop_in_the_middle_of_an_import_loses_nothing), T(removed_and_skipped), T(a_server_that_hangs_delays_nobody),
         T(served_repositories), T(notes_are_checked), T(a_flood_of_notes_is_a_few_looks), T(causes), T(an_invalid_workflow_blocks_nobody),
         T(nothing_happens_while_nothing_happens) };
