@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# store: sqlite
 """weir local: a folder's workflow here, without a server: what runs, where, in which order; how it ends; that nothing stays behind."""
 import json
 import os

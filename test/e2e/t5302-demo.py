@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# store: sqlite
 """make run: the demo as a newcomer sees it: without a terminal it ends by itself, on one it stays up; it can fail; nothing stays behind."""
 import os
 import pathlib
