@@ -1,4 +1,6 @@
 #!/usr/bin/env python3
+# store: sqlite
+# time limit: 300
 """weir local: a folder's workflow here, without a server: what runs, where, in which order; how it ends; that nothing stays behind."""
 import json
 import os

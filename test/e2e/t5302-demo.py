@@ -1,4 +1,6 @@
 #!/usr/bin/env python3
+# store: sqlite
+# time limit: 300
 """make run: the demo as a newcomer sees it: without a terminal it ends by itself, on one it stays up; it can fail; nothing stays behind."""
 import os
 import pathlib

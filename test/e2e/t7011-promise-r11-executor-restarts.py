@@ -12,7 +12,7 @@ from house import ENDED, TMP, House, end, until  # noqa: E402
 
 WAVES, KILLS, JOBS = scaled(3), 10, 6
 p = Promise('R11', 'restarting the executor kills no job')
-for what in ('killed jobs', 'wrong exits', 'sha256 mismatches', 'reruns', 'wrong outputs', 'grants that waited for their lease'):
+for what in ('killed jobs', 'wrong exits', 'sha256 mismatches', 'reruns', 'wrong outputs', 'attempts spent on jobs that never began'):
     p.zero(what)
 s = House('data', slots=0)
 agent = Agent(s, 'agent', slots=JOBS)
@@ -44,7 +44,7 @@ for wave in range(WAVES):
         ran = len(began)
         # a grant that died with the executor before its job began is given again; that isn't a killed job
         p.zero('killed jobs', sum(a['outcome'] in ('lost', 'killed') and str(a['number']) in began for a in task['attempts']), task)
-        p.zero('grants that waited for their lease', sum(a['outcome'] == 'lost' and str(a['number']) not in began for a in task['attempts']), task)
+        p.zero('attempts spent on jobs that never began', sum(a['outcome'] == 'lost' and str(a['number']) not in began for a in task['attempts']), task)
         p.zero('reruns', max(0, ran - 1), (i, ran, task))
         p.zero('wrong exits', int(task['state'] not in ENDED or last.get('exit') != i * 5 % 97), task)
         p.zero('wrong outputs', int(task['outputs'] != {'v': str(i)}), task['outputs'])

@@ -68,7 +68,8 @@ class Postgres:
             self._run(BIN / 'initdb', '-D', self.data, '-U', USER, '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync', '--no-instructions')
         options = [part for setting in self.settings for part in ('-c', setting)]
         with open(self.dir / 'log', 'ab') as log:
-            self.process = subprocess.Popen([*self.become, str(BIN / 'postgres'), '-D', str(self.data), '-k', str(self.dir), '-p', str(self.port), *options],
+            become = [*(self.become or ['setpriv']), '--pdeathsig', 'QUIT'] # a test that is killed takes its database along
+            self.process = subprocess.Popen([*become, str(BIN / 'postgres'), '-D', str(self.data), '-k', str(self.dir), '-p', str(self.port), *options],
                                             cwd=self.dir, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={'PATH': '/usr/bin:/bin', 'LC_ALL': 'C', 'TZ': 'UTC'},
                                             start_new_session=True)
         deadline = time.monotonic() + seconds

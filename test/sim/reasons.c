@@ -320,7 +320,6 @@ static void check_one(struct world *w, const struct task *task)
     if (task->state == STATE_S) {
         struct task all = lifted(w, &facts, &why, SIZE_MAX);
         bool overtaken = all.state == STATE_S && all.waits == 0 && cancels_open(&facts); /* what it ends may set others free */
-        if (overtaken) MARK(w, why_overtaken);
         if (all.state == STATE_S && !overtaken)
             trace(w, "  with all lifted it waits for %lld edges, holds %x", (long long)all.waits, all.holds);
         if (all.state == STATE_S && !overtaken) why_fail(w, &facts, &why, "why: with all it names lifted the task still waits");
@@ -328,10 +327,8 @@ static void check_one(struct world *w, const struct task *task)
             if (group_of(&why.conditions[i]) == GROUP_EXECUTOR) continue;
             struct task left = lifted(w, &facts, &why, i);
             bool goes_on = left.state == STATE_P || left.state == STATE_D; /* else superseded by something that went on itself */
-            if (goes_on && cancels_open(&facts) && group_of(&why.conditions[i]) == GROUP_SLOT) {
-                MARK(w, why_overtaken); /* and what is set free may end others, which have the slot */
-                continue;
-            }
+            if (goes_on && cancels_open(&facts) && group_of(&why.conditions[i]) == GROUP_SLOT)
+                continue; /* and what is set free may end others, which have the slot */
             if (goes_on) trace(w, "  with condition %zu left it is %c", i, state_letter(left.state));
             if (goes_on) why_fail(w, &facts, &why, "why: it names what isn't in the way");
         }

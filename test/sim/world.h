@@ -67,7 +67,6 @@ enum { EXECUTORS_MAX = 5, JOBS_MAX = 6, TASKS_MAX = 400, LEASE_MS = 3000, CALLS_
     X(why_many, "why named several conditions") \
     X(why_slot_ahead, "why named a slot for a task that doesn't wait in its queue yet") \
     X(why_supersedes, "why named what is to be superseded before that was told") \
-    X(why_overtaken, "what a task would put to an end would set another free, which takes its slot") \
     X(why_never, "why said never")
 
 enum mark {
