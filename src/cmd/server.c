@@ -108,6 +108,13 @@ static bool open_reader(struct server *server, struct err *err)
     return server->reader != NULL;
 }
 
+static struct str host_name(struct arena *arena)
+{
+    char name[256] = "";
+    (void)gethostname(name, sizeof name - 1);
+    return str_dup(arena, str_of(name));
+}
+
 static bool open_engine(struct server *server, struct err *err)
 {
     const struct conf *conf = &server->conf;
@@ -116,6 +123,9 @@ static bool open_engine(struct server *server, struct err *err)
         .lease_ms = conf->lease_ms,
         .data_dir = server->store_config.data_dir,
         .server_name = conf->name,
+        .server_host = host_name(&server->arena),
+        .server_version = STR(WEIR_VERSION),
+        .server_instance = str_fmt(&server->arena, "%d", (int)getpid()),
         .n_semaphores = conf->semaphores.n };
     config.semaphores = ARENA_ARRAY(&server->arena, struct semaphore_conf, conf->semaphores.n);
     for (size_t i = 0; i < conf->semaphores.n; i++)
@@ -202,10 +212,16 @@ static void on_failure(const struct err *err, void *owner)
     loop_arm(server->loop, &server->end, loop_now(server->loop) + FAILURE_MS); /* the answers go out first */
 }
 
+static void others_committed(void *owner)
+{
+    engine_wake(((struct server *)owner)->engine);
+}
+
 static bool start_engine(struct server *server, struct err *err)
 {
     server->engine_started = engine_start(server->engine, server->loop, on_commit, on_failure, server, err);
-    return server->engine_started;
+    const struct store_ops *ops = server->store->ops;
+    return server->engine_started && (!ops->on_others || ops->on_others(server->store, others_committed, server, err));
 }
 
 /* ---- signals ---- */
