@@ -39,10 +39,10 @@ def seen(name, rev, commit):
 
 times = {n: [] for n in ('a', 'g', 'qa', 'qg')}
 for i in range(5):
-    times['a'].append(seen('a', 3 + i, lambda: svn_commit('svn', f'd{i}')))
-    times['g'].append(seen('g', 3 + i, lambda: git_commit('wc', f'd{i}')))
-    times['qa'].append(seen('qa', 3 + i, lambda: svn_commit('quiet-svn', f'd{i}')))
-    times['qg'].append(seen('qg', 3 + i, lambda: git_commit('quiet-wc', f'd{i}')))
+    times['a'].append(seen('a', 3 + i, lambda: svn_commit('svn', f'n{i}')))
+    times['g'].append(seen('g', 3 + i, lambda: git_commit('wc', f'n{i}')))
+    times['qa'].append(seen('qa', 3 + i, lambda: svn_commit('quiet-svn', f'n{i}')))
+    times['qg'].append(seen('qg', 3 + i, lambda: git_commit('quiet-wc', f'n{i}')))
 for name, text in (('a', 'svn with hook'), ('g', 'git with hook'), ('qa', 'svn, hook lost'), ('qg', 'git, hook lost')):
     print(f'# {text}: ' + ', '.join('never' if t is None else f'{t:.0f} ms' for t in times[name]))
     ok(all(t is not None and t < 1000 * float(os.environ.get('WEIR_TEST_TIME', '1')) for t in times[name]), f'{text}: known within a second', times[name])

@@ -27,7 +27,7 @@ began = time.monotonic()
 same(s.cli('archive', 'add', 'a', '--svn', svn, '--from', '1').code, 0, f'{N} revisions of Subversion from the first on')
 same(s.cli('archive', 'add', 'g', '--git', git, '--from', '1').code, 0, f'{N} commits of git from the first on')
 beside, done = [], {}
-for i in range(400):
+for i in range(10000):
     svn_commit('small', f'x{i}')
     at = time.monotonic()
     until(lambda: next_of(s, 'small') > 2 + i, seconds=30)

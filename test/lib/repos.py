@@ -18,7 +18,7 @@ def sh(script, check=True, **env):
 
 
 def svn_make(name, revisions, workflow=WORKFLOW):
-    """a repository TMP/name of so many revisions; the first has the workflow"""
+    """a repository TMP/name of so many revisions, one file each, fifty in a folder; the first has the workflow"""
     def node(path, kind, text=None):
         head = f'Node-path: {path}\nNode-kind: {kind}\nNode-action: add\n'
         return head + (f'Text-content-length: {len(text)}\nContent-length: {len(text)}\n\n{text}\n\n' if text is not None else '\n\n')
@@ -29,9 +29,11 @@ def svn_make(name, revisions, workflow=WORKFLOW):
         dump.append(f'Revision-number: {rev}\nProp-content-length: {len(props)}\nContent-length: {len(props)}\n\n{props}\n')
         if rev == 1:
             dump += [node('_workflows', 'dir'), node('_workflows/w.yaml', 'file', workflow)]
-        dump.append(node(f'file{rev}', 'file', message))
+        if rev % 50 == 1:
+            dump.append(node(f'd{rev // 50}', 'dir'))
+        dump.append(node(f'd{(rev - 1) // 50}/file{rev}', 'file', message))
     sh(f'svnadmin create {name}')
-    subprocess.run(['svnadmin', 'load', '-q', '--bypass-prop-validation', str(TMP / name)], input=''.join(dump).encode(), check=True)
+    subprocess.run(['svnadmin', 'load', '-q', '--no-flush-to-disk', '--bypass-prop-validation', str(TMP / name)], input=''.join(dump).encode(), check=True)
     return str(TMP / name)
 
 
@@ -43,7 +45,7 @@ def git_make(name, commits, workflow=WORKFLOW):
         out.append(f'commit refs/heads/main\ncommitter Ann <ann@example.org> {1700000000 + i} +0000\ndata {len(message)}\n{message}\n')
         if i == 1:
             out.append(f'M 100644 inline _workflows/w.yaml\ndata {len(workflow)}\n{workflow}\n')
-        out.append(f'M 100644 inline file{i}\ndata {len(message)}\n{message}\n\n')
+        out.append(f'M 100644 inline d{(i - 1) // 50}/file{i}\ndata {len(message)}\n{message}\n\n')
     sh(f'git init -q --bare -b main {name}')
     subprocess.run(['git', '-C', str(TMP / name), 'fast-import', '--quiet'], input=''.join(out).encode(), check=True)
     return str(TMP / name)

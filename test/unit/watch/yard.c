@@ -90,7 +90,7 @@ void svn_import(struct yard *yard, const char *name, int revisions)
         dump_node(out, path, "file", message);
     }
     fclose(out);
-    sh(yard, "svnadmin create %s && svnadmin load -q --bypass-prop-validation %s < dump", name, name);
+    sh(yard, "svnadmin create %s && svnadmin load -q --no-flush-to-disk --bypass-prop-validation %s < dump", name, name);
 }
 
 void git_import(struct yard *yard, const char *name, int commits)
