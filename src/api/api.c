@@ -37,7 +37,8 @@ struct api *api_new(const struct api_config *config, struct err *err)
     openapi_build(&api->openapi, config->version);
     aside_init(api);
     api->retention = retention_new(api);
-    api->blobs = blobs_open(config->store->data_dir, err);
+    servers_begin(api);
+    api->blobs = blobs_open_store(config->store, err);
     if (api->blobs == NULL || !job_token_open(api, err)) {
         api_free(api);
         return NULL;
@@ -51,6 +52,7 @@ void api_free(struct api *api)
         return;
     aside_release(api);
     retention_free(api->retention);
+    servers_end(api);
     while (api->calls.first != NULL) {
         struct call *call = CONTAINER_OF(api->calls.first, struct call, node);
         call->request = NULL; /* the server that it belonged to is closed */

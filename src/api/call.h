@@ -110,6 +110,8 @@ struct api {
     struct map polls;  /* executor id -> struct executor_poll, malloc */
     struct list aside; /* work on other threads */
     struct retention *retention;
+    struct smap servers; /* name -> struct server_seen, malloc; a shared store only */
+    struct loop_timer servers_look;
     struct posted_workflow { /* read lately: the same text again is the same definition */
         unsigned char hash[16];
         struct definition *definition;
@@ -273,5 +275,11 @@ void openapi_build(struct buf *out, const char *version);
 #define ROUTE(method, path, scope, handler, body_max, params, request, response, status, summary) handler_fn handler;
 #include "api/route.def"
 #undef ROUTE
+
+/* ---- servers.c: the servers that share the store; server_lives: of a row that servers_look gave ---- */
+void servers_begin(struct api *api);
+void servers_end(struct api *api);
+bool servers_look(struct api *api, struct arena *arena, struct server_row **out, size_t *out_n, struct err *err);
+bool server_lives(struct api *api, const struct server_row *row);
 
 #endif

@@ -194,8 +194,8 @@ static void rule_due(struct loop_timer *timer)
     struct retention *r = timer->owner;
     struct api *api = r->api;
     loop_arm(api->config.loop, &r->rule, loop_now(api->config.loop) + RULE_EVERY_MS);
-    if (r->running != NULL)
-        return;
+    if (r->running != NULL || engine_duty(api->config.engine, DUTY_retention) == 0)
+        return; /* of the servers that share a store one does it */
     struct prune *prune = mem_alloc(sizeof *prune);
     *prune = (struct prune){ .retention = r, .actor = { STR("retention"), STR("default") } };
     prune->before = clock_wall_ms() - api->config.history_ms;

@@ -179,16 +179,36 @@ static void node_self(struct call *call, struct json *json)
     json_object_end(json);
 }
 
+/* nodes_others: the servers that share the store, but this one. */
+static void nodes_others(struct call *call, struct json *json, const struct server_row *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (str_eqz(rows[i].name, call->api->config.server_name))
+            continue;
+        node_begin(json, rows[i].name, "server", rows[i].version, rows[i].host, server_lives(call->api, &rows[i]) ? "active" : "lost");
+        json_key(json, "load");
+        json_f64(json, (double)rows[i].load);
+        json_object_end(json);
+    }
+}
+
 void serve_nodes_list(struct call *call)
 {
     struct facts facts;
+    struct server_row *servers;
+    size_t n_servers;
     if (!facts_read(call, &facts))
         return;
+    if (!servers_look(call->api, &call->arena, &servers, &n_servers, &call->err)) {
+        call_problem(call);
+        return;
+    }
     struct json json = json_to(&call->out);
     json_object_begin(&json);
     json_key(&json, "nodes");
     json_array_begin(&json);
     node_self(call, &json);
+    nodes_others(call, &json, servers, n_servers);
     for (size_t i = 0; i < facts.n_executors; i++) {
         const struct executor *executor = facts.executors[i];
         const struct executor_live *live = executor_live_find(facts.lives, facts.n_lives, executor->id);

@@ -4,7 +4,7 @@
  * A crash leaves uploads (removed at the next start) and blobs, nothing between.
  *
  * Fails like io/fsx: not_found, disk_full, io, with the path and the system's words. */
-#include "store/blobs.h"
+#include "store/blobs_port.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -18,10 +18,16 @@
 
 #include "io/fsx.h"
 
-struct blobs {
+struct blob_files {
+    struct blobs port; /* first */
     char dir[3800];
     char uploads[3840];
 };
+
+static struct blob_files *files_of(struct blobs *port)
+{
+    return (struct blob_files *)(void *)port;
+}
 
 static bool blobs_fail(struct err *err, const char *what, const char *path, int fault)
 {
@@ -30,7 +36,7 @@ static bool blobs_fail(struct err *err, const char *what, const char *path, int 
 }
 
 /* uploads_clear: half files of an earlier life; what can't be removed is overwritten when its key comes again. */
-static void uploads_clear(const struct blobs *blobs)
+static void uploads_clear(const struct blob_files *blobs)
 {
     DIR *dir = opendir(blobs->uploads);
     if (dir == NULL)
@@ -41,9 +47,12 @@ static void uploads_clear(const struct blobs *blobs)
     closedir(dir);
 }
 
+static const struct blobs_ops files_ops;
+
 struct blobs *blobs_open(const char *data_dir, struct err *err)
 {
-    struct blobs *blobs = mem_alloc(sizeof *blobs);
+    struct blob_files *blobs = mem_alloc(sizeof *blobs);
+    blobs->port.ops = &files_ops;
     int n = snprintf(blobs->dir, sizeof blobs->dir, "%s/blobs", data_dir);
     snprintf(blobs->uploads, sizeof blobs->uploads, "%s/new", blobs->dir);
     if (n < 0 || (size_t)n >= sizeof blobs->dir) {
@@ -56,15 +65,16 @@ struct blobs *blobs_open(const char *data_dir, struct err *err)
         return NULL;
     }
     uploads_clear(blobs);
-    return blobs;
+    return &blobs->port;
 }
 
-void blobs_close(struct blobs *blobs)
+static void files_close(struct blobs *port)
 {
+    struct blob_files *blobs = files_of(port);
     mem_free(blobs);
 }
 
-static bool upload_path(const struct blobs *blobs, const char *key, char *out, size_t size, struct err *err)
+static bool upload_path(const struct blob_files *blobs, const char *key, char *out, size_t size, struct err *err)
 {
     size_t len = strspn(key, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-");
     if (len == 0 || len > BLOB_KEY_MAX || key[len] != '\0')
@@ -87,8 +97,9 @@ static bool piece_write(int fd, int64_t offset, struct str bytes)
     return ftruncate(fd, offset) == 0;
 }
 
-bool blobs_append(struct blobs *blobs, const char *key, int64_t offset, struct str bytes, int64_t bytes_max, struct err *err)
+static bool files_append(struct blobs *port, const char *key, int64_t offset, struct str bytes, int64_t bytes_max, struct err *err)
 {
+    struct blob_files *blobs = files_of(port);
     char path[4096];
     struct stat st;
     if (!upload_path(blobs, key, path, sizeof path, err))
@@ -130,21 +141,42 @@ static bool file_hash(int fd, struct blob *out)
     return n == 0;
 }
 
-static void blob_path(const struct blobs *blobs, const char *hex, char *folder, char *path, size_t size)
+static void blob_path(const struct blob_files *blobs, const char *hex, char *folder, char *path, size_t size)
 {
     snprintf(folder, size, "%s/%.2s", blobs->dir, hex);
     snprintf(path, size, "%.3900s/%s", folder, hex);
 }
 
-bool blobs_seal(struct blobs *blobs, const char *key, struct blob *out, struct err *err)
+int blob_upload_open(struct blobs *port, const char *key, struct blob *out, struct err *err)
 {
-    char from[4096], folder[4096], path[4096];
-    if (!upload_path(blobs, key, from, sizeof from, err))
-        return false;
+    char from[4096];
+    if (!upload_path(files_of(port), key, from, sizeof from, err))
+        return -1;
     int fd = open(from, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0)
-        return blobs_fail(err, "read", from, errno);
-    bool good = file_hash(fd, out) && fsync(fd) == 0;
+    if (fd >= 0 && file_hash(fd, out))
+        return fd;
+    blobs_fail(err, "read", from, errno);
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+void blob_upload_drop(struct blobs *port, const char *key)
+{
+    char from[4096];
+    struct err ignored = { 0 };
+    if (upload_path(files_of(port), key, from, sizeof from, &ignored))
+        (void)unlink(from); /* else the next start does */
+}
+
+static bool files_seal(struct blobs *port, const char *key, struct blob *out, struct err *err)
+{
+    struct blob_files *blobs = files_of(port);
+    char from[4096], folder[4096], path[4096];
+    int fd = blob_upload_open(port, key, out, err);
+    if (fd < 0 || !upload_path(blobs, key, from, sizeof from, err))
+        return false;
+    bool good = fsync(fd) == 0;
     int fault = errno;
     close(fd);
     if (!good)
@@ -166,23 +198,20 @@ static bool hex_is_valid(struct str hex)
     return hex.len == BLOB_HEX;
 }
 
-bool blobs_find(struct blobs *blobs, struct str hex, struct blob *out, struct err *err)
+static bool files_find(struct blobs *port, const char *hex, struct blob *out, struct err *err)
 {
     char folder[4096], path[4096];
     struct stat st;
-    if (!hex_is_valid(hex))
-        return err_set(err, ERR_not_found, "no file is kept under such a name");
-    memcpy(out->hex, hex.ptr, BLOB_HEX);
-    out->hex[BLOB_HEX] = '\0';
-    blob_path(blobs, out->hex, folder, path, sizeof path);
+    blob_path(files_of(port), hex, folder, path, sizeof path);
     if (lstat(path, &st) != 0)
         return blobs_fail(err, "read", path, errno);
     out->bytes = st.st_size;
     return true;
 }
 
-bool blobs_read(struct blobs *blobs, const char *hex, int64_t offset, size_t max, struct buf *out, struct err *err)
+static bool files_read(struct blobs *port, const char *hex, int64_t offset, size_t max, struct buf *out, struct err *err)
 {
+    struct blob_files *blobs = files_of(port);
     char folder[4096], path[4096];
     blob_path(blobs, hex, folder, path, sizeof path);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -219,8 +248,9 @@ static size_t folder_sweep(int dir_fd, const char *name, time_t before, bool (*w
     return n;
 }
 
-size_t blobs_sweep(struct blobs *blobs, int64_t min_age_s, bool (*wanted)(const char *hex, void *owner), void *owner)
+static size_t files_sweep(struct blobs *port, int64_t min_age_s, bool (*wanted)(const char *hex, void *owner), void *owner)
 {
+    struct blob_files *blobs = files_of(port);
     DIR *dir = opendir(blobs->dir);
     struct timespec now;
     size_t n = 0;
@@ -231,4 +261,45 @@ size_t blobs_sweep(struct blobs *blobs, int64_t min_age_s, bool (*wanted)(const 
             n += folder_sweep(dirfd(dir), entry->d_name, now.tv_sec - (time_t)min_age_s, wanted, owner);
     closedir(dir);
     return n;
+}
+
+static const struct blobs_ops files_ops = {
+    .close = files_close, .append = files_append, .seal = files_seal, .find = files_find, .read = files_read, .sweep = files_sweep
+};
+
+/* ---- the port ---- */
+
+void blobs_close(struct blobs *blobs)
+{
+    if (blobs != NULL)
+        blobs->ops->close(blobs);
+}
+
+bool blobs_append(struct blobs *blobs, const char *key, int64_t offset, struct str bytes, int64_t bytes_max, struct err *err)
+{
+    return blobs->ops->append(blobs, key, offset, bytes, bytes_max, err);
+}
+
+bool blobs_seal(struct blobs *blobs, const char *key, struct blob *out, struct err *err)
+{
+    return blobs->ops->seal(blobs, key, out, err);
+}
+
+bool blobs_find(struct blobs *blobs, struct str hex, struct blob *out, struct err *err)
+{
+    if (!hex_is_valid(hex))
+        return err_set(err, ERR_not_found, "no file is kept under such a name");
+    memcpy(out->hex, hex.ptr, BLOB_HEX);
+    out->hex[BLOB_HEX] = '\0';
+    return blobs->ops->find(blobs, out->hex, out, err);
+}
+
+bool blobs_read(struct blobs *blobs, const char *hex, int64_t offset, size_t max, struct buf *out, struct err *err)
+{
+    return blobs->ops->read(blobs, hex, offset, max, out, err);
+}
+
+size_t blobs_sweep(struct blobs *blobs, int64_t min_age_s, bool (*wanted)(const char *hex, void *owner), void *owner)
+{
+    return blobs->ops->sweep(blobs, min_age_s, wanted, owner);
 }

@@ -1,4 +1,5 @@
-/* blobs: files kept by their content, under DATA/blobs/ab/abcd...: written once, never changed, named by their SHA-256.
+/* blobs: files kept by their content, under DATA/blobs/ab/abcd... or in the store's PostgreSQL: written once, never
+ * changed, named by their SHA-256.
  *
  * A file comes in pieces under a key of the sender's choice and counts for nothing until blobs_seal has hashed, synced and renamed it; two
  * files with the same bytes are one. What an upload left behind when the server stopped is removed by blobs_open: the sender is told to
@@ -20,6 +21,9 @@ struct blob {
 
 struct blobs;
 struct blobs *blobs_open(const char *data_dir, struct err *err);
+/* blobs_open_store: where the store is: of one in PostgreSQL every server has the same files, but for uploads, which stay in DATA. */
+struct store_config;
+struct blobs *blobs_open_store(const struct store_config *config, struct err *err);
 void blobs_close(struct blobs *blobs);
 
 /* blobs_append: a piece at an offset; what was there from the offset on is replaced, so a piece may be sent again. Behind the end:

@@ -55,12 +55,12 @@ static struct str key_view(const struct log_key *key)
     return (struct str){ (const char *)key, sizeof *key };
 }
 
-struct log_file *log_file_find(struct logs *logs, struct log_key key)
+struct log_file *log_file_find(struct log_files *logs, struct log_key key)
 {
     return smap_find(&logs->files, key_view(&key));
 }
 
-void log_plain_note(struct logs *logs, struct log_key key)
+void log_plain_note(struct log_files *logs, struct log_key key)
 {
     if (!smap_find(&logs->plain, key_view(&key))) {
         struct log_plain *plain = mem_alloc(sizeof *plain);
@@ -69,12 +69,12 @@ void log_plain_note(struct logs *logs, struct log_key key)
     }
 }
 
-void log_plain_drop(struct logs *logs, struct log_key key)
+void log_plain_drop(struct log_files *logs, struct log_key key)
 {
     mem_free(smap_take(&logs->plain, key_view(&key)));
 }
 
-static void file_drop_if_idle(struct logs *logs, struct log_file *file)
+static void file_drop_if_idle(struct log_files *logs, struct log_file *file)
 {
     if (!file->gone || file->pins > 0) {
         return;
@@ -86,7 +86,7 @@ static void file_drop_if_idle(struct logs *logs, struct log_file *file)
     pthread_cond_broadcast(&logs->changed);
 }
 
-void log_file_forget(struct logs *logs, struct log_file *file)
+void log_file_forget(struct log_files *logs, struct log_file *file)
 {
     smap_take(&logs->files, key_view(&file->key));
     list_remove(&logs->recent, &file->recent);
@@ -96,7 +96,7 @@ void log_file_forget(struct logs *logs, struct log_file *file)
 }
 
 /* The longest unused file that may be closed; one whose failure nobody has been told yet only if there is no other. */
-static struct log_file *file_find_idle(struct logs *logs)
+static struct log_file *file_find_idle(struct log_files *logs)
 {
     struct log_file *untold = NULL;
     for (struct list_node *node = logs->recent.first; node; node = node->next) {
@@ -113,7 +113,7 @@ static struct log_file *file_find_idle(struct logs *logs)
 }
 
 /* Closes an idle file when the limit is reached, and waits for the sync thread when none is idle. May let go of the lock. */
-static void file_make_room(struct logs *logs)
+static void file_make_room(struct log_files *logs)
 {
     while (logs->recent.n >= LOG_OPEN_MAX) {
         struct log_file *idle = file_find_idle(logs);
@@ -125,7 +125,7 @@ static void file_make_room(struct logs *logs)
     }
 }
 
-static void file_mark_dirty(struct logs *logs, struct log_file *file)
+static void file_mark_dirty(struct log_files *logs, struct log_file *file)
 {
     if (!file->packed && !file->dirty.in && file->durable < file->size) {
         list_append(&logs->dirty, &file->dirty);
@@ -134,7 +134,7 @@ static void file_mark_dirty(struct logs *logs, struct log_file *file)
 }
 
 /* Opens what there is of the log: the plain file, else the packed one, else (with create) a new plain one; *out_fd -1: none. */
-static bool file_open_fd(struct logs *logs, struct log_key key, bool create, int *out_fd, bool *out_packed, struct err *err)
+static bool file_open_fd(struct log_files *logs, struct log_key key, bool create, int *out_fd, bool *out_packed, struct err *err)
 {
     char name[LOG_NAME_BYTES];
     log_name_plain(name, key);
@@ -183,11 +183,8 @@ static bool file_fill(struct log_file *file, struct err *err)
 }
 
 /* The open log; *out NULL: there is none (and create is false). */
-static bool file_get(struct logs *logs, struct log_key key, bool create, struct log_file **out, struct err *err)
+static bool file_get(struct log_files *logs, struct log_key key, bool create, struct log_file **out, struct err *err)
 {
-    if (key.task < 0 || key.grant < 0) {
-        return err_set(err, ERR_invalid, "there is no log of task %" PRId64 ", grant %" PRId64, key.task, key.grant);
-    }
     struct log_file *file = log_file_find(logs, key);
     if (!file) {
         file_make_room(logs);
@@ -225,7 +222,7 @@ static bool file_get(struct logs *logs, struct log_key key, bool create, struct 
 
 /* ---- reading and appending; under the lock ---- */
 
-static bool file_read(struct logs *logs, struct log_file *file, int64_t offset, size_t max, struct buf *out, struct err *err)
+static bool file_read(struct log_files *logs, struct log_file *file, int64_t offset, size_t max, struct buf *out, struct err *err)
 {
     if (file->packed) {
         if (!seek_read(&logs->reader, &file->seek, file->key.task, file->key.grant, offset, max, out, err)) {
@@ -263,7 +260,7 @@ static bool file_read(struct logs *logs, struct log_file *file, int64_t offset, 
 }
 
 /* Holds bytes that are stored already against what comes again, piece by piece. */
-static bool file_compare(struct logs *logs, struct log_file *file, int64_t offset, struct str bytes, struct err *err)
+static bool file_compare(struct log_files *logs, struct log_file *file, int64_t offset, struct str bytes, struct err *err)
 {
     struct buf piece;
     buf_init(&piece, COMPARE_BYTES + 1);
@@ -300,7 +297,7 @@ static bool file_write(struct log_file *file, struct str bytes, struct err *err)
     return true;
 }
 
-static bool file_append(struct logs *logs, struct log_file *file, int64_t offset, struct str bytes, struct err *err)
+static bool file_append(struct log_files *logs, struct log_file *file, int64_t offset, struct str bytes, struct err *err)
 {
     if (file->failed) {
         file->failed = file->dead;
@@ -331,12 +328,10 @@ static bool file_append(struct logs *logs, struct log_file *file, int64_t offset
     return true;
 }
 
-bool logs_append(
-    struct logs *logs, int64_t task, int64_t grant, int64_t offset, struct str bytes, struct log_position *out, struct err *err)
+static bool files_append(
+    struct logs *port, int64_t task, int64_t grant, int64_t offset, struct str bytes, struct log_position *out, struct err *err)
 {
-    if (offset < 0) {
-        return err_set(err, ERR_invalid, "offset %" PRId64 " is below zero", offset);
-    }
+    struct log_files *logs = files_of(port);
     pthread_mutex_lock(&logs->lock);
     struct log_file *file;
     bool ok = file_get(logs, (struct log_key){ task, grant }, offset == 0 && bytes.len > 0, &file, err);
@@ -353,8 +348,9 @@ bool logs_append(
     return ok;
 }
 
-bool logs_size(struct logs *logs, int64_t task, int64_t grant, int64_t *out_bytes, struct err *err)
+static bool files_size(struct logs *port, int64_t task, int64_t grant, int64_t *out_bytes, struct err *err)
 {
+    struct log_files *logs = files_of(port);
     pthread_mutex_lock(&logs->lock);
     struct log_file *file;
     bool ok = file_get(logs, (struct log_key){ task, grant }, false, &file, err);
@@ -365,11 +361,9 @@ bool logs_size(struct logs *logs, int64_t task, int64_t grant, int64_t *out_byte
     return ok;
 }
 
-bool logs_read(struct logs *logs, int64_t task, int64_t grant, int64_t offset, size_t max, struct buf *out, struct err *err)
+static bool files_read(struct logs *port, int64_t task, int64_t grant, int64_t offset, size_t max, struct buf *out, struct err *err)
 {
-    if (offset < 0) {
-        return err_set(err, ERR_invalid, "offset %" PRId64 " is below zero", offset);
-    }
+    struct log_files *logs = files_of(port);
     pthread_mutex_lock(&logs->lock);
     struct log_file *file;
     bool ok = file_get(logs, (struct log_key){ task, grant }, false, &file, err);
@@ -399,7 +393,7 @@ static void sync_failed(struct log_file *file)
 }
 
 /* The names are synced after the contents: a name without its bytes would be an empty log. */
-static void sync_batch(struct logs *logs, size_t n)
+static void sync_batch(struct log_files *logs, size_t n)
 {
     bool names = false;
     for (size_t i = 0; i < n; i++) {
@@ -414,7 +408,7 @@ static void sync_batch(struct logs *logs, size_t n)
     }
 }
 
-static size_t sync_take(struct logs *logs)
+static size_t sync_take(struct log_files *logs)
 {
     size_t n = 0;
     while (n < LOG_OPEN_MAX && logs->dirty.n > 0) {
@@ -425,7 +419,7 @@ static size_t sync_take(struct logs *logs)
     return n;
 }
 
-static bool sync_put_back(struct logs *logs, size_t n)
+static bool sync_put_back(struct log_files *logs, size_t n)
 {
     bool any = false;
     for (size_t i = 0; i < n; i++) {
@@ -450,7 +444,7 @@ static bool sync_put_back(struct logs *logs, size_t n)
     return any;
 }
 
-void log_synced_tell(struct logs *logs)
+void log_synced_tell(struct log_files *logs)
 {
     void (*synced)(void *owner) = logs->synced;
     void *owner = logs->synced_owner;
@@ -463,7 +457,7 @@ void log_synced_tell(struct logs *logs)
 
 static void *sync_run(void *arg)
 {
-    struct logs *logs = arg;
+    struct log_files *logs = arg;
     pthread_mutex_lock(&logs->lock);
     for (;;) {
         while (logs->dirty.n == 0 && !logs->stop) {
@@ -488,8 +482,9 @@ static void *sync_run(void *arg)
     return NULL;
 }
 
-void logs_wait(struct logs *logs)
+static void files_wait(struct logs *port)
 {
+    struct log_files *logs = files_of(port);
     pthread_mutex_lock(&logs->lock);
     while (logs->dirty.n > 0 || logs->syncing || logs->to_do.n > 0 || logs->packing) {
         pthread_cond_wait(&logs->changed, &logs->lock);
@@ -497,16 +492,18 @@ void logs_wait(struct logs *logs)
     pthread_mutex_unlock(&logs->lock);
 }
 
-void logs_on_sync(struct logs *logs, void (*synced)(void *owner), void *owner)
+static void files_on_sync(struct logs *port, void (*synced)(void *owner), void *owner)
 {
+    struct log_files *logs = files_of(port);
     pthread_mutex_lock(&logs->lock);
     logs->synced = synced;
     logs->synced_owner = owner;
     pthread_mutex_unlock(&logs->lock);
 }
 
-uint64_t logs_frames_unpacked(struct logs *logs)
+static uint64_t files_frames_unpacked(struct logs *port)
 {
+    struct log_files *logs = files_of(port);
     pthread_mutex_lock(&logs->lock);
     uint64_t n = logs->reader.n_unpacked;
     pthread_mutex_unlock(&logs->lock);
@@ -531,7 +528,7 @@ static int folder_open(int at_fd, const char *name, struct err *err)
     return fd;
 }
 
-static bool logs_open_folders(struct logs *logs, const char *data_dir, struct err *err)
+static bool logs_open_folders(struct log_files *logs, const char *data_dir, struct err *err)
 {
     int data_fd = open(data_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (data_fd < 0) {
@@ -550,10 +547,13 @@ static bool logs_open_folders(struct logs *logs, const char *data_dir, struct er
     return true;
 }
 
+static const struct logs_ops files_ops;
+
 struct logs *logs_open(const char *data_dir, struct err *err)
 {
-    struct logs *logs = mem_alloc(sizeof *logs);
+    struct log_files *logs = mem_alloc(sizeof *logs);
     memset(logs, 0, sizeof *logs);
+    logs->port.ops = &files_ops;
     if (!logs_open_folders(logs, data_dir, err)) {
         err_context(err, "logs in %s", data_dir);
         mem_free(logs);
@@ -572,14 +572,12 @@ struct logs *logs_open(const char *data_dir, struct err *err)
     no = pthread_create(&logs->pack_thread, NULL, log_pack_run, logs);
     ASSERT(no == 0);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return logs;
+    return &logs->port;
 }
 
-void logs_close(struct logs *logs)
+static void files_close(struct logs *port)
 {
-    if (!logs) {
-        return;
-    }
+    struct log_files *logs = files_of(port);
     pthread_mutex_lock(&logs->lock);
     logs->stop = true;
     pthread_cond_broadcast(&logs->to_sync);
@@ -611,3 +609,16 @@ void logs_close(struct logs *logs)
     pthread_mutex_destroy(&logs->lock);
     mem_free(logs);
 }
+
+static const struct logs_ops files_ops = {
+    .close = files_close,
+    .append = files_append,
+    .size = files_size,
+    .read = files_read,
+    .remove = log_files_remove,
+    .seal = log_files_seal,
+    .each_open = log_files_each_open,
+    .wait = files_wait,
+    .on_sync = files_on_sync,
+    .frames_unpacked = files_frames_unpacked,
+};

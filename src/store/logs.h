@@ -1,4 +1,5 @@
-/* logs: the output of attempts, offset-addressed, byte-exact, off the engine's hot path. Files beside SQLite under DATA/logs.
+/* logs: the output of attempts, offset-addressed, byte-exact, off the engine's hot path. Files beside SQLite under DATA/logs; in
+ * PostgreSQL beside a store in PostgreSQL, for every server that shares it.
  *
  * While an attempt runs its bytes are a plain file; a thread of the log store syncs what was appended (so `durable` follows `stored`), and
  * after logs_seal compresses it to a seekable zstd file (frames of 256 KiB with a seek table: reading a tail unpacks one or two frames) and
@@ -12,6 +13,10 @@
 
 struct logs;
 struct logs *logs_open(const char *data_dir, struct err *err); /* repairs what a crash left: half-written zstd files are made anew */
+/* logs_open_store: where the store is. In PostgreSQL nothing is compressed by a seal; what is stored and not yet durable is only
+ * read through the server that has it; a database that is away is waited for (ERR_unavailable for who reads, or once much waits). */
+struct store_config;
+struct logs *logs_open_store(const struct store_config *config, struct err *err);
 void logs_close(struct logs *logs);
 
 struct log_position {

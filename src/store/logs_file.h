@@ -11,14 +11,10 @@
 
 #include "base/list.h"
 #include "base/map.h"
-#include "store/logs.h"
+#include "store/logs_port.h"
 #include "store/logs_seek.h"
 
 enum { LOG_OPEN_MAX = 256, LOG_SHARD_TASKS = 1000, LOG_NAME_BYTES = 96 };
-
-struct log_key {
-    int64_t task, grant;
-};
 
 /* An open log. In the map (unless `gone`) and in the list of recent use; closed and freed when it is neither pinned nor in the map. */
 struct log_file {
@@ -53,7 +49,8 @@ struct sync_item {
     bool named, ok;
 };
 
-struct logs {
+struct log_files {
+    struct logs port; /* first */
     int root_fd, live_fd;
     pthread_mutex_t lock;
     pthread_cond_t to_sync, to_pack, changed; /* changed: something became durable, packed or closable */
@@ -70,14 +67,24 @@ struct logs {
     void *synced_owner;
 };
 
+static inline struct log_files *files_of(struct logs *port)
+{
+    return (struct log_files *)(void *)port;
+}
+
 void log_name_plain(char out[LOG_NAME_BYTES], struct log_key key);     /* in the folder `live` */
 void log_name_packed(char out[LOG_NAME_BYTES], struct log_key key);    /* in the folder `logs` */
 bool log_name_parse(const char *name, struct log_key *out, struct str *out_suffix); /* TASK.GRANT.SUFFIX: log, tmp or log.zst */
-struct log_file *log_file_find(struct logs *logs, struct log_key key); /* NULL: not open; lock held */
-void log_plain_note(struct logs *logs, struct log_key key);            /* lock held */
-void log_plain_drop(struct logs *logs, struct log_key key);            /* lock held */
-void log_file_forget(struct logs *logs, struct log_file *file);        /* the next comer opens it anew; lock held */
-void log_synced_tell(struct logs *logs);                               /* lock held, and let go while the listener is called */
+struct log_file *log_file_find(struct log_files *logs, struct log_key key); /* NULL: not open; lock held */
+void log_plain_note(struct log_files *logs, struct log_key key);            /* lock held */
+void log_plain_drop(struct log_files *logs, struct log_key key);            /* lock held */
+void log_file_forget(struct log_files *logs, struct log_file *file);        /* the next comer opens it anew; lock held */
+void log_synced_tell(struct log_files *logs);                               /* lock held, and let go while the listener is called */
 void *log_pack_run(void *logs);                                        /* the pack thread */
+
+/* logs_seal.c: of the port */
+void log_files_seal(struct logs *port, int64_t task, int64_t grant);
+void log_files_remove(struct logs *port, int64_t task, int64_t grant);
+void log_files_each_open(struct logs *port, void (*each)(void *owner, int64_t task, int64_t grant), void *owner);
 
 #endif

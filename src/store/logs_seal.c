@@ -39,7 +39,7 @@ bool log_name_parse(const char *name, struct log_key *out, struct str *out_suffi
     return out->task >= 0 && out->grant >= 0;
 }
 
-static void pack_add(struct logs *logs, struct log_key key)
+static void pack_add(struct log_files *logs, struct log_key key)
 {
     struct pack_job *job = mem_alloc(sizeof *job);
     *job = (struct pack_job){ .key = key };
@@ -48,7 +48,7 @@ static void pack_add(struct logs *logs, struct log_key key)
 }
 
 /* Calls each for every plain log; `sealed` says whether its end is known. Removes half-written packed files when asked to. */
-static bool live_each(struct logs *logs, bool clean, void (*each)(void *owner, struct log_key key, bool sealed), void *owner)
+static bool live_each(struct log_files *logs, bool clean, void (*each)(void *owner, struct log_key key, bool sealed), void *owner)
 {
     int fd = openat(logs->live_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
@@ -80,7 +80,7 @@ static bool live_each(struct logs *logs, bool clean, void (*each)(void *owner, s
 /* Queues what an earlier life sealed but didn't pack, or packed but didn't remove. */
 static void pack_find_each(void *owner, struct log_key key, bool sealed)
 {
-    struct logs *logs = owner;
+    struct log_files *logs = owner;
     char name[LOG_NAME_BYTES];
     log_name_packed(name, key);
     bool to_pack = sealed || faccessat(logs->root_fd, name, F_OK, 0) == 0;
@@ -93,7 +93,7 @@ static void pack_find_each(void *owner, struct log_key key, bool sealed)
 }
 
 /* Is there a sound packed file of this very size already (a crash came before the plain one was removed)? */
-static bool pack_is_there(struct logs *logs, struct log_key key, int plain_fd)
+static bool pack_is_there(struct log_files *logs, struct log_key key, int plain_fd)
 {
     char name[LOG_NAME_BYTES];
     log_name_packed(name, key);
@@ -108,7 +108,7 @@ static bool pack_is_there(struct logs *logs, struct log_key key, int plain_fd)
     return there;
 }
 
-static bool shard_sync(struct logs *logs, struct log_key key)
+static bool shard_sync(struct log_files *logs, struct log_key key)
 {
     char shard[LOG_NAME_BYTES];
     name_shard(shard, key);
@@ -121,7 +121,7 @@ static bool shard_sync(struct logs *logs, struct log_key key)
 }
 
 /* Writes, syncs, renames, syncs the folder. */
-static bool pack_write(struct logs *logs, struct log_key key, int plain_fd)
+static bool pack_write(struct log_files *logs, struct log_key key, int plain_fd)
 {
     char half[LOG_NAME_BYTES], shard[LOG_NAME_BYTES], packed[LOG_NAME_BYTES];
     name_half(half, key);
@@ -146,7 +146,7 @@ static bool pack_write(struct logs *logs, struct log_key key, int plain_fd)
 }
 
 /* False: it couldn't be packed now. */
-static bool pack_one(struct logs *logs, struct log_key key)
+static bool pack_one(struct log_files *logs, struct log_key key)
 {
     char plain[LOG_NAME_BYTES];
     log_name_plain(plain, key);
@@ -176,7 +176,7 @@ static bool pack_one(struct logs *logs, struct log_key key)
 
 void *log_pack_run(void *arg)
 {
-    struct logs *logs = arg;
+    struct log_files *logs = arg;
     bool known = live_each(logs, true, pack_find_each, logs);
     pthread_mutex_lock(&logs->lock);
     logs->plain_known = known;
@@ -206,8 +206,9 @@ void *log_pack_run(void *arg)
     return NULL;
 }
 
-void logs_seal(struct logs *logs, int64_t task, int64_t grant)
+void log_files_seal(struct logs *port, int64_t task, int64_t grant)
 {
+    struct log_files *logs = files_of(port);
     struct log_key key = { task, grant };
     char name[LOG_NAME_BYTES];
     log_name_plain(name, key);
@@ -227,8 +228,9 @@ void logs_seal(struct logs *logs, int64_t task, int64_t grant)
     pthread_mutex_unlock(&logs->lock);
 }
 
-void logs_remove(struct logs *logs, int64_t task, int64_t grant)
+void log_files_remove(struct logs *port, int64_t task, int64_t grant)
 {
+    struct log_files *logs = files_of(port);
     struct log_key key = { task, grant };
     char plain[LOG_NAME_BYTES], packed[LOG_NAME_BYTES];
     log_name_plain(plain, key);
@@ -256,8 +258,9 @@ static void open_each_call(void *owner, struct log_key key, bool sealed)
     }
 }
 
-void logs_each_open(struct logs *logs, void (*each)(void *owner, int64_t task, int64_t grant), void *owner)
+void log_files_each_open(struct logs *port, void (*each)(void *owner, int64_t task, int64_t grant), void *owner)
 {
+    struct log_files *logs = files_of(port);
     struct open_each call = { each, owner };
     live_each(logs, false, open_each_call, &call);
 }

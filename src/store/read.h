@@ -78,6 +78,9 @@ bool reader_revisions(struct reader *reader, struct arena *arena, int64_t lane, 
                       size_t *out_n, struct err *err);
 bool reader_revision_of_ident(struct reader *reader, int64_t lane, struct str ident, int64_t *out_rev, struct err *err); /* 0: none */
 bool reader_schedules(struct reader *reader, struct arena *arena, int64_t lane, struct schedule **out, size_t *out_n, struct err *err);
+/* reader_servers: those that share the store; none of a store that is one server's (then reader_is_shared is false). */
+bool reader_is_shared(const struct reader *reader);
+bool reader_servers(struct reader *reader, struct arena *arena, struct server_row **out, size_t *out_n, struct err *err);
 bool reader_head(struct reader *reader, struct store_head *out, struct err *err);
 /* What a log chunk or finish must be checked against: the task's newest grant and whether that attempt has finished. */
 bool reader_grant(struct reader *reader, int64_t task, int64_t *out_grant, enum task_state *out_state, bool *out_found, struct err *err);

@@ -29,6 +29,7 @@ struct reader_ops {
     bool (*executors)(struct reader *reader, struct arena *arena, struct executor ***out, size_t *out_n, struct err *err);
     bool (*classes)(struct reader *reader, struct arena *arena, struct task_class ***out, size_t *out_n, struct err *err);
     bool (*tokens)(struct reader *reader, struct arena *arena, struct token ***out, size_t *out_n, struct err *err);
+    bool (*servers)(struct reader *reader, struct arena *arena, struct server_row **out, size_t *out_n, struct err *err); /* NULL: alone */
     bool (*head)(struct reader *reader, struct store_head *out, struct err *err);
     bool (*grant)(struct reader *reader, int64_t task, int64_t *out_grant, enum task_state *out_state, bool *out_found, struct err *err);
     bool (*log_tail)(struct reader *reader, struct arena *arena, int64_t task, int64_t grant, struct log_tail *out, bool *out_found,

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "store/copy.h"
-#include "store/postgres/postgres.h"
+#include "store/postgres/bytes.h"
 #include "store/read_ops.h"
 #include "store/sqlite/sqlite.h"
 
@@ -70,7 +70,7 @@ static bool postgres_backup(const struct store_config *config, const char *place
 {
     (void)place, (void)to_file;
     return err_set(err, ERR_invalid, "a store in PostgreSQL is backed up by PostgreSQL: pg_dump, or pg_basebackup with its WAL; "
-                   "together with %s (verify.key, logs, blobs)", config->data_dir);
+                   "together with %s/verify.key", config->data_dir);
 }
 
 static struct copy_source *postgres_from(const struct store_config *config, const char *place, struct err *err)
@@ -111,6 +111,24 @@ static const struct backend *backend_find(const struct store_config *config, con
     }
     err_set(err, ERR_invalid, "the store \"%.200s\" isn't known: sqlite:///DIR and postgresql://USER@HOST/DATABASE are", config->url);
     return NULL;
+}
+
+static bool is_postgres(const struct store_config *config)
+{
+    const char *place;
+    struct err ignored = { 0 };
+    const struct backend *backend = backend_find(config, &place, &ignored);
+    return backend && backend->open == postgres_open;
+}
+
+struct logs *logs_open_store(const struct store_config *config, struct err *err)
+{
+    return is_postgres(config) ? logs_postgres_open(config, err) : logs_open(config->data_dir, err);
+}
+
+struct blobs *blobs_open_store(const struct store_config *config, struct err *err)
+{
+    return is_postgres(config) ? blobs_postgres_open(config, err) : blobs_open(config->data_dir, err);
 }
 
 struct store *store_open(const struct store_config *config, struct err *err)
@@ -223,6 +241,18 @@ bool reader_task_events(struct reader *reader, struct arena *arena, int64_t task
                         struct err *err)
 {
     return reader->ops->task_events(reader, arena, task, n, out, out_n, err);
+}
+
+bool reader_is_shared(const struct reader *reader)
+{
+    return reader->ops->servers != NULL;
+}
+
+bool reader_servers(struct reader *reader, struct arena *arena, struct server_row **out, size_t *out_n, struct err *err)
+{
+    *out = NULL;
+    *out_n = 0;
+    return !reader->ops->servers || reader->ops->servers(reader, arena, out, out_n, err);
 }
 
 bool reader_lanes(struct reader *reader, struct arena *arena, struct lane ***out, size_t *out_n, struct err *err)

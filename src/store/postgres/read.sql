@@ -92,3 +92,6 @@ SELECT @archive_lane_columns@, @archive_view_columns@ FROM archive a JOIN lane l
 
 -- name: archive_view
 SELECT @archive_lane_columns@, @archive_view_columns@ FROM lane l JOIN archive a ON a.lane = l.id WHERE l.name = $1 ORDER BY l.id DESC LIMIT 1;
+
+-- name: servers
+SELECT name, instance, host, version, address, started, beat, load FROM server ORDER BY name;

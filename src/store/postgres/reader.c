@@ -438,6 +438,20 @@ READ_ALL(read_executors, pg_rows_executors, PG_executors, struct executor)
 READ_ALL(read_classes, pg_rows_classes, PG_classes, struct task_class)
 READ_ALL(read_tokens, pg_rows_tokens, PG_tokens, struct token)
 
+static bool read_servers(struct reader *reader, struct arena *arena, struct server_row **out, size_t *out_n, struct err *err)
+{
+    PGresult *result;
+    if (!reader_ask(postgres_reader_of(reader), PG_servers, NULL, &result, err))
+        return false;
+    *out_n = (size_t)PQntuples(result);
+    *out = ARENA_ARRAY(arena, struct server_row, *out_n + 1);
+    for (int i = 0; i < (int)*out_n; i++)
+        (*out)[i] = (struct server_row){ cell_text(result, i, 0, arena), cell_text(result, i, 1, arena), cell_text(result, i, 2, arena),
+            cell_text(result, i, 3, arena), cell_text(result, i, 4, arena), cell_i64(result, i, 5), cell_i64(result, i, 6),
+            cell_i64(result, i, 7) };
+    return true;
+}
+
 static bool read_head(struct reader *reader, struct store_head *out, struct err *err)
 {
     PGresult *result;
@@ -490,6 +504,7 @@ const struct reader_ops postgres_reader_ops = {
     .executors = read_executors,
     .classes = read_classes,
     .tokens = read_tokens,
+    .servers = read_servers,
     .head = read_head,
     .grant = read_grant,
     .log_tail = read_log_tail,

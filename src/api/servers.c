@@ -1,0 +1,73 @@
+/* servers: the others of a shared store, and whether they live: a server writes its row anew every second (its beat), and one whose beat
+ * stands still is lost. Beats are held against this server's clock only. Nothing of this in a store that is one server's. */
+#include <string.h>
+
+#include "api/call.h"
+
+enum { LOOK_MS = 2000, LOST_MS = 5000 };
+
+struct server_seen {
+    char name[NAME_CHARS_MAX + 1];
+    int64_t beat, started, moved_ms;
+};
+
+static struct server_seen *seen_of(struct api *api, const struct server_row *row)
+{
+    struct str name = str_sub(row->name, 0, NAME_CHARS_MAX);
+    struct server_seen *seen = smap_find(&api->servers, name);
+    if (seen != NULL)
+        return seen;
+    seen = mem_alloc_zero(sizeof *seen);
+    memcpy(seen->name, name.ptr, name.len);
+    seen->beat = row->beat - 1; /* it counts as heard now */
+    smap_put(&api->servers, str_of(seen->name), seen);
+    return seen;
+}
+
+bool servers_look(struct api *api, struct arena *arena, struct server_row **out, size_t *out_n, struct err *err)
+{
+    int64_t now = loop_now(api->config.loop);
+    if (!reader_servers(api->config.reader, arena, out, out_n, err))
+        return false;
+    for (size_t i = 0; i < *out_n; i++) {
+        struct server_seen *seen = seen_of(api, &(*out)[i]);
+        if (seen->beat == (*out)[i].beat && seen->started == (*out)[i].started)
+            continue;
+        seen->beat = (*out)[i].beat;
+        seen->started = (*out)[i].started;
+        seen->moved_ms = now;
+    }
+    return true;
+}
+
+bool server_lives(struct api *api, const struct server_row *row)
+{
+    return loop_now(api->config.loop) - seen_of(api, row)->moved_ms <= LOST_MS;
+}
+
+static void look_due(struct loop_timer *timer)
+{
+    struct api *api = timer->owner;
+    struct arena arena = { 0 };
+    struct server_row *rows;
+    size_t n;
+    struct err ignored = { 0 };
+    loop_arm(api->config.loop, &api->servers_look, loop_now(api->config.loop) + LOOK_MS);
+    (void)servers_look(api, &arena, &rows, &n, &ignored);
+    arena_release(&arena);
+}
+
+void servers_begin(struct api *api)
+{
+    api->servers_look = (struct loop_timer){ .due = look_due, .owner = api };
+    if (reader_is_shared(api->config.reader))
+        loop_arm(api->config.loop, &api->servers_look, loop_now(api->config.loop));
+}
+
+void servers_end(struct api *api)
+{
+    loop_disarm(api->config.loop, &api->servers_look);
+    SMAP_EACH (&api->servers, entry)
+        mem_free(entry->value);
+    smap_release(&api->servers);
+}

@@ -1,0 +1,29 @@
+/* logs_port: what a place for logs gives; private to store (users call the functions of store/logs.h). */
+#ifndef WEIR_STORE_LOGS_PORT_H
+#define WEIR_STORE_LOGS_PORT_H
+
+#include "store/logs.h"
+
+struct log_key {
+    int64_t task, grant;
+};
+
+struct logs_ops {
+    void (*close)(struct logs *logs);
+    bool (*append)(
+        struct logs *logs, int64_t task, int64_t grant, int64_t offset, struct str bytes, struct log_position *out, struct err *err);
+    bool (*size)(struct logs *logs, int64_t task, int64_t grant, int64_t *out_bytes, struct err *err);
+    bool (*read)(struct logs *logs, int64_t task, int64_t grant, int64_t offset, size_t max, struct buf *out, struct err *err);
+    void (*remove)(struct logs *logs, int64_t task, int64_t grant);
+    void (*seal)(struct logs *logs, int64_t task, int64_t grant);
+    void (*each_open)(struct logs *logs, void (*each)(void *owner, int64_t task, int64_t grant), void *owner);
+    void (*wait)(struct logs *logs);
+    void (*on_sync)(struct logs *logs, void (*synced)(void *owner), void *owner);
+    uint64_t (*frames_unpacked)(struct logs *logs);
+};
+
+struct logs {
+    const struct logs_ops *ops;
+};
+
+#endif

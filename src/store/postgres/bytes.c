@@ -1,0 +1,67 @@
+/* bytes: connections for logs and kept files. See bytes.h.
+ *
+ * They aren't the engine's, so a turn never waits for a megabyte of somebody's output. Fails like pg.h; a database that is away isn't asked
+ * more often than every RETRY_MS, and until then says ERR_unavailable at once. */
+#include "store/postgres/bytes.h"
+
+#include <string.h>
+
+#include "io/clock.h"
+
+enum { RETRY_MS = 500 };
+
+static bool bytes_connect(struct bytes_pg *self, struct err *err)
+{
+    struct pg *pg = &self->pg;
+    if (pg_connect(pg, self->url, err) && pg_writable(pg, err) && pg_exec(pg, PG_session_durable, err) && pg_prepare(pg, PG_FOR_BYTES, err))
+        return true;
+    pg->lost = true;
+    self->retry_ms = clock_boot_ms() + RETRY_MS;
+    return false;
+}
+
+bool bytes_open(struct bytes_pg *self, const char *url, struct err *err)
+{
+    size_t n = strlen(url) + 1;
+    self->url = mem_alloc(n);
+    memcpy(self->url, url, n);
+    return bytes_connect(self, err);
+}
+
+void bytes_close(struct bytes_pg *self)
+{
+    pg_close(&self->pg);
+    if (self->url)
+        explicit_bzero(self->url, strlen(self->url)); /* it may hold a password */
+    mem_free(self->url);
+    self->url = NULL;
+}
+
+bool bytes_ready(struct bytes_pg *self, struct err *err)
+{
+    if (!self->pg.lost)
+        return true;
+    if (clock_boot_ms() < self->retry_ms)
+        return err_set(err, ERR_unavailable, "the database of the store is away");
+    pg_close(&self->pg);
+    return bytes_connect(self, err);
+}
+
+bool bytes_ask(struct bytes_pg *self, enum pg_id id, const struct pg_args *args, PGresult **out, struct err *err)
+{
+    struct err why = { 0 };
+    if (!bytes_ready(self, err))
+        return false;
+    if (pg_run(&self->pg, id, args, out, &why))
+        return true;
+    if (!self->pg.lost)
+        return err_set(err, why.code, "%s", why.text);
+    return bytes_ready(self, err) && pg_run(&self->pg, id, args, out, err);
+}
+
+void bytes_rollback(struct bytes_pg *self)
+{
+    struct err ignored = { 0 };
+    if (!self->pg.lost)
+        (void)pg_run(&self->pg, PG_bytes_rollback, NULL, NULL, &ignored);
+}

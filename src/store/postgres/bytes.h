@@ -1,0 +1,67 @@
+/* bytes: logs and kept files in PostgreSQL: their connections and parts; private to store/postgres. */
+#ifndef WEIR_STORE_POSTGRES_BYTES_H
+#define WEIR_STORE_POSTGRES_BYTES_H
+
+#include <pthread.h>
+
+#include "base/heap.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "store/blobs_port.h"
+#include "store/logs_port.h"
+#include "store/postgres/postgres.h"
+
+struct bytes_pg { /* a connection; one thread at a time */
+    struct pg pg;
+    char *url;
+    int64_t retry_ms; /* after one that didn't come about: not before then */
+};
+
+/* bytes_open: the first connection, so that what is wrong is told at once. The tables are there: the store was opened before. */
+bool bytes_open(struct bytes_pg *self, const char *url, struct err *err);
+void bytes_close(struct bytes_pg *self);
+bool bytes_ready(struct bytes_pg *self, struct err *err); /* a connection that was lost is made anew; ERR_unavailable */
+/* bytes_ask: one statement outside a transaction; when the connection is lost, again on a new one. */
+bool bytes_ask(struct bytes_pg *self, enum pg_id id, const struct pg_args *args, PGresult **out, struct err *err);
+/* bytes_rollback: after an error inside a transaction. */
+void bytes_rollback(struct bytes_pg *self);
+
+struct logs *logs_postgres_open(const struct store_config *config, struct err *err);
+struct blobs *blobs_postgres_open(const struct store_config *config, struct err *err);
+
+/* ---- logs.c and logs_write.c ---- */
+
+struct pg_log { /* a log that bytes come for; made and freed under `io` and `lock`, else guarded by `lock` */
+    struct log_key key;
+    struct list_node recent, dirty;
+    int64_t size, durable;        /* the database has `durable`; behind them come `flight` and `fresh` */
+    struct buf flight, fresh;     /* flight: what the writer is writing, which nobody else changes */
+    int64_t tail_start, tail_len; /* the last chunk, if it is one that may get longer; else tail_len is 0 */
+    bool known;                   /* size and durable are those of the database, as far as this server knows */
+    bool sealed, failed;
+    bool refused; /* the writer's: what was in flight isn't kept */
+};
+
+struct pg_logs {
+    struct logs port; /* first */
+    pthread_mutex_t io; /* guards `reader`, and goes before `lock` */
+    struct bytes_pg reader, writer;
+    struct logs *files; /* logs of the time before the store came to PostgreSQL; NULL: none */
+    pthread_mutex_t lock;
+    pthread_cond_t to_write, changed;
+    pthread_t thread;
+    bool stop, writing;
+    struct smap logs; /* key bytes -> struct pg_log */
+    struct list recent, dirty;
+    size_t waiting; /* bytes that aren't durable */
+    struct buf seals, removals;               /* keys; to do */
+    struct buf seals_flight, removals_flight; /* being done */
+    struct pg_log **batch;
+    size_t n_batch, cap_batch;
+    void (*synced)(void *owner);
+    void *synced_owner;
+};
+
+void *logs_write_run(void *self); /* the writer's thread */
+
+#endif

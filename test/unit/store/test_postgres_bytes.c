@@ -1,0 +1,241 @@
+/* Logs and kept files in PostgreSQL: the rules of logs.h and blobs.h hold, and two servers on one store see the same. Run by
+ * test/lib/postgres.py, which starts the database. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "store/blobs.h"
+#include "store/logs.h"
+#include "world.h"
+
+enum { GRANT = 3, MIB = 1 << 20 };
+
+struct pair { /* two servers on one store */
+    struct world w;
+    char dir[64];
+    struct logs *logs[2];
+    struct blobs *blobs[2];
+    struct rng rng;
+};
+
+static struct store_config config_of(struct pair *p, int server)
+{
+    struct store_config config = world_config(&p->w, false);
+    if (server)
+        config.data_dir = p->dir;
+    return config;
+}
+
+static void pair_open(struct pair *p)
+{
+    setenv("WEIR_TEST_STORE", "postgres", 1);
+    world_make(&p->w);
+    world_dir_make(p->dir);
+    rng_seed(&p->rng, 1);
+    for (int i = 0; i < 2; i++) {
+        struct store_config config = config_of(p, i);
+        p->logs[i] = logs_open_store(&config, &p->w.err);
+        p->blobs[i] = blobs_open_store(&config, &p->w.err);
+        if (!p->logs[i] || !p->blobs[i])
+            fail_msg("%s", p->w.err.text);
+    }
+}
+
+static void pair_close(struct pair *p)
+{
+    for (int i = 0; i < 2; i++) {
+        logs_close(p->logs[i]);
+        blobs_close(p->blobs[i]);
+    }
+    world_dir_remove(p->dir);
+    world_release(&p->w);
+}
+
+static void fill(int64_t task, int64_t offset, char *out, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = (char)((((uint64_t)offset + i) * 0x9e3779b97f4a7c15u >> 40) + (uint64_t)task);
+}
+
+static enum err_code append(struct logs *logs, int64_t task, int64_t offset, size_t n, struct log_position *out, int64_t *out_expected)
+{
+    char *bytes = mem_alloc(n + 1);
+    struct err err = { 0 };
+    fill(task, offset, bytes, n);
+    bool ok = logs_append(logs, task, GRANT, offset, (struct str){ bytes, n }, out, &err);
+    mem_free(bytes);
+    *out_expected = err.expected;
+    return ok ? ERR_none : err.code;
+}
+
+static void expect(struct logs *logs, int64_t task, int64_t offset, size_t max, int64_t size)
+{
+    struct buf got;
+    struct err err = { 0 };
+    int64_t left = size > offset ? size - offset : 0;
+    size_t want = (uint64_t)left < max ? (size_t)left : max;
+    char *bytes = mem_alloc(want + 1);
+    fill(task, offset, bytes, want);
+    buf_init(&got, max + 1);
+    if (!logs_read(logs, task, GRANT, offset, max, &got, &err))
+        fail_msg("task %" PRId64 ": %s", task, err.text);
+    assert_int_equal(got.len, want);
+    assert_memory_equal(want ? got.ptr : "", bytes, want);
+    mem_free(bytes);
+    buf_release(&got);
+}
+
+static int64_t size_of(struct logs *logs, int64_t task)
+{
+    int64_t size = -1;
+    struct err err = { 0 };
+    if (!logs_size(logs, task, GRANT, &size, &err))
+        fail_msg("%s", err.text);
+    return size;
+}
+
+/* Chunks that overlap, repeat and run ahead, small and large, and reads in between. */
+static void offsets(void **state)
+{
+    (void)state;
+    enum { TASKS = 30, STEPS = 1500 };
+    struct pair p = { 0 };
+    int64_t sizes[TASKS] = { 0 };
+    pair_open(&p);
+    for (int step = 0; step < STEPS; step++) {
+        int64_t task = (int64_t)rng_below(&p.rng, TASKS), *size = &sizes[task], expected;
+        int64_t offset = rng_below(&p.rng, 3) ? *size : (int64_t)rng_below(&p.rng, (uint64_t)*size + 200);
+        size_t n = (size_t)rng_below(&p.rng, rng_below(&p.rng, 100) ? 3000 : 700000);
+        struct log_position position;
+        if (rng_below(&p.rng, 8) == 0) {
+            expect(p.logs[0], task, offset, n, *size);
+            continue;
+        }
+        enum err_code code = append(p.logs[0], task, offset, n, &position, &expected);
+        if (offset > *size) {
+            assert_int_equal(code, ERR_log_gap);
+            assert_int_equal(expected, *size);
+            continue;
+        }
+        assert_int_equal(code, ERR_none);
+        *size = offset + (int64_t)n > *size ? offset + (int64_t)n : *size;
+        assert_int_equal(position.stored, *size);
+        assert_true(position.durable <= position.stored);
+    }
+    logs_wait(p.logs[0]);
+    for (int64_t task = 0; task < TASKS; task++)
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(size_of(p.logs[i], task), sizes[task]);
+            expect(p.logs[i], task, 0, 8 * MIB, sizes[task]);
+        }
+    pair_close(&p);
+}
+
+static void count_open(void *owner, int64_t task, int64_t grant)
+{
+    (void)grant;
+    *(int64_t *)owner += task;
+}
+
+/* A log that begins through one server and goes on through the other, and what the first then says. */
+static void two_servers(void **state)
+{
+    (void)state;
+    struct pair p = { 0 };
+    struct log_position position;
+    int64_t expected, open = 0;
+    pair_open(&p);
+    assert_int_equal(append(p.logs[0], 1, 0, 1000, &position, &expected), ERR_none);
+    logs_wait(p.logs[0]);
+    assert_int_equal(append(p.logs[1], 1, 1500, 10, &position, &expected), ERR_log_gap);
+    assert_int_equal(expected, 1000);
+    assert_int_equal(append(p.logs[1], 1, 500, 2 * MIB, &position, &expected), ERR_none); /* half of it again */
+    logs_wait(p.logs[1]);
+    assert_int_equal(append(p.logs[0], 1, 500 + 2 * MIB, 100, &position, &expected), ERR_none);
+    logs_wait(p.logs[0]);
+    for (int i = 0; i < 2; i++)
+        expect(p.logs[i], 1, 0, 4 * MIB, 600 + 2 * MIB);
+    /* The first believes that it knows the end; the second has gone on: nothing mixes, the sender is told and sends again. */
+    assert_int_equal(append(p.logs[1], 1, 600 + 2 * MIB, 50, &position, &expected), ERR_none);
+    logs_wait(p.logs[1]);
+    assert_int_equal(append(p.logs[0], 1, 600 + 2 * MIB, 80, &position, &expected), ERR_none);
+    logs_wait(p.logs[0]);
+    assert_int_equal(append(p.logs[0], 1, 680 + 2 * MIB, 1, &position, &expected), ERR_outcome_unknown);
+    assert_int_equal(append(p.logs[0], 1, 680 + 2 * MIB, 1, &position, &expected), ERR_log_gap);
+    assert_int_equal(expected, 650 + 2 * MIB);
+    assert_int_equal(append(p.logs[0], 1, 650 + 2 * MIB, 50, &position, &expected), ERR_none);
+    logs_wait(p.logs[0]);
+    expect(p.logs[1], 1, 2 * MIB, MIB, 700 + 2 * MIB);
+    logs_each_open(p.logs[1], count_open, &open);
+    assert_int_equal(open, 1);
+    logs_seal(p.logs[1], 1, GRANT);
+    logs_seal(p.logs[1], 77, GRANT); /* wrote nothing */
+    logs_wait(p.logs[1]);
+    logs_each_open(p.logs[0], count_open, &open);
+    assert_int_equal(open, 1);
+    assert_int_equal(append(p.logs[1], 1, 700 + 2 * MIB, 1, &position, &expected), ERR_already_ended);
+    assert_int_equal(append(p.logs[1], 1, 690 + 2 * MIB, 10, &position, &expected), ERR_none); /* again */
+    struct err err = { 0 };
+    assert_false(logs_append(p.logs[1], 1, GRANT, 690 + 2 * MIB, STR("other"), &position, &err));
+    assert_int_equal(err.code, ERR_log_mismatch);
+    logs_remove(p.logs[0], 1, GRANT);
+    assert_int_equal(size_of(p.logs[0], 1), 0);
+    expect(p.logs[0], 1, 0, 100, 0);
+    logs_wait(p.logs[0]);
+    assert_int_equal(size_of(p.logs[1], 1), 0);
+    pair_close(&p);
+}
+
+static bool wants(const char *hex, void *owner)
+{
+    return owner != NULL && hex[0] != '\0';
+}
+
+static void kept_files(void **state)
+{
+    (void)state;
+    enum { BYTES = 5 * MIB + 12345 };
+    struct pair p = { 0 };
+    struct blob blob, found;
+    struct err err = { 0 };
+    struct buf out;
+    char *bytes = mem_alloc(BYTES);
+    fill(1, 0, bytes, BYTES);
+    pair_open(&p);
+    assert_true(blobs_append(p.blobs[0], "1-1-a", 0, (struct str){ bytes, BYTES }, BYTES, &err));
+    assert_false(blobs_append(p.blobs[1], "1-1-a", 10, STR("x"), BYTES, &err)); /* an upload is one server's */
+    assert_true(err.code == ERR_log_gap && err.expected == 0);
+    assert_true(blobs_seal(p.blobs[0], "1-1-a", &blob, &err) && blob.bytes == BYTES);
+    assert_true(blobs_find(p.blobs[1], str_of(blob.hex), &found, &err) && found.bytes == BYTES);
+    buf_init(&out, BYTES);
+    for (int64_t at = 0; at < BYTES; at += 300000)
+        assert_true(blobs_read(p.blobs[1], blob.hex, at, 300000, &out, &err));
+    assert_int_equal(out.len, BYTES);
+    assert_memory_equal(out.ptr, bytes, BYTES);
+    assert_true(blobs_read(p.blobs[1], blob.hex, BYTES, 10, &out, &err) && out.len == BYTES);
+    /* The same bytes again, through the other. */
+    assert_true(blobs_append(p.blobs[1], "2", 0, (struct str){ bytes, BYTES }, BYTES, &err) && blobs_seal(p.blobs[1], "2", &found, &err));
+    assert_string_equal(found.hex, blob.hex);
+    assert_false(blobs_seal(p.blobs[1], "2", &found, &err));
+    assert_int_equal(blobs_sweep(p.blobs[0], 3600, wants, NULL), 0); /* too young */
+    assert_int_equal(blobs_sweep(p.blobs[0], -10, wants, &p), 0);
+    assert_int_equal(blobs_sweep(p.blobs[0], -10, wants, NULL), 1);
+    assert_false(blobs_find(p.blobs[1], str_of(blob.hex), &found, &err));
+    assert_int_equal(err.code, ERR_not_found);
+    assert_false(blobs_read(p.blobs[1], blob.hex, 0, 10, &out, &err));
+    buf_release(&out);
+    mem_free(bytes);
+    pair_close(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(offsets),
+        cmocka_unit_test(two_servers),
+        cmocka_unit_test(kept_files),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
