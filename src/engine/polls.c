@@ -5,8 +5,8 @@
  * since:
  *   the same number    the answer was lost: the grant comes again
  *   a larger number    the executor doesn't have it and will never start it: it goes back to P. No attempt is spent, unless the job may
- *                      have begun: the executor may have forgotten since what it began, or it keeps no records (it told no `memory`)
- *                      and had named the grant before. Then the attempt is lost, and counts
+ *                      have begun: it was named before, or the executor may have forgotten since what it began. Then the attempt is lost,
+ *                      and counts
  *   a smaller number   nothing */
 #include <string.h>
 
@@ -240,7 +240,7 @@ static void grant_absent(struct turn *turn, struct known_executor *known, struct
         grant_render(turn, poll, node);
     } else if (PLANT(grant_not_returned)) {
         return;
-    } else if (!forgot && (!live->named || known->memory)) { /* who keeps records tells what it lost by a finish */
+    } else if (!forgot && !live->named) {
         grant_undo(turn, known, node, &live->attempt);
     } else {
         struct because because = { .actor = known->row.name, .reason = STR("its executor doesn't have it any more") };
