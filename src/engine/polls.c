@@ -233,6 +233,7 @@ static void grant_absent(struct turn *turn, struct known_executor *known, struct
     bool forgot = given < -1;
     if (forgot) given = -2 - given;
     if (given < 0 || (seq < given && !PLANT(late_poll_believed))) return;
+    if (seq == given && forgot) return; /* of the life before, and late: the new one counts on from there */
     struct node *node = slice_find(turn->slice, live->attempt.task);
     if (!node || node->row.state != STATE_X || node->row.grant != live->attempt.grant) return; /* it ended in this very turn */
     if (seq == given && !forgot && !PLANT(no_replay)) {
