@@ -12,13 +12,17 @@
 enum { SLOTS_MAX = 4096 };
 
 static const struct option_spec executor_options[] = {
-    {"server", 0, "URL", "the server; several are tried in this order", OPTION_REPEATABLE | OPTION_NON_EMPTY, NULL},
+    {"server", 0, "URL", "the server; when one of several doesn't answer, the next is tried, and kept while it does",
+     OPTION_REPEATABLE | OPTION_NON_EMPTY, NULL},
     {"data", 0, "DIR", "what must survive a restart (default $XDG_STATE_HOME/weir-executor)", OPTION_NON_EMPTY, NULL},
     {"slots", 0, "N", "how many tasks run at the same time (default: number of cores)", 0, NULL},
     {"zone", 0, "Z", "the zone it stands in", OPTION_NON_EMPTY, NULL},
     {"label", 0, "K=V", "what tasks may ask for", OPTION_REPEATABLE | OPTION_NON_EMPTY, NULL},
     {"name", 0, "N", "its name (default: the host's plus a few letters, kept in DIR)", OPTION_NON_EMPTY, NULL},
     {"token-file", 0, "F", "the file with the token, scope execute", OPTION_NON_EMPTY, NULL},
+    {"ca", 0, "F", "the CA of https servers, instead of the system's (env WEIR_CA)", OPTION_NON_EMPTY, NULL},
+    {"client-cert", 0, "F", "our certificate, for servers that want one (env WEIR_CLIENT_CERT)", OPTION_NON_EMPTY, NULL},
+    {"client-key", 0, "F", "its key (env WEIR_CLIENT_KEY; default: in the certificate's file)", OPTION_NON_EMPTY, NULL},
     {"log-limit", 0, "SIZE", "a task's log is cut, and marked so, after this much (default 64MiB)", 0, NULL},
     {"grace", 0, "D", "time between TERM and KILL (default 5s)", 0, NULL},
     {"container", 0, "PROGRAM", "runs images (default: podman, else docker)", OPTION_NON_EMPTY, NULL},
@@ -114,6 +118,18 @@ static bool labels_good(const struct agent_config *config)
     return true;
 }
 
+/* file_pass: the file by a name that holds everywhere, also in our environment: shims and tasks talk to the same server. */
+static const char *file_pass(const char *variable, const char *path, struct arena *arena)
+{
+    char whole[PATH_MAX];
+    if (!path)
+        return NULL;
+    if (!realpath(path, whole))
+        return path; /* the client tells what is wrong with it */
+    setenv(variable, whole, 1);
+    return str_dupz(arena, str_of(whole));
+}
+
 /* executor_configure: options into *config; false: a usage error was printed. */
 static bool executor_configure(struct session *s, struct agent_config *config)
 {
@@ -139,6 +155,9 @@ static bool executor_configure(struct session *s, struct agent_config *config)
     config->container = option_get(options, "container");
     config->beside = option_given(options, "beside");
     config->token = s->token;
+    config->ca_file = file_pass("WEIR_CA", s->ca, arena);
+    config->client_cert = file_pass("WEIR_CLIENT_CERT", s->client_cert, arena);
+    config->client_key = file_pass("WEIR_CLIENT_KEY", s->client_key, arena);
     return option_i64(options, "slots", 1, SLOTS_MAX, &config->slots) && option_duration(options, "grace", &config->grace_ms) &&
            option_size(options, "log-limit", &config->log_bytes_max) && labels_good(config);
 }

@@ -103,9 +103,12 @@ static const char manual_head[] =
 static const char manual_tail[] =
     "# EXIT STATUS\n\n*0* success; *1* the thing asked about failed; *2* usage; *65* bad input data; *66* no such archive, task or file; "
     "*69* server not reachable; "
-    "*75* try again later, also when *weir wait --timeout* ran out; *77* not permitted.\n\n"
+    "*75* try again later, also when *weir wait --timeout* ran out; *77* not permitted, also when a certificate isn't "
+    "trusted.\n\n"
     "# ENVIRONMENT\n\n*WEIR\\_SERVER*\n\tthe server, as *--server*\n\n*WEIR\\_TOKEN\\_FILE*\n\ta file that holds the token, as "
     "*--token-file*\n\n"
+    "*WEIR\\_CA*, *WEIR\\_CLIENT\\_CERT*, *WEIR\\_CLIENT\\_KEY*\n\tfiles for servers that speak TLS, as *--ca*, *--client-cert*, "
+    "*--client-key*\n\n"
     "*WEIR\\_TOKEN*\n\tthe token itself\n\n*XDG\\_STATE\\_HOME*\n\twhere the data directory *weir* lies (default: ~/.local/state)\n\n"
     "*NO\\_COLOR*\n\tno colours when set\n\n"
     "# FILES\n\n_$XDG\\_STATE\\_HOME/weir_\n\tthe default data directory: the store, the logs, the socket _weir.sock_, and _address_ with "

@@ -175,7 +175,8 @@ static void http_try(struct notice *notice, const char *server)
     if (!session_choose(s)) /* for the token; what is wrong with it was said */
         return;
     s->server = server;
-    struct client_config config = { .server = server, .token = s->token, .connect_timeout_ms = CONNECT_MS };
+    struct client_config config = session_client(s);
+    config.connect_timeout_ms = CONNECT_MS;
     s->client = client_open(&config, NULL, &s->err);
     if (s->client && http_notify(notice))
         return;

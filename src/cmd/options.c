@@ -16,8 +16,13 @@ enum { OPTIONS_SUGGEST_MAX = 64, HELP_COLUMN = 26, HELP_WIDTH = 96, USAGE_CAP = 
 
 const struct option_spec options_common[] = {
     { "server", 0, "URL",
-        "the server: http://HOST:PORT or unix:PATH (env WEIR_SERVER; default: the local socket, then http://127.0.0.1:8420)", 0, NULL },
+        "the server: http://HOST:PORT, https://HOST:PORT or unix:PATH (env WEIR_SERVER; default: the local socket, then "
+        "http://127.0.0.1:8420)",
+        0, NULL },
     { "token-file", 0, "F", "a file that holds the token (env WEIR_TOKEN_FILE; WEIR_TOKEN is the token itself)", 0, NULL },
+    { "ca", 0, "F", "the CA of an https server, instead of the system's (env WEIR_CA)", OPTION_NON_EMPTY, NULL },
+    { "client-cert", 0, "F", "our certificate, for a server that wants one (env WEIR_CLIENT_CERT)", OPTION_NON_EMPTY, NULL },
+    { "client-key", 0, "F", "its key (env WEIR_CLIENT_KEY; default: in the certificate's file)", OPTION_NON_EMPTY, NULL },
     { "json", 0, NULL, "print one JSON document; lists as arrays", 0, NULL },
     { "no-color", 0, NULL, "no colours (also NO_COLOR, and when stdout isn't a terminal)", 0, NULL },
     { "quiet", 'q', NULL, "say nothing on stderr but errors", 0, NULL },

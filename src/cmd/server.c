@@ -20,6 +20,7 @@
 #include "io/fsx.h"
 #include "io/http.h"
 #include "io/log.h"
+#include "io/tls.h"
 #include "store/logs.h"
 #include "store/read.h"
 #include "watch/watch.h"
@@ -53,9 +54,11 @@ struct server {
     struct reader *reader;
     struct watch *watch;
     struct api *api;
+    struct tls *tls; /* NULL: plain HTTP */
     struct http_server *http;
     struct beside beside;
     bool beside_open, engine_started;
+    bool hangs; /* a thread that reads a repository doesn't come back */
     struct loop_timer end;
     int status;
 };
@@ -84,12 +87,41 @@ static bool open_data(struct server *server, struct err *err)
     struct str store_dir = server->conf.store_dir.len > 0 ? server->conf.store_dir : server->conf.data;
     if (server->conf.coordination.len > 0)
         return err_set(err, ERR_usage, "coordination: %.*s isn't supported yet", STR_ARG(server->conf.coordination));
-    if (server->conf.tls.certificate.len > 0 || server->conf.tls.key.len > 0 || server->conf.tls.client_ca.len > 0)
-        return err_set(err, ERR_usage, "tls isn't supported yet: put a TLS proxy in front, or use the unix socket");
     server->store_config =
         (struct store_config){ .url = str_dupz(arena, server->conf.store), .data_dir = str_dupz(arena, store_dir), .create = true };
     return fsx_make_dirs(server->data, 0711, err) && dir_check(server->data, err) && fsx_make_dirs(run, 0755, err) &&
            (str_eq(store_dir, server->conf.data) || fsx_make_dirs(server->store_config.data_dir, 0700, err));
+}
+
+static bool tls_wanted(const struct conf *conf)
+{
+    return conf->tls.certificate.len > 0; /* and then the key too: conf sees to it */
+}
+
+static struct tls_config tls_files(const struct conf *conf, struct arena *arena)
+{
+    return (struct tls_config){ .certificate = str_dupz(arena, conf->tls.certificate),
+        .key = str_dupz(arena, conf->tls.key),
+        .client_ca = str_dupz(arena, conf->tls.client_ca) };
+}
+
+static void tls_tell(const struct server *server, const char *event, const struct tls_config *files)
+{
+    log_event(event, "certificate=%s client_ca=%s", log_quote(str_of(files->certificate)).z,
+        *files->client_ca ? log_quote(str_of(files->client_ca)).z : "none");
+    if (server->tls->warning[0])
+        log_warn("tls.certificate", "note=%s", log_quote(str_of(server->tls->warning)).z);
+}
+
+static bool open_tls(struct server *server, struct err *err)
+{
+    if (!tls_wanted(&server->conf))
+        return true;
+    struct tls_config files = tls_files(&server->conf, &server->arena);
+    server->tls = tls_open(&files, err);
+    if (server->tls != NULL)
+        tls_tell(server, "tls.open", &files);
+    return server->tls != NULL;
 }
 
 static bool open_store(struct server *server, struct err *err)
@@ -210,7 +242,8 @@ static bool open_http(struct server *server, struct err *err)
         .idle_timeout_s = IDLE_S,
         .body_limit = api_body_limit,
         .serve = api_serve,
-        .owner = server->api };
+        .owner = server->api,
+        .tls = server->tls };
     server->http = http_server_open(server->loop, &config, err);
     return server->http != NULL;
 }
@@ -278,11 +311,12 @@ static void on_int(int signo, void *owner)
 /* say_restart: settings that were read at the start and can't change under the parts that use them. */
 static void say_restart(const struct conf *now, const struct conf *next)
 {
+    bool tls = tls_wanted(now) && tls_wanted(next);
     static const char *const live[] = { "semaphores", "slots", "grace", "zone", "labels", "containers.command", "containers.options",
         "log.limit", "semaphores" };
     for (size_t i = 0; conf_setting_key(i) != NULL; i++) {
         const char *key = conf_setting_key(i);
-        bool applied = false;
+        bool applied = tls && str_starts(str_of(key), STR("tls."));
         for (size_t k = 0; k < sizeof live / sizeof *live; k++)
             applied |= strcmp(key, live[k]) == 0;
         if (str_eq(now->values[i].text, next->values[i].text))
@@ -321,6 +355,22 @@ static void semaphores_reload(struct server *server, const struct conf_semaphore
     engine_submit(server->engine, command);
 }
 
+/* tls_again: the certificates, also when only the files' content is new. false: the old ones stay, which was said. */
+static bool tls_again(struct server *server, const struct conf *next, struct arena *arena)
+{
+    struct err err = { .code = ERR_none };
+    if (server->tls == NULL || !tls_wanted(next))
+        return true; /* TLS or not counts after a restart */
+    struct tls_config files = tls_files(next, arena);
+    if (!tls_reload(server->tls, &files, &err)) {
+        log_error("config.refused", "key=tls error=%s note=\"the old configuration and certificate stay in force\"",
+            log_quote(str_of(err.text)).z);
+        return false;
+    }
+    tls_tell(server, "tls.loaded", &files);
+    return true;
+}
+
 static void on_hup(int signo, void *owner)
 {
     struct server *server = owner;
@@ -329,6 +379,10 @@ static void on_hup(int signo, void *owner)
     (void)signo;
     if (server->input->conf(server->input->owner, &arena, &next) != ERR_none) {
         log_error("config.refused", "note=\"the old configuration stays in force\"");
+        arena_release(&arena);
+        return;
+    }
+    if (!tls_again(server, &next, &arena)) {
         arena_release(&arena);
         return;
     }
@@ -348,9 +402,8 @@ static void on_hup(int signo, void *owner)
 
 static bool server_open(struct server *server, struct err *err)
 {
-    static bool (*const steps[])(struct server * server, struct err * err) = { open_data, open_store, open_logs, open_reader,
-        name_free, open_engine,
-        open_watch, open_api, start_engine, open_http };
+    static bool (*const steps[])(struct server * server, struct err * err) = { open_data, open_tls, open_store, open_logs, open_reader,
+        name_free, open_engine, open_watch, open_api, start_engine, open_http };
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
         if (!steps[i](server, err))
             return false;
@@ -405,12 +458,13 @@ static void server_close(struct server *server)
         server_drain(server);
     if (server->http != NULL)
         http_server_close(server->http);
+    tls_close(server->tls);
     if (server->engine != NULL)
         engine_free(server->engine);
     if (server->api != NULL)
         api_free(server->api);
     if (server->watch != NULL)
-        watch_close(server->watch);
+        server->hangs = !watch_close(server->watch);
     if (server->reader != NULL)
         reader_close(server->reader);
     if (server->logs != NULL)
@@ -482,5 +536,9 @@ int server_run(const struct server_input *input)
     server_serve(&server, &err);
     int status = server.status;
     server_close(&server);
+    if (server.hangs) { /* it may be anywhere in its libraries: nothing of theirs is taken down under it */
+        fflush(NULL);
+        _exit(status);
+    }
     return status;
 }

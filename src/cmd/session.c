@@ -91,15 +91,27 @@ static const char *env_or_null(const char *name)
     return value && *value ? value : NULL;
 }
 
+static const char *option_or_env(const struct session *s, const char *option, const char *variable)
+{
+    const char *value = option_get(&s->options, option);
+    return value ? value : env_or_null(variable);
+}
+
+struct client_config session_client(const struct session *s)
+{
+    return (struct client_config){
+        .server = s->server, .token = s->token, .ca_file = s->ca, .client_cert = s->client_cert, .client_key = s->client_key
+    };
+}
+
 bool session_choose(struct session *s)
 {
-    const char *server = option_get(&s->options, "server");
-    if (!server)
-        server = env_or_null("WEIR_SERVER");
+    const char *server = option_or_env(s, "server", "WEIR_SERVER");
     s->server = server ? server : server_default(&s->arena);
-    const char *file = option_get(&s->options, "token-file");
-    if (!file)
-        file = env_or_null("WEIR_TOKEN_FILE");
+    s->ca = option_or_env(s, "ca", "WEIR_CA");
+    s->client_cert = option_or_env(s, "client-cert", "WEIR_CLIENT_CERT");
+    s->client_key = option_or_env(s, "client-key", "WEIR_CLIENT_KEY");
+    const char *file = option_or_env(s, "token-file", "WEIR_TOKEN_FILE");
     if (file) {
         s->token = token_read(s, file);
         return s->token != NULL;
@@ -122,7 +134,7 @@ int session_open(struct session *s, const struct command_spec *spec, int argc, c
     s->err.arena = &s->arena;
     if (!session_choose(s))
         return session_close(s, s->status);
-    struct client_config config = { .server = s->server, .token = s->token };
+    struct client_config config = session_client(s);
     if (spec->flags & COMMAND_LIVE)
         s->loop = loop_new();
     s->client = client_open(&config, s->loop, &s->err);

@@ -16,9 +16,10 @@ struct session {
     struct arena arena;
     struct term term;
     struct client *client;
-    struct loop *loop;  /* of a live command (wait, top); else NULL */
-    const char *server; /* as chosen: "unix:PATH" or a URL */
-    const char *token;  /* NULL: none */
+    struct loop *loop;                         /* of a live command (wait, top); else NULL */
+    const char *server;                        /* as chosen: "unix:PATH" or a URL */
+    const char *token;                         /* NULL: none */
+    const char *ca, *client_cert, *client_key; /* files; NULL: none */
     bool json, quiet;
     int status;     /* exit code of the last call that failed */
     struct err err; /* why */
@@ -28,8 +29,12 @@ struct session {
 int session_open(struct session *session, const struct command_spec *spec, int argc, char **argv);
 int session_close(struct session *session, int status); /* returns status, or 1 when stdout could not be written */
 
-/* session_choose: server and token by options, environment and defaults; false: said and session.status is set. Part of session_open. */
+/* session_choose: server, token and certificates by options, environment and defaults; false: said and session.status is set. Part of
+ * session_open. */
 bool session_choose(struct session *session);
+
+/* session_client: what a client for that server needs; after session_choose. */
+struct client_config session_client(const struct session *session);
 
 struct session_request {
     const char *method, *path;

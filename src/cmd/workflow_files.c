@@ -186,7 +186,9 @@ void workflow_sets_check(struct workflow_sets *sets)
 {
     for (size_t i = 0; i < sets->n; i++) {
         struct workflow_set *set = &sets->items[i];
-        struct workflow_input input = { set->sources, set->n_sources, zone_is_known, sets->arena };
+        struct workflow_input input = {
+            .sources = set->sources, .n_sources = set->n_sources, .zone_is_known = zone_is_known, .context = sets->arena
+        };
         set->ok = workflow_parse(&input, sets->arena, &sets->diags, &set->workflow);
         sets->n_tasks += set->workflow.n_tasks;
     }

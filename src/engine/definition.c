@@ -134,32 +134,6 @@ static void defs_make(struct definition *definition)
 /* --- faults ------------------------------------------------------------------------------------------------------------------------------
  */
 
-/* policies_refuse: keys that are reserved for policies which this version doesn't carry out: never dropped in silence. */
-static void policies_refuse(struct definition *definition, const struct diag_file *files)
-{
-    for (size_t i = 0; i < definition->workflow.n_tasks; i++) {
-        const struct workflow_task *task = &definition->workflow.tasks[i];
-        const struct {
-            const char *key;
-            bool used;
-        } policies[] = {
-            { "matrix", task->matrix.n_axes > 0 || task->matrix.n_include > 0 },
-            { "blocked_by", task->blocked_by.n > 0 },
-            { "collapse", task->collapse },
-            { "freeze", task->freeze.n > 0 },
-            { "window", task->window.n > 0 },
-        };
-        struct diag_place place = { &files[0], task->place.line, task->place.column };
-        for (size_t k = 0; k < definition->n_files; k++)
-            if (str_eq(files[k].name, task->place.file))
-                place.file = &files[k];
-        for (size_t k = 0; k < sizeof policies / sizeof policies[0]; k++)
-            if (policies[k].used)
-                diag_error(&definition->diags, place, "'%s' of task '%.*s' is reserved: this version doesn't carry it out yet",
-                           policies[k].key, STR_ARG(task->name));
-    }
-}
-
 static void faults_tell(struct definition *definition)
 {
     struct buf out;
@@ -205,8 +179,8 @@ struct definition *definition_read(const struct definition_file *files, size_t n
     texts[n].name = STR("_workflows");
     if (fault.len > 0)
         diag_error(&definition->diags, (struct diag_place){ &texts[n], 0, 0 }, "%.*s", STR_ARG(fault));
-    else if (workflow_parse(&input, arena, &definition->diags, &definition->workflow))
-        policies_refuse(definition, texts);
+    else
+        workflow_parse(&input, arena, &definition->diags, &definition->workflow);
     definition->valid = definition->diags.n_errors == 0;
     if (definition->valid)
         defs_make(definition);

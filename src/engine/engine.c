@@ -379,7 +379,8 @@ bool engine_anew(struct engine *engine, int64_t boot, struct err *err)
     }
     map_clear(&engine->lives);
     caches_drop(engine);
-    if (!caches_load(engine, err) || !resuming_load(engine, err) || !lives_load(engine, boot, err) || !tokens_load(engine, err)) return false;
+    if (!caches_load(engine, err) || !resuming_load(engine, err) || !lives_load(engine, boot, err) || !tokens_load(engine, err))
+        return false;
     engine->next_time = 0; /* look again */
     engine->next_watch = 0;
     engine->claims_left = true;
@@ -571,8 +572,17 @@ static void log_seal_left(void *owner, int64_t id, int64_t grant)
 struct engine *engine_new(const struct engine_config *config, int64_t wall, int64_t boot, struct err *err)
 {
     struct engine *engine = mem_alloc(sizeof *engine);
-    *engine = (struct engine){ .config = *config, .store = config->store,
-        .server = { config->server_name, config->server_instance, config->server_host, config->server_version, config->server_address, wall, 0, 0 }, .wanted = boot, .next_watch = boot, .offset = INT64_MAX / 2 };
+    *engine = (struct engine){ .config = *config,
+        .store = config->store,
+        .server = { .name = config->server_name,
+            .instance = config->server_instance,
+            .host = config->server_host,
+            .version = config->server_version,
+            .address = config->server_address,
+            .started = wall },
+        .wanted = boot,
+        .next_watch = boot,
+        .offset = INT64_MAX / 2 };
     if (engine->config.lease_ms <= 0) engine->config.lease_ms = 15000;
     engine->batch = config->batch ? config->batch : BATCH;
     pthread_mutex_init(&engine->heard_lock, NULL);

@@ -5,8 +5,8 @@
  * since:
  *   the same number    the answer was lost: the grant comes again
  *   a larger number    the executor doesn't have it and will never start it: it goes back to P. No attempt is spent, unless the job may
- *                      have begun: the executor may have forgotten since what it began, or it keeps no records (it told no `memory`)
- *                      and had named the grant before. Then the attempt is lost, and counts
+ *                      have begun: it was named before, or the executor may have forgotten since what it began. Then the attempt is lost,
+ *                      and counts
  *   a smaller number   nothing */
 #include <string.h>
 
@@ -233,6 +233,7 @@ static void grant_absent(struct turn *turn, struct known_executor *known, struct
     bool forgot = given < -1;
     if (forgot) given = -2 - given;
     if (given < 0 || (seq < given && !PLANT(late_poll_believed))) return;
+    if (seq == given && forgot) return; /* of the life before, and late: the new one counts on from there */
     struct node *node = slice_find(turn->slice, live->attempt.task);
     if (!node || node->row.state != STATE_X || node->row.grant != live->attempt.grant) return; /* it ended in this very turn */
     if (seq == given && !forgot && !PLANT(no_replay)) {
@@ -240,7 +241,7 @@ static void grant_absent(struct turn *turn, struct known_executor *known, struct
         grant_render(turn, poll, node);
     } else if (PLANT(grant_not_returned)) {
         return;
-    } else if (!forgot && (!live->named || known->memory)) { /* who keeps records tells what it lost by a finish */
+    } else if (!forgot && !live->named) {
         grant_undo(turn, known, node, &live->attempt);
     } else {
         struct because because = { .actor = known->row.name, .reason = STR("its executor doesn't have it any more") };

@@ -532,7 +532,8 @@ void cmd_revision(struct turn *turn, struct command *command)
     command->status = 200;
     if (!known && command->in.revision.row.ident.len) { /* another server may have given the commit its number */
         int64_t numbered = 0;
-        if (!turn->engine->store->ops->revision_of_ident(turn->engine->store, archive->lane, command->in.revision.row.ident, &numbered, turn->err))
+        struct store *store = turn->engine->store;
+        if (!store->ops->revision_of_ident(store, archive->lane, command->in.revision.row.ident, &numbered, turn->err))
             turn->slice->failed = true;
         if (numbered && !command->in.revision.rewritten) known = revision_find(turn, archive->lane, numbered);
     }

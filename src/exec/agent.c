@@ -110,10 +110,15 @@ void agent_failed(struct agent *agent, const char *what, const struct err *err)
         log_warn(
             "server.failed", "server=%s request=%s error=%s", agent->config->servers[agent->server], what, log_quote(str_of(err->text)).z);
     }
-    unsigned shift = agent->failures < 6 ? agent->failures : 6;
+    /* The distance grows with each round of all servers; who lost the same server don't come back to the next in one crowd. */
+    unsigned round = agent->failures / (unsigned)agent->config->n_servers, shift = round < 6 ? round : 6, chance = 0;
     int64_t wait_ms = RETRY_MIN_MS << shift;
+    wait_ms = wait_ms < RETRY_MAX_MS ? wait_ms : RETRY_MAX_MS;
+    clock_entropy(&chance, sizeof chance);
+    wait_ms = wait_ms * 3 / 4 + (int64_t)(chance % 1024) * wait_ms / 2048;
     agent->failures++;
-    loop_arm(agent->loop, &agent->retry, loop_now(agent->loop) + (wait_ms < RETRY_MAX_MS ? wait_ms : RETRY_MAX_MS));
+    agent->hung = clock_boot_ms() >= agent->answer_by_ms;
+    loop_arm(agent->loop, &agent->retry, loop_now(agent->loop) + wait_ms);
     agent_check_end(agent);
 }
 
@@ -121,7 +126,7 @@ static void agent_retry(struct loop_timer *timer)
 {
     struct agent *agent = timer->owner;
     size_t n = agent->config->n_servers;
-    if (n > 1 && agent->failures > 1) { /* the second failure in a row: the next one */
+    if (n > 1 && (agent->failures > 1 || agent->hung)) { /* the second failure in a row, or a long silence: the next one */
         agent->server = (agent->server + 1) % n;
         agent->registered = false;
         agent->seen = 0; /* it may be slow to follow, or another store: only what we heard from itself tells that it went back */
@@ -391,7 +396,11 @@ static bool agent_open(struct agent *agent, const struct agent_config *config, s
     agent->clients = mem_alloc(config->n_servers * sizeof *agent->clients);
     memset(agent->clients, 0, config->n_servers * sizeof *agent->clients);
     for (size_t i = 0; i < config->n_servers; i++) {
-        struct client_config one = { .server = config->servers[i], .token = config->token };
+        struct client_config one = { .server = config->servers[i],
+            .token = config->token,
+            .ca_file = config->ca_file,
+            .client_cert = config->client_cert,
+            .client_key = config->client_key };
         agent->clients[i] = client_open(&one, agent->loop, err);
         if (!agent->clients[i])
             return false;

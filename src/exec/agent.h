@@ -19,6 +19,7 @@ struct agent_config {
     const char *name;       /* NULL: the one stored in the directory, else made from the host's name */
     const char *zone;       /* NULL: none */
     const char *token;      /* NULL: none */
+    const char *ca_file, *client_cert, *client_key; /* as in client.h */
     const char *const *labels; /* "K=V" */
     size_t n_labels;
     int64_t slots, grace_ms;
@@ -68,7 +69,9 @@ struct agent {
     int64_t lease_ms;
     int64_t heard_ms;        /* boot time when the last poll that was answered was sent */
     int64_t silent_since_ms; /* boot time of the first failure in a row; 0: the server answers */
+    int64_t answer_by_ms;    /* boot time when the newest registration or poll should have an answer */
     unsigned failures;
+    bool hung;               /* the last failure was such a silence: the next server is asked at once */
     struct loop_timer retry, pause, stop, idle;
 
     int64_t found_ms;        /* boot time when shims of an earlier life were looked for */

@@ -24,7 +24,7 @@
 enum { ANSWER_DEPTH_MAX = 256, REQUEST_TIMEOUT_MS = 10000, LISTEN_PAUSE_MS = 10, SPARE_SEATS = 4, ENDS_MAX = 256, SICK_MS = 1000 };
 enum { POLL_BYTES_MAX = 16 << 20, ENDS_BYTES_MAX = 512 << 10 }; /* of ends, before the last one; the server's limits are 32 MiB and 1 MiB */
 enum { AHEAD_MS = 20, AHEAD_JOB_US = 8000, AHEAD_MAX = 16, AHEAD_JOBS_KNOWN = 8 };
-enum { HELLO_MS = 1000, BOOT_ID_MAX = 64 };
+enum { HELLO_MS = 1000, BOOT_ID_MAX = 64, REGISTER_MS = 2500 }; /* the last: below the time to connect */
 
 static void poll_send(struct agent *agent, struct poll_call *call);
 
@@ -84,10 +84,13 @@ static void call_forget(struct agent *agent, struct poll_call *call)
 static bool refused_at_once(struct agent *agent, const struct err *err)
 {
     size_t n = agent->config->n_servers;
-    bool refused = err->code == ERR_unauthorized || err->code == ERR_forbidden;
+    bool refused = err->code == ERR_unauthorized || err->code == ERR_forbidden || err->code == ERR_untrusted;
     if (!refused || agent->id[0] != '\0' || agent->n_seats > 0 || agent->config->beside || (n > 1 && agent->failures + 1 < 2 * n))
         return false;
-    fprintf(stderr, "weir executor: %s: %s (--token-file F, a token with the scope execute)\n", agent->config->servers[agent->server],
+    if (err->code == ERR_untrusted) /* names the server itself */
+        fprintf(stderr, "weir executor: %s\n", err->text);
+    else
+        fprintf(stderr, "weir executor: %s: %s (--token-file F, a token with the scope execute)\n", agent->config->servers[agent->server],
             err->text);
     agent->exit_status = err_exit(err->code);
     loop_stop(agent->loop);
@@ -178,6 +181,7 @@ void agent_register(struct agent *agent)
     json_put_z(&json, "host", agent->host);
     json_put_z(&json, "version", WEIR_VERSION);
     json_object_end(&json);
+    agent->answer_by_ms = clock_boot_ms() + REGISTER_MS;
     client_start(agent_client(agent), "POST", "/v1/executors", buf_str(&body), "application/json", REQUEST_TIMEOUT_MS, registered, agent);
     buf_release(&body);
 }
@@ -448,6 +452,7 @@ static void poll_send(struct agent *agent, struct poll_call *call)
     /* A poll that listens is given up early: its successor must still be answered before jobs that hold something are ended. */
     int64_t patience_ms = agent->lease_ms / (call->quick ? 4 : 10) < 1000 ? 1000 : agent->lease_ms / (call->quick ? 4 : 10);
     call->sent_ms = clock_boot_ms();
+    agent->answer_by_ms = call->sent_ms + wait_ms + patience_ms;
     agent->call = call;
     agent->again = NULL;
     client_start(agent_client(agent), "POST", str_dupz(&agent->scratch, path), buf_str(&agent->body), "application/json",

@@ -5,6 +5,7 @@
 #include "exec/target.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "text/json_read.h"
@@ -105,6 +106,15 @@ static const struct {
     { "WEIR_KEY", "key" },         { "WEIR_ATTEMPT", "attempt" }, { "WEIR_TOKEN", "token" },
 };
 
+/* put_trust: the files with which a task reaches that server over TLS; those of the agent, whose user it is. */
+static void put_trust(struct environment *env, const struct place *place)
+{
+    static const char *const names[] = { "WEIR_CA", "WEIR_CLIENT_CERT", "WEIR_CLIENT_KEY" };
+    for (size_t i = 0; str_starts(str_of(place->server), STR("https://")) && i < sizeof names / sizeof *names; i++)
+        if (getenv(names[i]))
+            environment_put(env, str_of(names[i]), str_of(getenv(names[i])));
+}
+
 static void put_weir(struct environment *env, const json_t *spec, int64_t task, struct str fence, const struct place *place, const char *io)
 {
     put_needs(env, json_object_get(spec, "needs"));
@@ -120,6 +130,8 @@ static void put_weir(struct environment *env, const json_t *spec, int64_t task, 
     environment_put(env, STR("WEIR_TASK_ID"), str_fmt(env->arena, "%lld", (long long)task));
     environment_put(env, STR("WEIR_FENCE"), fence);
     environment_put(env, STR("WEIR_SERVER"), str_of(place->server));
+    if (!json_object_get(spec, "image")) /* which has other files */
+        put_trust(env, place);
     environment_put(env, STR("WEIR_OUTPUT"), str_fmt(env->arena, "%s/out", io));
     environment_put(env, STR("WEIR_NEEDS"), str_fmt(env->arena, "%s/needs", io));
     if (json_object_get(spec, "data"))

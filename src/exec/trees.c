@@ -244,6 +244,9 @@ static bool make_download(struct tree_make *make, struct err *err)
     struct arena arena = { 0 };
     const char *token = wish->token.len > 0 ? str_dupz(&arena, wish->token) : NULL;
     struct client_config config = { .server = str_dupz(&arena, wish->server), .token = token };
+    config.ca_file = getenv("WEIR_CA"); /* set by the agent, which started us */
+    config.client_cert = getenv("WEIR_CLIENT_CERT");
+    config.client_key = getenv("WEIR_CLIENT_KEY");
     struct client *client = wish->server.len > 0 ? client_open(&config, NULL, err) : NULL;
     struct download down = { .make = make, .err = err };
     int status = 0;

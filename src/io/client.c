@@ -5,7 +5,7 @@
  * signal; an answer is held in memory up to ANSWER_MAX and refused beyond. libcurl calls back into us while it works: in that time
  * requests are only marked, and taken down when it has returned.
  *
- * Whatever keeps an answer from coming is the error `unreachable`, in words that name the server. */
+ * Whatever keeps an answer from coming is the error `unreachable`, or `untrusted`, in words that name the server. */
 #include "io/client.h"
 
 #include <curl/curl.h>
@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <unistd.h>
 
 #include "base/list.h"
 #include "text/json_read.h"
@@ -22,7 +23,7 @@ enum { POOL_MAX = 16, CONNECT_TIMEOUT_MS = 3000, CONNECTIONS_KEPT = 32 };
 static const size_t ANSWER_MAX = (size_t)64 << 20;
 
 struct client {
-    char *server, *base, *socket_path, *token, *ca_file;
+    char *server, *base, *socket_path, *token, *ca_file, *client_cert, *client_key;
     long connect_timeout_ms;
     bool local; /* loopback or unix socket: never through a proxy */
     CURL *blocking;
@@ -119,6 +120,35 @@ static bool client_set_server(struct client *client, const char *server, struct 
     return true;
 }
 
+/* client_set_files: the library reads them at each connection; what is wrong with them is told here, before. */
+static bool client_set_files(struct client *client, const struct client_config *config, struct err *err)
+{
+    if (!str_starts(str_of(client->base), STR("https://")))
+        return true;
+    const struct {
+        const char *what, *path;
+        char **to;
+    } files[] = {
+        { "the CA file", config->ca_file, &client->ca_file },
+        { "the client certificate", config->client_cert, &client->client_cert },
+        { "the client key", config->client_key, &client->client_key },
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        if (!files[i].path || !*files[i].path)
+            continue;
+        if (access(files[i].path, R_OK) != 0)
+            return err_set(err,
+                errno == ENOENT   ? ERR_not_found
+                : errno == EACCES ? ERR_forbidden
+                                  : ERR_io,
+                "%s %s can't be opened: %s", files[i].what, files[i].path, strerrordesc_np(errno));
+        *files[i].to = client_copy(files[i].path);
+    }
+    if (client->client_key && !client->client_cert)
+        return err_set(err, ERR_usage, "a client key needs its certificate: --client-cert F");
+    return true;
+}
+
 static int client_on_socket(CURL *easy, curl_socket_t fd, int what, void *owner, void *per_socket);
 static int client_on_timer(CURLM *multi, long timeout_ms, void *owner);
 static void client_on_due(struct loop_timer *timer);
@@ -142,8 +172,10 @@ struct client *client_open(const struct client_config *config, struct loop *loop
         }
         client->token = client_copy(config->token);
     }
-    if (config->ca_file)
-        client->ca_file = client_copy(config->ca_file);
+    if (!client_set_files(client, config, err)) {
+        client_close(client);
+        return NULL;
+    }
     if (loop) {
         client->multi = curl_multi_init();
         ASSERT(client->multi);
@@ -209,6 +241,8 @@ void client_close(struct client *client)
     mem_free(client->socket_path);
     mem_free(client->token);
     mem_free(client->ca_file);
+    mem_free(client->client_cert);
+    mem_free(client->client_key);
     mem_free(client);
 }
 
@@ -286,6 +320,20 @@ static void request_set_method(CURL *easy, const char *method, struct str body, 
     curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method);
 }
 
+static void request_set_tls(const struct client *client, CURL *easy)
+{
+    curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    if (client->ca_file) {
+        curl_easy_setopt(easy, CURLOPT_CAINFO, client->ca_file);
+        curl_easy_setopt(easy, CURLOPT_CAPATH, NULL); /* else the system's are trusted too */
+    }
+    if (client->client_cert) {
+        curl_easy_setopt(easy, CURLOPT_SSLCERT, client->client_cert);
+        curl_easy_setopt(easy, CURLOPT_SSLKEY, client->client_key ? client->client_key : client->client_cert);
+        curl_easy_setopt(easy, CURLOPT_KEYPASSWD, ""); /* else the library asks at the terminal */
+    }
+}
+
 static void request_set_connection(struct client_request *request, int64_t timeout_ms)
 {
     struct client *client = request->client;
@@ -305,8 +353,7 @@ static void request_set_connection(struct client_request *request, int64_t timeo
         curl_easy_setopt(easy, CURLOPT_PROXY, "");
     if (client->socket_path)
         curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, client->socket_path);
-    if (client->ca_file)
-        curl_easy_setopt(easy, CURLOPT_CAINFO, client->ca_file);
+    request_set_tls(client, easy);
     curl_easy_setopt(easy, CURLOPT_USERAGENT, "weir/" WEIR_VERSION);
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, request->fault);
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, request_on_body);
@@ -332,6 +379,43 @@ static bool request_set(struct client_request *request, const char *method, cons
     return true;
 }
 
+/* Words of the library, or of an alert of the other side, and what they mean for a person. The first row that fits counts. */
+static const struct {
+    CURLcode result; /* CURL_LAST: any */
+    const char *words, *meaning;
+    enum err_code code;
+} trust_faults[] = {
+    { CURLE_PEER_FAILED_VERIFICATION, "expired", "its certificate has expired: renew it at the server", ERR_untrusted },
+    { CURLE_PEER_FAILED_VERIFICATION, "not yet valid", "its certificate isn't valid yet: look at the clocks of both machines",
+        ERR_untrusted },
+    { CURLE_PEER_FAILED_VERIFICATION, "subject name", "its certificate is for another name: use a name that stands in it", ERR_untrusted },
+    { CURLE_PEER_FAILED_VERIFICATION, "",
+        "no CA that is trusted here has signed its certificate: name the one that did with --ca F or WEIR_CA", ERR_untrusted },
+    { CURLE_SSL_CACERT_BADFILE, "", "the CA file can't be used: it must hold certificates in PEM form", ERR_untrusted },
+    { CURLE_SSL_CERTPROBLEM, "", "the client certificate and key can't be used: PEM, without a passphrase, belonging together",
+        ERR_untrusted },
+    { CURL_LAST, "certificate required", "the server wants a client certificate: --client-cert F --client-key F", ERR_untrusted },
+    { CURL_LAST, "alert handshake failure",
+        "the server wants a client certificate (--client-cert F --client-key F), or speaks no cipher that we do", ERR_untrusted },
+    { CURL_LAST, "alert unknown ca", "the server doesn't know the CA of the client certificate", ERR_untrusted },
+    { CURL_LAST, "alert certificate expired", "the client certificate has expired", ERR_untrusted },
+    { CURL_LAST, "alert bad certificate", "the server doesn't take the client certificate", ERR_untrusted },
+    { CURL_LAST, "alert unsupported certificate", "the client certificate isn't one for clients", ERR_untrusted },
+    { CURL_LAST, "wrong version number", "TLS isn't spoken there: write http:// instead of https://", ERR_unreachable },
+};
+
+/* trust_fault: is it about certificates? Then err says so, with what to do. */
+static bool trust_fault(const char *server, CURLcode result, const char *words, struct err *err)
+{
+    for (size_t i = 0; i < sizeof trust_faults / sizeof *trust_faults; i++) {
+        if ((trust_faults[i].result != CURL_LAST && trust_faults[i].result != result) || !strstr(words, trust_faults[i].words))
+            continue;
+        err_set(err, trust_faults[i].code, "%s: %s (%s)", server, trust_faults[i].meaning, words);
+        return true;
+    }
+    return false;
+}
+
 /* request_outcome: after libcurl is through with it: the status and the type, or why there is none. */
 static bool request_outcome(struct client_request *request, CURLcode result, struct err *err)
 {
@@ -354,7 +438,8 @@ static bool request_outcome(struct client_request *request, CURLcode result, str
     if (result == CURLE_COULDNT_CONNECT && os_errno != 0)
         return err_set(err, os_errno == EACCES || os_errno == EPERM ? ERR_forbidden : ERR_unreachable, "%s: %s", server,
             strerrordesc_np((int)os_errno));
-    return err_set(err, ERR_unreachable, "%s: %s", server, request->fault[0] ? request->fault : curl_easy_strerror(result));
+    const char *words = request->fault[0] ? request->fault : curl_easy_strerror(result);
+    return trust_fault(server, result, words, err) ? false : err_set(err, ERR_unreachable, "%s: %s", server, words);
 }
 
 /* -- blocking ---------------------------------------------------------------------------------------------------------- */

@@ -13,7 +13,9 @@ struct client;
 struct client_config {
     const char *server;
     const char *token;          /* NULL: none */
-    const char *ca_file;        /* NULL: the system's */
+    const char *ca_file;        /* whose signature under the server's certificate counts; NULL: the system's CAs */
+    const char *client_cert;    /* and its key: for servers that want one; NULL: none */
+    const char *client_key;     /* NULL: in the certificate's file */
     int64_t connect_timeout_ms; /* 0: 3000 */
 };
 
@@ -23,11 +25,13 @@ struct client_response {
     char content_type[64];
 };
 
-/* client_open: NULL and err (usage) when server or token can't be used; nothing is connected yet. */
+/* client_open: NULL and err when server or token can't be used (usage) or a file can't be read (not_found, forbidden, io); nothing is
+ * connected yet. */
 struct client *client_open(const struct client_config *config, struct loop *loop /* NULL: blocking only */, struct err *err);
 void client_close(struct client *client); /* open requests are cancelled; may be called inside `done` */
 
-/* client_call: one request, waits for the answer. false: no answer, err is unreachable. A status that isn't 2xx is an answer.
+/* client_call: one request, waits for the answer. false: no answer, err is unreachable, or untrusted when
+ * a certificate was refused, theirs or ours: trying again won't help then. A status that isn't 2xx is an answer.
  * body NULL ptr: none. timeout_ms 0: none. headers as in http_answer. */
 bool client_call(struct client *client, const char *method, const char *path, struct str body, const char *content_type,
     const char *const *headers, int64_t timeout_ms, struct client_response *out, struct err *err);

@@ -158,7 +158,7 @@ static int tcp_bind(const struct addrinfo *at)
     return -1;
 }
 
-static bool door_open_tcp(struct door *door, const char *address, struct err *err)
+static bool door_open_tcp(struct door *door, const char *address, bool tls, struct err *err)
 {
     char host[256];
     const char *port = NULL;
@@ -179,7 +179,8 @@ static bool door_open_tcp(struct door *door, const char *address, struct err *er
     struct sockaddr_in in;
     memcpy(&in, &bound, sizeof in); /* the port stands at the same place in sockaddr_in6 */
     bool brackets = strchr(host, ':') != NULL;
-    snprintf(door->url, sizeof door->url, "http://%s%s%s:%u", brackets ? "[" : "", host, brackets ? "]" : "", (unsigned)ntohs(in.sin_port));
+    snprintf(door->url, sizeof door->url, "%s://%s%s%s:%u", tls ? "https" : "http", brackets ? "[" : "", host, brackets ? "]" : "",
+        (unsigned)ntohs(in.sin_port));
     leaf_open(door, &door->tcp, fd);
     return true;
 }
@@ -231,12 +232,13 @@ static bool door_open_local(struct door *door, const char *path, struct err *err
     return true;
 }
 
-struct door *door_open(struct loop *loop, const char *address, const char *socket_path, door_visit *visit, void *owner, struct err *err)
+struct door *door_open(
+    struct loop *loop, const char *address, bool tls, const char *socket_path, door_visit *visit, void *owner, struct err *err)
 {
     struct door *door = mem_alloc(sizeof *door);
     *door = (struct door){ .loop = loop, .reserve = reserve_open(), .visit = visit, .owner = owner };
     door->rest = (struct loop_timer){ .due = door_on_rested, .owner = door };
-    if ((address && !door_open_tcp(door, address, err)) || (socket_path && !door_open_local(door, socket_path, err))) {
+    if ((address && !door_open_tcp(door, address, tls, err)) || (socket_path && !door_open_local(door, socket_path, err))) {
         door_close(door);
         return NULL;
     }

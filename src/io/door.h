@@ -14,11 +14,12 @@ struct door;
 /* door_visit: a new connection, non-blocking and close-on-exec; the callee owns fd. exhausted: fd must be closed before returning. */
 typedef void door_visit(int fd, const struct sockaddr *address, socklen_t address_len, bool exhausted, void *owner);
 
-/* door_open: address "127.0.0.1:8420", "[::1]:0", "localhost:0" or NULL; socket_path or NULL (mode 0600; a stale one is replaced). NULL and
- * err (usage: can't be read; name_taken: in use; io). */
-struct door *door_open(struct loop *loop, const char *address, const char *socket_path, door_visit *visit, void *owner, struct err *err);
+/* door_open: address "127.0.0.1:8420", "[::1]:0", "localhost:0" or NULL; tls: for its URL; socket_path or NULL (mode 0600; a stale one is
+ * replaced). NULL and err (usage: can't be read; name_taken: in use; io). */
+struct door *door_open(
+    struct loop *loop, const char *address, bool tls, const char *socket_path, door_visit *visit, void *owner, struct err *err);
 void door_close(struct door *door);            /* the socket file is removed */
-const char *door_url(const struct door *door); /* "http://127.0.0.1:8420", the port as chosen; NULL: no address */
+const char *door_url(const struct door *door); /* "http://127.0.0.1:8420", or https; the port as chosen; NULL: no address */
 
 /* drain: a connection that was refused while its client may still be sending: closing at once would reset it, and the client
  * would never read why. Its bytes are thrown away until it closes, or for DRAIN_MS, or DRAIN_BYTES. */

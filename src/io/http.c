@@ -17,6 +17,7 @@
 #include "io/clock.h"
 #include "io/door.h"
 #include "io/http_connection.h"
+#include "io/tls.h"
 
 enum {
     CONNECTIONS_MAX = 4096,
@@ -158,7 +159,10 @@ static void connection_open(struct http_server *server, int fd, const struct soc
     *connection = (struct http_connection){ .server = server, .chunk = SIZE_MAX };
     connection->request.connection = connection;
     buf_init(&connection->out, SIZE_MAX);
-    wire_open_plain(&connection->wire, fd);
+    if (server->config.tls && address->sa_family != AF_UNIX)
+        wire_open_tls(&connection->wire, fd, server->config.tls);
+    else
+        wire_open_plain(&connection->wire, fd);
     peer_describe(&connection->request.peer, address);
     list_append(&server->all, &connection->all);
     http_connection_clock(connection, &server->reading);
@@ -286,6 +290,15 @@ static int64_t http_before_wait(void *owner)
     return server->due.first ? loop_now(server->loop) : INT64_MAX;
 }
 
+static void visit_refuse(struct http_server *server, int fd)
+{
+    err_set(&server->err, ERR_unavailable, "the server has too many connections");
+    buf_reset(&server->scratch);
+    http_refusal_render(server, &server->scratch, &server->err, false);
+    ssize_t ignored = send(fd, server->scratch.ptr, server->scratch.len, MSG_DONTWAIT | MSG_NOSIGNAL);
+    (void)ignored;
+}
+
 static void http_on_visit(int fd, const struct sockaddr *address, socklen_t address_len, bool exhausted, void *owner)
 {
     (void)address_len;
@@ -294,11 +307,10 @@ static void http_on_visit(int fd, const struct sockaddr *address, socklen_t addr
         connection_open(server, fd, address);
         return;
     }
-    err_set(&server->err, ERR_unavailable, "the server has too many connections");
-    buf_reset(&server->scratch);
-    http_refusal_render(server, &server->scratch, &server->err, false);
-    ssize_t ignored = send(fd, server->scratch.ptr, server->scratch.len, MSG_DONTWAIT | MSG_NOSIGNAL);
-    (void)ignored;
+    if (server->config.tls && address->sa_family != AF_UNIX)
+        wire_tls_busy(fd);
+    else
+        visit_refuse(server, fd);
     if (exhausted)
         close(fd);
     else
@@ -323,7 +335,7 @@ struct http_server *http_server_open(struct loop *loop, const struct http_config
     peer_table_init(&server->peers);
     loop_before_wait(loop, http_before_wait, server);
     server->drain = drain_new(loop);
-    server->door = door_open(loop, config->address, config->socket_path, http_on_visit, server, err);
+    server->door = door_open(loop, config->address, config->tls != NULL, config->socket_path, http_on_visit, server, err);
     if (!server->door) {
         http_server_close(server);
         return NULL;

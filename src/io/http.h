@@ -18,6 +18,7 @@
 #include "io/loop.h"
 
 struct http_server;
+struct tls;
 
 struct http_peer {
     bool local;    /* came through the unix socket */
@@ -46,11 +47,12 @@ struct http_config {
     size_t (*body_limit)(struct str method, struct str path, void *owner);
     void (*serve)(struct http_request *request, void *owner);
     void *owner;
+    struct tls *tls; /* NULL: plain HTTP; else what the address speaks (the socket stays plain); the caller's, outlives the server */
 };
 
 struct http_server *http_server_open(struct loop *loop, const struct http_config *config, struct err *err);
 void http_server_close(struct http_server *server);                /* open requests are dropped */
-const char *http_server_address(const struct http_server *server); /* "http://127.0.0.1:8420", the port as chosen; NULL: none */
+const char *http_server_address(const struct http_server *server); /* "http://127.0.0.1:8420", or https; the port as chosen; NULL: none */
 
 struct str http_header(const struct http_request *request, const char *name); /* empty: none */
 bool http_param(struct http_request *request, const char *name,

@@ -99,6 +99,21 @@ static void read_end(struct http_connection *connection)
     http_connection_refuse(connection, err);
 }
 
+/* read_fault: errno says how the wire broke. Whoever spoke the wrong protocol is seen out, so that it hears what is wrong. */
+static void read_fault(struct http_connection *connection)
+{
+    struct err *err = &connection->server->err;
+    if (errno == EPROTOTYPE) {
+        err_set(err, ERR_bad_request, "this port speaks TLS: write https:// instead of http://");
+        http_connection_refuse(connection, err);
+    } else if (errno == EPROTO) {
+        connection->refused = connection->closing = true;
+        http_connection_close(connection);
+    } else {
+        http_connection_lose(connection);
+    }
+}
+
 /* read_some: one read; true: some came. false: nothing now, or the connection has another phase now. */
 static bool read_some(struct http_connection *connection, char *to, size_t room, size_t *out_n)
 {
@@ -114,10 +129,10 @@ static bool read_some(struct http_connection *connection, char *to, size_t room,
     }
     if (n == 0)
         read_end(connection);
-    else if (errno != EAGAIN)
-        http_connection_lose(connection);
-    else
+    else if (errno == EAGAIN)
         http_connection_watch(connection);
+    else
+        read_fault(connection);
     return false;
 }
 

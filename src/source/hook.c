@@ -28,7 +28,10 @@ static const char call_line[] =
     "if [ -x \"$0" KEPT "\" ]; then \"$0" KEPT "\" \"$@\"; status=$?; else status=0; fi # weir: the hook that was here before\n";
 static const char last_line[] = "exit \"$status\" # weir: as that one ended\n";
 static const char line_head[] = "( ";
-static const char line_tail[] = " </dev/null >/dev/null 2>&1 & ) || : # weir archive ";
+/* A job's commit waits for weir (a moment): else the job may end, and everything it left with it, before its cause was told. */
+static const char line_tail[] = " </dev/null >/dev/null 2>&1 & [ -z \"$WEIR_KEY\" ] || wait ) || : # weir archive ";
+/* Subversion's hooks have no environment: whether a job commits stands in that of the process which called the hook. */
+static const char key_words[] = "export WEIR_KEY=\"${WEIR_KEY:-$(sed -zn 's/^WEIR_KEY=//p' /proc/$PPID/environ 2>/dev/null)}\"; ";
 
 struct hook_line {
     struct str archive, command; /* the words between head and tail */
@@ -202,6 +205,8 @@ static bool line_make(struct hook *hook, struct str archive, struct str program,
     if (!plain || program.len == 0 || program.ptr[0] != '/')
         return err_set(err, ERR_invalid, "a hook needs the full path of weir, and words without control characters");
     buf_init(&words, LINE_BYTES_MAX);
+    if (hook->kind == ARCHIVE_SVN)
+        buf_add_z(&words, key_words);
     words_quote(&words, program);
     buf_addf(&words, " notify %.*s %s", STR_ARG(archive), hook->kind == ARCHIVE_SVN ? "\"$2\" --txn \"$3\"" : "HEAD");
     for (size_t i = 0; i < n; i++) {

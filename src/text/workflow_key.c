@@ -37,13 +37,14 @@ static const struct workflow_key keys[] = {
     { "labels", 0, value_labels, MAPPING, "What an executor must be" },
     { "zone", 0, value_zone, STRING, "Where an executor must be" },
     { "semaphores", 0, value_semaphores, STRINGS, "Semaphores to hold while it runs" },
-    { "matrix", KEY_NOT_IN_DEFAULTS, value_matrix, "\"type\":\"object\"", "Values that the task is run with, in all combinations" },
-    { "blocked_by", 0, value_blocked_by, STRINGS, "Doesn't start while one of these tasks runs, in any revision" },
-    { "collapse", 0, value_collapse, BOOLEAN, "Runs don't overlap, and waiting ones give way to the newest" },
+    { "matrix", KEY_NOT_IN_DEFAULTS | KEY_POLICY, value_matrix, "\"type\":\"object\"",
+        "Values that the task is run with, in all combinations" },
+    { "blocked_by", KEY_POLICY, value_blocked_by, STRINGS, "Doesn't start while one of these tasks runs, in any revision" },
+    { "collapse", KEY_POLICY, value_collapse, BOOLEAN, "Runs don't overlap, and waiting ones give way to the newest" },
     { "unique", 0, value_unique, STRING, "A second not-yet-started task with this key isn't created" },
     { "concurrency", 0, value_concurrency, STRING, "At most one running task with this key" },
-    { "freeze", 0, value_freeze, CRONS, "Minutes in which it doesn't start" },
-    { "window", 0, value_window, CRONS, "Minutes in which alone it starts" },
+    { "freeze", KEY_POLICY, value_freeze, CRONS, "Minutes in which it doesn't start" },
+    { "window", KEY_POLICY, value_window, CRONS, "Minutes in which alone it starts" },
     { "schedule", KEY_NOT_IN_DEFAULTS, value_schedule, CRONS, "When it is started by the clock" },
     { "detached", 0, value_detached, BOOLEAN, "Never started by a commit" },
     { "allow_failure", 0, value_allow_failure, BOOLEAN, "What depends on it goes on when it fails" },
@@ -76,6 +77,16 @@ static void key_unknown(struct task_read *r, const struct node *key)
     diag_suggest_closest(r->context.diags, key->text, names, N_KEYS);
 }
 
+/* policy_refuse: a key that is reserved for a policy which this version doesn't carry out: never dropped in silence. */
+static void policy_refuse(struct task_read *r, const struct node *name, const struct node *value)
+{
+    bool asks_nothing = value->kind == NODE_SCALAR && str_eqz(value->text, "false");
+    if (asks_nothing || r->read->input->policies)
+        return;
+    node_fault(&r->context, name, "'%s' is reserved: this version doesn't carry it out yet", r->key);
+    diag_suggest(r->context.diags, "leave it out; a later version will know it");
+}
+
 void workflow_task_read(struct task_read *r, const struct node *mapping, bool commit, bool defaults)
 {
     for (size_t i = 0; i < mapping->n; i++) {
@@ -89,7 +100,8 @@ void workflow_task_read(struct task_read *r, const struct node *mapping, bool co
             node_fault(&r->context, name, "'%s' can't stand in 'defaults': each task says its own", key->name);
         else if (!node_is_null(value)) {
             r->key = key->name;
-            key->read(r, value);
+            if (key->read(r, value) && (key->flags & KEY_POLICY) != 0)
+                policy_refuse(r, name, value);
         }
     }
 }
@@ -113,7 +125,8 @@ static void schema_task(struct json *json, const char *required, bool defaults)
             continue;
         struct buf row;
         buf_init(&row, 4000);
-        buf_addf(&row, "{\"description\":\"%s\",%s}", keys[i].help, keys[i].schema);
+        const char *reserved = (keys[i].flags & KEY_POLICY) != 0 ? "Reserved for a later version: " : "";
+        buf_addf(&row, "{\"description\":\"%s%s\",%s}", reserved, keys[i].help, keys[i].schema);
         json_key(json, keys[i].name);
         json_raw(json, buf_str(&row));
         buf_release(&row);

@@ -160,7 +160,7 @@ void watch_closing(struct watch *watch)
     trees_stop(watch);
 }
 
-void watch_close(struct watch *watch)
+bool watch_close(struct watch *watch)
 {
     if (!watch->closing)
         watch_closing(watch);
@@ -180,7 +180,8 @@ void watch_close(struct watch *watch)
     if (!all) { /* what a thread that hangs uses is left to it */
         watch->left_before = left;
         left = watch;
-        return;
+        return false;
     }
     watch_free(watch);
+    return true;
 }

@@ -37,8 +37,8 @@ struct watch_config {
 struct watch *watch_open(const struct watch_config *config, struct err *err);
 void watch_closing(struct watch *watch); /* before engine_stop: nothing more is submitted; trees end with unavailable */
 /* watch_close: after engine_free, and after who asked for probes and trees is gone: none of them is called any more. A thread that hangs in
- * a served repository is left to the end of the process. */
-void watch_close(struct watch *watch);
+ * a served repository is left to the end of the process: false; then leave by _exit, since it may be anywhere in its libraries. */
+bool watch_close(struct watch *watch);
 
 /* watch_archives_changed: after an archive was added, removed, or a revision was skipped: the store is asked which archives there are. */
 void watch_archives_changed(struct watch *watch);

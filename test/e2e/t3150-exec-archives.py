@@ -105,6 +105,23 @@ until(lambda: s.get('/v1/archives/ark/revisions/4').status == 200, seconds=30)
 revision = s.get('/v1/archives/ark/revisions/4')
 ok(revision.status == 200 and 'ark@3:commit' in json.dumps(revision.json), 'a job that commits is the cause of the new revision', revision)
 
+# -- a job that commits as its last act and says nothing: its hook tells who it was
+told = None
+for n in range(5, 13, 2):  # as with git below
+    sh("""cd wc; svn update -q; cat >_workflows/w.yaml <<'X'
+- name: plain
+  paths: [go]
+  checkout: false
+  script: 'svn checkout -q "file://$URL" wc && cd wc && date +%%s%%N >made && svn commit -qm "by a job"'
+  env: {URL: %s}
+X
+echo %d >go; svn commit -qm 'let it commit plainly' """ % (TMP / 'repos/svn', n))
+    until(lambda: s.get(f'/v1/archives/ark/revisions/{n + 1}').status == 200, seconds=30)
+    told = s.get(f'/v1/archives/ark/revisions/{n + 1}')
+    if told.status != 200 or told.json.get('cause') == f'ark@{n}:plain':
+        break
+ok(told.status == 200 and told.json.get('cause') == f'ark@{n}:plain' and told.json['depth'] == 1, 'a plain commit by a job is told by its hook', told)
+
 # -- git: a push by a job, whose hook inherits WEIR_KEY
 sh('''git init -q -b main g; cd g; mkdir _workflows; cat >_workflows/w.yaml <<'X'
 - name: t

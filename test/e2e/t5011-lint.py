@@ -160,6 +160,15 @@ typed = json.loads(weir('lint', '--json', put('typed.yaml', '- {name: a, priorit
                                               '- {name: no, env: {A: no, B: 0777, C: 1e3, D: 2026-01-01}}\n')).out)
 same([d['line'] for d in typed], [1, 2, 3, 4], 'what looks like a number, truth or date is what the key says')
 
+# -- what only a later version will carry out: the same words as the server's WORKFLOW task
+for text in ('matrix: {os: [x]}', 'blocked_by: [b]', 'collapse: true', 'freeze: "* 22 * * *"', 'window: "* 8 * * *"'):
+    path = put('policy.yaml', f'- name: a\n  {text}\n- name: b\n')
+    key = text.split(':')[0]
+    for command in ('lint', 'plan'):
+        done = weir(command, path)
+        ok(done.returncode != 0 and f"policy.yaml:2:3: error: '{key}' is reserved" in done.err, f'{command}: {key} is reserved, and said so', done.returncode, done.err)
+same(weir('lint', put('policy.yaml', '- {name: a, collapse: false, freeze: null}\n')).returncode, 0, 'a policy that asks for nothing is taken')
+
 # -- the schema
 schema = json.loads(weir('lint', '--schema').out)
 same(schema['$schema'], 'https://json-schema.org/draft/2020-12/schema', 'a JSON Schema')
@@ -169,7 +178,7 @@ try:
     validator = jsonschema.Draft202012Validator(schema)
     good = {'on': ['commit'], 'defaults': {'shell': 'bash', 'timeout': '1h'}, 'semaphores': {'pdf': 2}, 'workflow': ['a', {'parallel': ['b', 'c']}],
             'tasks': [{'name': 'a', 'depends': ['PREV', {'task': 'b', 'on': 'finished'}], 'retry': {'attempts': 3, 'on': ['lost']}, 'env': {'K': 1},
-                       'schedule': {'cron': 'H 3 * * *', 'tz': 'UTC'}, 'on': [{'message': 'm'}], 'matrix': {'os': ['a']}}], 'jobs': {'b': None, 'c': {}}}
+                       'schedule': {'cron': 'H 3 * * *', 'tz': 'UTC'}, 'on': [{'message': 'm'}]}], 'jobs': {'b': None, 'c': {}}}
     same([e.message for e in validator.iter_errors(good)], [], 'the schema takes what lint takes')
     same([e.message for e in validator.iter_errors([{'name': 'a', 'depends': ['PREV']}])], [], 'also the list')
     ok(list(validator.iter_errors([{'name': 'a', 'comand': 'x'}])), 'and refuses an unknown key')

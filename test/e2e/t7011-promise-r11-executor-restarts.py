@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # time limit: 200
 """R11, restarting the executor kills no job: killed again and again in the middle of jobs, the next one adopts them; exits and logs are right."""
+import datetime
 import hashlib
 import pathlib
 import sys
@@ -10,9 +11,16 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'promises')
 from promise import Agent, Promise, rng, scaled, verify  # noqa: E402
 from house import ENDED, TMP, House, end, until  # noqa: E402
 
+
+
+def seconds(attempt):
+    began, ended = (datetime.datetime.fromisoformat(attempt[x].replace('Z', '+00:00')) for x in ('started', 'finished'))
+    return (ended - began).total_seconds()
+
+
 WAVES, KILLS, JOBS = scaled(3), 10, 6
 p = Promise('R11', 'restarting the executor kills no job')
-for what in ('killed jobs', 'wrong exits', 'sha256 mismatches', 'reruns', 'wrong outputs', 'attempts spent on jobs that never began'):
+for what in ('killed jobs', 'wrong exits', 'sha256 mismatches', 'reruns', 'wrong outputs', 'grants that waited for their lease'):
     p.zero(what)
 s = House('data', slots=0)
 agent = Agent(s, 'agent', slots=JOBS)
@@ -44,7 +52,7 @@ for wave in range(WAVES):
         ran = len(began)
         # a grant that died with the executor before its job began is given again; that isn't a killed job
         p.zero('killed jobs', sum(a['outcome'] in ('lost', 'killed') and str(a['number']) in began for a in task['attempts']), task)
-        p.zero('attempts spent on jobs that never began', sum(a['outcome'] == 'lost' and str(a['number']) not in began for a in task['attempts']), task)
+        p.zero('grants that waited for their lease', sum(a['outcome'] == 'lost' and str(a['number']) not in began and seconds(a) > 14 for a in task['attempts']), task)
         p.zero('reruns', max(0, ran - 1), (i, ran, task))
         p.zero('wrong exits', int(task['state'] not in ENDED or last.get('exit') != i * 5 % 97), task)
         p.zero('wrong outputs', int(task['outputs'] != {'v': str(i)}), task['outputs'])

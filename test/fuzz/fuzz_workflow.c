@@ -79,7 +79,7 @@ static void expansion_check(const struct expansion *x, struct arena *arena)
 static bool read_file(const struct diag_file *file, struct arena *arena, struct diags *diags, struct workflow *out)
 {
     struct workflow_source source = { .file = file };
-    struct workflow_input input = { .sources = &source, .n_sources = 1 };
+    struct workflow_input input = { .sources = &source, .n_sources = 1, .policies = true };
     *out = (struct workflow){ 0 };
     return workflow_parse(&input, arena, diags, out);
 }

@@ -60,7 +60,7 @@ static struct workflow *workflow_of(struct world *world, const char *yaml)
     struct diag_file *file = ARENA_NEW(&world->arena, struct diag_file);
     *file = (struct diag_file){ STR("w.yaml"), str_of(yaml) };
     struct workflow_source source = { file, NULL };
-    struct workflow_input input = { &source, 1, NULL, NULL };
+    struct workflow_input input = { .sources = &source, .n_sources = 1 };
     if (!workflow_parse(&input, &world->arena, &diags, workflow))
         fail_msg("%u:%u: %.*s", diags.items[0].place.line, diags.items[0].place.column, STR_ARG(diags.items[0].message));
     return workflow;

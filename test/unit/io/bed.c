@@ -216,6 +216,11 @@ static void bed_on_wake(void *owner)
 
 void bed_open(struct bed *bed, unsigned connections_max, unsigned idle_timeout_s)
 {
+    bed_open_tls(bed, connections_max, idle_timeout_s, NULL);
+}
+
+void bed_open_tls(struct bed *bed, unsigned connections_max, unsigned idle_timeout_s, struct tls *tls)
+{
     memset(bed, 0, sizeof *bed);
     snprintf(bed->folder, sizeof bed->folder, "/tmp/weir-io-XXXXXX");
     assert_non_null(mkdtemp(bed->folder));
@@ -231,6 +236,7 @@ void bed_open(struct bed *bed, unsigned connections_max, unsigned idle_timeout_s
         .body_limit = bed_limit,
         .serve = bed_serve,
         .owner = bed,
+        .tls = tls,
     };
     bed->server = http_server_open(bed->loop, &config, &err);
     if (!bed->server)

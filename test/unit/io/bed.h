@@ -41,6 +41,7 @@ struct bed {
  * /burst?n=N       like /follow, with N blocks of 64 KiB at once
  */
 void bed_open(struct bed *bed, unsigned connections_max, unsigned idle_timeout_s); /* which is also the time to read an answer */
+void bed_open_tls(struct bed *bed, unsigned connections_max, unsigned idle_timeout_s, struct tls *tls);
 void bed_run(struct bed *bed);   /* on its thread */
 void bed_close(struct bed *bed);
 void bed_release(struct bed *bed);

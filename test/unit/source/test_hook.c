@@ -18,7 +18,7 @@ static int make(void **state)
     /* A weir that writes down how it was called. A quote and a blank in its path: words are quoted. */
     return sh_status("mkdir \"$T/it's here\" && cat > \"$T/it's here/weir\" <<END\n"
                      "#!/bin/sh\n"
-                     "echo \"\\$@ key=\\${WEIR_KEY-none}\" >> $T/calls.new\n"
+                     "echo \"\\$@ key=\\${WEIR_KEY:-none}\" >> $T/calls.new\n"
                      "while [ -e $T/hang ]; do sleep 0.05; done\n"
                      "cat $T/calls.new > $T/calls\n"
                      "END\n"
@@ -91,6 +91,11 @@ static void plain(void **state)
     removed(ARCHIVE_SVN, "r", "more");
     removed(ARCHIVE_SVN, "r", "more");
     assert_int_not_equal(access(path, F_OK), 0);
+    /* a job's commit: its hook has no environment, but the process that commits has */
+    sh("svnadmin create $T/j");
+    install(ARCHIVE_SVN, "j", "docs");
+    sh("WEIR_KEY=docs@1:t svn mkdir -q -m job file://$T/j/by-a-job && test -s $T/calls"); /* told before the commit came back */
+    calls_are("notify docs 1 --txn 0-0 --server unix:/a b/run/notify.sock key=docs@1:t");
     /* the hook's own environment is passed on */
     install(ARCHIVE_SVN, "r", "docs");
     sh("env -i WEIR_KEY=a@1:t %s repo 7 txn", path);

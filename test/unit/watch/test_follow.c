@@ -196,7 +196,7 @@ static void corrupt_repository_is_a_fault_and_heals(void **state)
     sh(yard, "mv keep repo/db/current; svn mkdir -q -m four file://$T/repo/four");
     until(yard, 8000, next_of(yard, "a") == 5);
     until(yard, 2000, state_of(yard, "a") == WATCH_OK);
-    /* one revision's file is damaged: those before it are taken */
+    /* revisions' files are damaged: those before are taken; one is mended, the other given up by a person */
     sh(yard, "cd repo; svn mkdir -q -m five file://$T/repo/five");
     until(yard, 5000, next_of(yard, "a") == 6);
     yard_stop(yard);
@@ -204,7 +204,10 @@ static void corrupt_repository_is_a_fault_and_heals(void **state)
     yard_start(yard);
     until(yard, 5000, state_of(yard, "a") == WATCH_FAULT);
     assert_int_equal(next_of(yard, "a"), 7);
-    sh(yard, "mv keep repo/db/revprops/0/7");
+    sh(yard, "cp keep repo/db/revprops/0/7; echo x >repo/db/revprops/0/8");
+    until(yard, 8000, next_of(yard, "a") == 8);
+    until(yard, 5000, state_of(yard, "a") == WATCH_FAULT);
+    archive_command(yard, CMD_ARCHIVE_SKIP, "a", 8);
     until(yard, 8000, next_of(yard, "a") == 9);
     until(yard, 2000, state_of(yard, "a") == WATCH_OK);
 }

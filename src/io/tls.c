@@ -1,0 +1,174 @@
+/* tls: PEM files into a context of OpenSSL (see tls.h).
+ *
+ * Everything that can be wrong with the files is found here, before anybody connects, and told with the file's name. A new context is made
+ * for each reload: the old one is in force until the new one is whole, and lives as long as a connection uses it.
+ *
+ * Faults of the library are told by its own short reason, with what we know about it before. */
+#include "io/tls.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io/clock.h"
+
+enum { FILE_BYTES_MAX = 1 << 20, DAY_S = 24 * 3600, EXPIRY_NOTICE_DAYS = 14 };
+
+static const char *tls_reason(void)
+{
+    const char *reason = ERR_reason_error_string(ERR_peek_last_error());
+    return reason ? reason : "it can't be read";
+}
+
+/* file_check: can it be opened, and is it as closed to others as it has to be? A group may read a key: that is how Debian shares them. */
+static bool file_check(const char *what, const char *path, bool secret, struct err *err)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return err_set(err,
+            errno == ENOENT   ? ERR_not_found
+            : errno == EACCES ? ERR_forbidden
+                              : ERR_io,
+            "%s %s can't be opened: %s", what, path, strerrordesc_np(errno));
+    bool known = fstat(fd, &st) == 0;
+    close(fd);
+    if (!known || !S_ISREG(st.st_mode) || st.st_size > FILE_BYTES_MAX)
+        return err_set(err, ERR_invalid, "%s %s must be a file of at most 1 MiB", what, path);
+    if (secret && (st.st_mode & (S_IWGRP | S_IRWXO)))
+        return err_set(err, ERR_forbidden, "%s %s can be read or changed by others than its owner (mode %04o): chmod 0600 it", what, path,
+            (unsigned)(st.st_mode & 07777));
+    return true;
+}
+
+/* no_passphrase: a server starts without anybody at hand. */
+static int no_passphrase(char *out, int size, int writing, void *owner)
+{
+    (void)out, (void)size, (void)writing;
+    *(bool *)owner = true;
+    return -1;
+}
+
+static EVP_PKEY *key_load(const char *path, struct err *err)
+{
+    bool asked = false;
+    FILE *file = fopen(path, "re");
+    EVP_PKEY *key = file ? PEM_read_PrivateKey(file, NULL, no_passphrase, &asked) : NULL;
+    if (file)
+        fclose(file);
+    if (!key && asked)
+        err_set(err, ERR_invalid, "the key %s has a passphrase, which nobody is there to type: store it without one, mode 0600", path);
+    else if (!key)
+        err_set(err, ERR_invalid, "the key %s isn't a private key in PEM form: %s", path, tls_reason());
+    return key;
+}
+
+static bool context_load_own(SSL_CTX *context, const struct tls_config *config, struct err *err)
+{
+    if (!file_check("the certificate", config->certificate, false, err) || !file_check("the key", config->key, true, err))
+        return false;
+    if (SSL_CTX_use_certificate_chain_file(context, config->certificate) != 1)
+        return err_set(err, ERR_invalid, "the certificate %s can't be used: %s", config->certificate, tls_reason());
+    EVP_PKEY *key = key_load(config->key, err);
+    if (!key)
+        return false;
+    bool fits = X509_check_private_key(SSL_CTX_get0_certificate(context), key) == 1;
+    bool taken = fits && SSL_CTX_use_PrivateKey(context, key) == 1;
+    EVP_PKEY_free(key);
+    if (!fits)
+        return err_set(err, ERR_invalid, "the key %s isn't the one of the certificate %s", config->key, config->certificate);
+    return taken || err_set(err, ERR_invalid, "the key %s can't be used: %s", config->key, tls_reason());
+}
+
+static bool context_load_client_ca(SSL_CTX *context, const char *path, struct err *err)
+{
+    if (!file_check("the CA of clients", path, false, err))
+        return false;
+    STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(path);
+    if (!names || SSL_CTX_load_verify_file(context, path) != 1) {
+        sk_X509_NAME_pop_free(names, X509_NAME_free);
+        return err_set(err, ERR_invalid, "the CA of clients %s can't be used: %s", path, tls_reason());
+    }
+    SSL_CTX_set_client_CA_list(context, names);
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+    return true;
+}
+
+static SSL_CTX *context_new(const struct tls_config *config, struct err *err)
+{
+    static const unsigned char name[] = "weir";
+    ERR_clear_error();
+    SSL_CTX *context = SSL_CTX_new(TLS_server_method());
+    ASSERT(context);
+    ASSERT(SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1);
+    ASSERT(SSL_CTX_set_cipher_list(context, "ECDHE+AESGCM:ECDHE+CHACHA20") == 1); /* of 1.2; those of 1.3 are all good */
+    SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE);
+    /* Requests and answers say themselves how long they are: an end without the library's goodbye is no attack on them. */
+    SSL_CTX_set_options(context, SSL_OP_IGNORE_UNEXPECTED_EOF);
+    SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_read_ahead(context, 1);
+    ASSERT(
+        SSL_CTX_set_session_id_context(context, name, sizeof name - 1) == 1); /* else tickets and client certificates don't go together */
+    bool client_ca = config->client_ca && *config->client_ca;
+    if (context_load_own(context, config, err) && (!client_ca || context_load_client_ca(context, config->client_ca, err)))
+        return context;
+    SSL_CTX_free(context);
+    return NULL;
+}
+
+/* warning_make: an expired certificate is served all the same: who trusts it anyway, or has a wrong clock, isn't locked out. */
+static void warning_make(struct tls *tls, const char *path)
+{
+    const X509 *certificate = SSL_CTX_get0_certificate(tls->context);
+    time_t now = (time_t)(clock_wall_ms() / 1000), soon = now + (time_t)EXPIRY_NOTICE_DAYS * DAY_S;
+    const ASN1_TIME *from = X509_get0_notBefore(certificate), *to = X509_get0_notAfter(certificate);
+    struct tm end = { 0 }, begin = { 0 };
+    char end_text[32] = "", begin_text[32] = "";
+    tls->warning[0] = '\0';
+    if (ASN1_TIME_to_tm(to, &end) != 1 || ASN1_TIME_to_tm(from, &begin) != 1)
+        return;
+    strftime(end_text, sizeof end_text, "%Y-%m-%dT%H:%M:%SZ", &end);
+    strftime(begin_text, sizeof begin_text, "%Y-%m-%dT%H:%M:%SZ", &begin);
+    if (X509_cmp_time(to, &now) < 0)
+        snprintf(tls->warning, sizeof tls->warning, "the certificate %.150s has expired at %s: clients refuse it", path, end_text);
+    else if (X509_cmp_time(from, &now) > 0)
+        snprintf(tls->warning, sizeof tls->warning, "the certificate %.150s isn't valid before %s", path, begin_text);
+    else if (X509_cmp_time(to, &soon) < 0)
+        snprintf(tls->warning, sizeof tls->warning, "the certificate %.150s expires at %s", path, end_text);
+}
+
+bool tls_reload(struct tls *tls, const struct tls_config *config, struct err *err)
+{
+    SSL_CTX *context = context_new(config, err);
+    if (!context)
+        return false;
+    SSL_CTX_free(tls->context);
+    tls->context = context;
+    warning_make(tls, config->certificate);
+    return true;
+}
+
+struct tls *tls_open(const struct tls_config *config, struct err *err)
+{
+    struct tls *tls = mem_alloc(sizeof *tls);
+    *tls = (struct tls){ 0 };
+    if (tls_reload(tls, config, err))
+        return tls;
+    mem_free(tls);
+    return NULL;
+}
+
+void tls_close(struct tls *tls)
+{
+    if (!tls)
+        return;
+    SSL_CTX_free(tls->context);
+    mem_free(tls);
+}
