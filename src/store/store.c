@@ -173,7 +173,7 @@ bool store_copy(const struct store_config *from, const struct store_config *to, 
         target->close(target);
     if (source)
         source->close(source);
-    return ok;
+    return ok && (!is_postgres(from) || bytes_copy(from, to, err));
 }
 
 void reader_close(struct reader *reader)

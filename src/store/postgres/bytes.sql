@@ -51,6 +51,9 @@ ORDER BY start_byte;
 -- name: logs_open
 SELECT task, grant_no FROM log WHERE sealed = 0 ORDER BY task, grant_no;
 
+-- name: logs_page
+SELECT task, grant_no, bytes, sealed FROM log WHERE (task, grant_no) > ($1::bigint, $2::bigint) ORDER BY task, grant_no LIMIT $3;
+
 -- name: blob_put
 -- 1: it is new, and wants its pieces.
 INSERT INTO blob (hash, bytes, used) VALUES ($1, $2, extract(epoch FROM clock_timestamp())::bigint)
