@@ -416,8 +416,8 @@ void serve_archives_skip(struct call *call)
         return;
     if (skip_is_early(call, &view, command->in.archive.rev)) {
         call_refuse(call, ERR_conflict,
-            "revision %lld isn't in the repository of '%.*s' yet (the youngest is %lld): there is nothing to skip", (long long)command->in.archive.rev,
-            STR_ARG(view.lane.name), (long long)view.archive.youngest);
+            "revision %lld isn't in the repository of '%.*s' yet (the youngest is %lld): there is nothing to skip",
+            (long long)command->in.archive.rev, STR_ARG(view.lane.name), (long long)view.archive.youngest);
         return;
     }
     command->kind = CMD_ARCHIVE_SKIP;
