@@ -30,6 +30,7 @@ struct api *api_new(const struct api_config *config, struct err *err)
     api->incarnation = head.incarnation;
     api->heartbeat = (struct loop_timer){ .due = events_heartbeat_due, .owner = api };
     api->events_check = (struct loop_timer){ .due = events_check_due, .owner = api };
+    api->waiting_check = (struct loop_timer){ .due = at_least_due, .owner = api };
     api->log_check = (struct loop_timer){ .due = logs_check_due, .owner = api };
     snprintf(api->uid_text, sizeof api->uid_text, "uid:%u", (unsigned)geteuid());
     buf_init(&api->openapi, MIB);
@@ -67,6 +68,7 @@ void api_free(struct api *api)
     loop_disarm(api->config.loop, &api->heartbeat);
     loop_disarm(api->config.loop, &api->log_check);
     loop_disarm(api->config.loop, &api->events_check);
+    loop_disarm(api->config.loop, &api->waiting_check);
     names_release(api);
     posted_workflows_release(api);
     auth_release(api);
@@ -83,6 +85,7 @@ void api_on_commit(int64_t seq, void *owner)
 {
     struct api *api = owner;
     (void)seq;
+    at_least_check(api, false);
     /* Commits come by the thousand. A few followers hear of each at once; many are served together a little later. Whether a followed
      * attempt has ended is looked up at most fifty times a second. */
     if (api->events_followers.n <= EVENTS_EAGER_MAX)
@@ -96,6 +99,7 @@ void api_on_commit(int64_t seq, void *owner)
 void api_closing(struct api *api)
 {
     api->closing = true;
+    at_least_check(api, false);
     events_wake(api);
     logs_wake_followers(api, 0);
 }

@@ -390,6 +390,16 @@ static void revision_skipped(struct call *call)
     call_answer(call, 200);
 }
 
+/* skip_is_early: a revision that its repository hasn't got yet can't be given up: the commit that comes would be lost. */
+static bool skip_is_early(struct call *call, const struct archive_view *view, int64_t rev)
+{
+    struct watch *watch = call->api->config.watch;
+    struct watch_status status;
+    if (view->archive.kind == ARCHIVE_EXTERNAL || rev <= view->archive.youngest || watch == NULL)
+        return false;
+    return watch_status(watch, view->lane.name, &status) && status.state != WATCH_FAULT && status.youngest >= 0 && rev > status.youngest;
+}
+
 void serve_archives_skip(struct call *call)
 {
     struct archive_view view;
@@ -404,6 +414,12 @@ void serve_archives_skip(struct call *call)
         err_item(&call->err, ERR_invalid, STR("/reason"), "'reason' is required");
     if (!call_read_done(call, &reader))
         return;
+    if (skip_is_early(call, &view, command->in.archive.rev)) {
+        call_refuse(call, ERR_conflict,
+            "revision %lld isn't in the repository of '%.*s' yet (the youngest is %lld): there is nothing to skip",
+            (long long)command->in.archive.rev, STR_ARG(view.lane.name), (long long)view.archive.youngest);
+        return;
+    }
     command->kind = CMD_ARCHIVE_SKIP;
     command->in.archive.name = view.lane.name;
     call_submit(call, revision_skipped);

@@ -7,9 +7,10 @@
 
 #include <sodium.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
-enum { CALLS_IDLE_MAX = 256, OUT_KEPT_MAX = 256 * 1024 };
+enum { CALLS_IDLE_MAX = 256, OUT_KEPT_MAX = 256 * 1024, HEADERS_MAX = 8 };
 #define OUT_BYTES_MAX (256 * MIB) /* a bulk of 10,000 tasks renders to about 5 MiB */
 #define IDEMPOTENCY_KEY_MAX 255
 
@@ -37,6 +38,7 @@ struct call *call_new(struct api *api, struct http_request *request)
     call->api = api;
     call->request = request;
     call->err.arena = &call->arena;
+    call->turn = engine_time(api->config.engine);
     request->user = call;
     request->gone = call_gone;
     list_append(&api->calls, &call->node);
@@ -83,8 +85,23 @@ void call_answer_as(struct call *call, int status, const char *content_type, str
     request->gone = NULL; /* the body is copied: nobody waits for this call any more */
     request->user = NULL;
     call->request = NULL;
-    http_answer(request, status, content_type, body, headers);
+    /* The turn beside the caller's own headers. */
+    char turn[24];
+    const char *all[2 * HEADERS_MAX + 3] = { "Weir-Turn", turn };
+    snprintf(turn, sizeof turn, "%lld", (long long)call->turn);
+    for (size_t i = 0; headers != NULL && headers[i] != NULL; i++) {
+        ASSERT(i < (size_t)2 * HEADERS_MAX);
+        all[2 + i] = headers[i];
+    }
+    http_answer(request, status, content_type, body, all);
     call_released(call);
+}
+
+void call_stream_turn(struct call *call)
+{
+    char turn[24];
+    snprintf(turn, sizeof turn, "%lld", (long long)call->turn);
+    http_stream_header(call->request, "Weir-Turn", turn);
 }
 
 void call_answer(struct call *call, int status)
@@ -138,6 +155,7 @@ static void command_done(struct command *command)
     struct call *call = CONTAINER_OF(command, struct call, command);
     void (*done)(struct call *) = call->done;
     call->submitted = false;
+    call->turn = engine_time(call->api->config.engine);
     if (call->request == NULL) {
         call_released(call);
         return;

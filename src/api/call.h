@@ -49,6 +49,7 @@ struct call {
     struct arena arena;
     struct actor actor;
     unsigned scopes;
+    int64_t turn; /* of the store: what the answer tells is at least as new */
     int64_t job; /* the task whose job asks, by its own token; 0: somebody else */
     struct err err;
     struct buf out;
@@ -89,7 +90,8 @@ struct api {
     struct api_config config;
     struct list calls, idle; /* struct call */
     struct list events_followers, log_followers;
-    struct loop_timer heartbeat, log_check, events_check;
+    struct list waiting; /* at_least.c */
+    struct loop_timer heartbeat, log_check, events_check, waiting_check;
     struct buf openapi, scratch;
     struct blobs *blobs;
     uint64_t incarnation;
@@ -151,6 +153,14 @@ bool call_param_flag(struct call *call, const char *name, bool *out);
 /* call_task_id: the id that call->arg (id or key) names; false: answered (404, or 400 for what can be no key). */
 bool call_task_id(struct call *call, int64_t *out_id);
 bool call_task_view(struct call *call, struct task_view *out);
+
+/* call_stream_turn: the header Weir-Turn of a stream, before it begins; other answers have it by themselves. */
+void call_stream_turn(struct call *call);
+
+/* ---- reads that wait (at_least.c) ---- */
+bool at_least_met(struct call *call); /* false: the call waits, or was answered */
+void at_least_check(struct api *api, bool ask); /* ask: the store; else only what this server did */
+void at_least_due(struct loop_timer *timer);
 
 /* ---- problems ---- */
 void problem_render(struct buf *out, const struct err *err);

@@ -189,6 +189,7 @@ void serve_events_get(struct call *call)
         call_problem(call);
         return;
     }
+    call_stream_turn(call);
     http_stream_begin(call->request, 200, stream->sse ? "text/event-stream" : "application/x-ndjson", stream_drained);
     if (stream->out.len > 0)
         http_stream_add(call->request, buf_str(&stream->out));

@@ -237,6 +237,10 @@ static void why_render(struct call *call, const struct why_facts *facts, const s
     json_put_z(&json, "verdict", verdicts[why->verdict]);
     if (facts->task.reason.len > 0)
         json_put_str(&json, "reason", facts->task.reason);
+    if (facts->task.cause > 0) {
+        json_key(&json, "cause");
+        json_key_text(call->api, &json, 0, facts->task.cause);
+    }
     json_key(&json, "conditions");
     json_array_begin(&json);
     for (size_t i = 0; i < why->n_conditions; i++) {

@@ -89,7 +89,8 @@ static void route_parameters(struct json *json, const struct route *route)
     const char *path = route->path;
     struct str in_path = path_parameter(&path), rest = str_of(route->params), name;
     bool creates = strcmp(route->method, "POST") == 0 && (route->status == 201 || route->status == 202);
-    if (in_path.len == 0 && rest.len == 0 && !creates)
+    bool reads = strcmp(route->method, "GET") == 0;
+    if (in_path.len == 0 && rest.len == 0 && !creates && !reads)
         return;
     json_key(json, "parameters");
     json_array_begin(json);
@@ -97,6 +98,8 @@ static void route_parameters(struct json *json, const struct route *route)
         parameter(json, in_path, "path", true);
     while (str_cut(&rest, ' ', &name))
         parameter(json, name, "query", str_eqz(name, "fence"));
+    if (reads)
+        parameter(json, STR("at_least"), "query", false);
     if (creates)
         parameter(json, STR("Idempotency-Key"), "header", false);
     json_array_end(json);

@@ -397,8 +397,10 @@ static void tree_bytes(void *owner, struct str bytes)
 {
     struct call *call = owner;
     struct tree_stream *stream = call->state;
-    if (!stream->begun)
+    if (!stream->begun) {
+        call_stream_turn(call);
         http_stream_begin(call->request, 200, "application/x-tar", tree_drained);
+    }
     stream->begun = true;
     http_stream_add(call->request, bytes);
 }

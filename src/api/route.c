@@ -122,7 +122,8 @@ static bool params_check(struct call *call)
     struct str *names;
     size_t n = http_params(call->request, &names);
     for (size_t i = 0; i < n; i++) {
-        if (word_listed(call->route->params, names[i]))
+        bool waits = strcmp(call->route->method, "GET") == 0 && str_eqz(names[i], "at_least");
+        if (waits || word_listed(call->route->params, names[i]))
             continue;
         err_item(&call->err, ERR_bad_request, str_dup(&call->arena, names[i]), "unknown query parameter '%.*s'",
             STR_ARG(str_sub(names[i], 0, 100)));
@@ -189,6 +190,6 @@ void api_serve(struct http_request *request, void *owner)
             STR_ARG(str_sub(encoding, 0, 40)));
         return;
     }
-    if (auth_check(call) && params_check(call))
+    if (auth_check(call) && params_check(call) && at_least_met(call))
         call->route->handler(call);
 }

@@ -61,7 +61,7 @@ const struct command_spec local_spec = {
         "typed its command. Tasks with `checkout: false` get an empty one. There is no earlier revision, so PREV is satisfied; `paths` "
         "count as touched; `labels`, `zone`, `schedule` and `sandbox` don't count; files named in `artifacts` stay where they are. "
         "Detached tasks run only when --task names them. On a terminal: a tree of what runs, and a bar; else one line a change, on "
-        "stderr. The ends, and the logs of what failed, go to stdout.\n\n"
+        "stderr. The ends, and the logs of what failed, go to stdout.\n"
         "Exit 0: all done (a failure of a task with `allow_failure` counts as done); 1: something failed; 65: the workflow has faults; 66: "
         "there is no such folder, no _workflows in it, or no such task. Ctrl-C ends everything that was started.",
     .options = local_options,

@@ -456,6 +456,9 @@ static void server_close(struct server *server)
         beside_release(&server->beside);
     if (server->engine_started)
         server_drain(server);
+    struct err ignored = { 0 };
+    if (server->store != NULL && server->store->ops->on_others)
+        (void)server->store->ops->on_others(server->store, NULL, NULL, &ignored); /* nobody wakes the engine any more */
     if (server->http != NULL)
         http_server_close(server->http);
     tls_close(server->tls);

@@ -93,14 +93,14 @@ static void artifacts_print(struct session *s, const json_t *task)
     }
 }
 
-static void outputs_print(struct session *s, const json_t *task)
+static void pairs_print(struct session *s, const char *title, json_t *pairs)
 {
-    json_t *outputs = json_object_get(task, "outputs"), *value;
+    json_t *value;
     const char *name;
-    if (json_object_size(outputs) == 0)
+    if (json_object_size(pairs) == 0)
         return;
-    fputs("\noutputs\n", stdout);
-    json_object_foreach (outputs, name, value) {
+    printf("\n%s\n", title);
+    json_object_foreach (pairs, name, value) {
         struct str text = json_is_string(value) ? str_of(json_string_value(value)) : json_text(&s->arena, value, false);
         printf("  %s=%s\n", term_safe_z(&s->arena, name), term_safe(&s->arena, text));
     }
@@ -139,7 +139,8 @@ static void task_print(struct session *s, const json_t *task)
     edge_lines(s, task, "after");
     edge_lines(s, task, "cancels");
     attempts_print(s, task, now);
-    outputs_print(s, task);
+    pairs_print(s, "parameters", json_object_get(json_object_get(task, "spec"), "params"));
+    pairs_print(s, "outputs", json_object_get(task, "outputs"));
     artifacts_print(s, task);
     if (!letter_ended(letter) && letter != 'X')
         session_note(s, "\n`weir why %s` tells why it doesn't run", s->options.operands[0]);

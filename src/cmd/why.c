@@ -56,7 +56,7 @@ static void why_print(struct session *s, const json_t *why)
     printf("%s  %s%c %s%s  %s\n", term_safe_z(&s->arena, task_key(&s->arena, why)), paint_on(&s->term, paint), letter, letter_word(letter),
         paint_off(&s->term, paint), term_safe_z(&s->arena, sentence));
     if (*field_z(why, "reason"))
-        printf("  reason: %s\n", term_safe_z(&s->arena, field_z(why, "reason")));
+        printf("  reason: %s\n", term_safe_z(&s->arena, task_reason(&s->arena, why)));
     json_array_foreach (conditions, i, condition)
         condition_print(s, condition, clock_wall_ms());
 }

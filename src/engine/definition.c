@@ -9,6 +9,7 @@
 #include "text/workflow.h"
 
 enum { TEXT_DEPTH = 8, BACKOFF_DEFAULT_MS = 5000, SUMMARY_BYTES = 400 };
+#define FAULT_WORD ": error: "
 #define TEXT_BYTES_MAX ((size_t)64 << 20)
 
 static bool zone_is_known(void *context, struct str name)
@@ -156,6 +157,19 @@ static void faults_tell(struct definition *definition)
         str_fmt(&definition->arena, "%.*s%.*s: %.*s%.*s", STR_ARG(file), STR_ARG(place), STR_ARG(message), STR_ARG(rest));
 }
 
+/* faults_place: what was wrong with the files before they could be parsed, a line each: FILE: error: WHAT. */
+static void faults_place(struct definition *definition, struct str fault)
+{
+    for (struct str rest = fault, line; str_cut(&rest, '\n', &line);) {
+        const char *at = line.len > 0 ? memmem(line.ptr, line.len, FAULT_WORD, strlen(FAULT_WORD)) : NULL;
+        struct diag_file *file = ARENA_NEW(&definition->arena, struct diag_file);
+        *file = (struct diag_file){ .name = at != NULL ? str_dup(&definition->arena, str_sub(line, 0, (size_t)(at - line.ptr)))
+                                                       : STR("_workflows") };
+        struct str what = at != NULL ? str_sub(line, (size_t)(at - line.ptr) + strlen(FAULT_WORD), line.len) : line;
+        diag_error(&definition->diags, (struct diag_place){ file, 0, 0 }, "%.*s", STR_ARG(what));
+    }
+}
+
 /* --- life --------------------------------------------------------------------------------------------------------------------------------
  */
 
@@ -176,9 +190,8 @@ struct definition *definition_read(const struct definition_file *files, size_t n
     }
     text_write(definition, fault);
     struct workflow_input input = { .sources = sources, .n_sources = n, .zone_is_known = zone_is_known };
-    texts[n].name = STR("_workflows");
     if (fault.len > 0)
-        diag_error(&definition->diags, (struct diag_place){ &texts[n], 0, 0 }, "%.*s", STR_ARG(fault));
+        faults_place(definition, fault);
     else
         workflow_parse(&input, arena, &definition->diags, &definition->workflow);
     definition->valid = definition->diags.n_errors == 0;

@@ -3,9 +3,9 @@
  * every turn decides on the present, wherever it is taken.
  *
  * Leases across servers hang on each executor's row, which whoever hears the executor writes anew once a second (its beat): a server that
- * sees no beat for a lease, by its own clock, may give the executor up. Duties that one server is enough for (following repositories, pruning) belong to
- * the server that their row names; it moves the row's beat on, and when that stands still for DUTY_MS another takes over with the next
- * epoch. A server that could not commit for so long doesn't believe itself any more. */
+ * sees no beat for a lease, by its own clock, may give the executor up. Duties that one server is enough for (following repositories,
+ * pruning) belong to the server that their row names; it moves the row's beat on, and when that stands still for DUTY_MS
+ * another takes over with the next epoch. A server that could not commit for so long doesn't believe itself any more. */
 #include <string.h>
 
 #include "engine/turn.h"
@@ -15,7 +15,7 @@ enum { BEAT_MS = 1000, DUTY_MS = 4000 };
 
 static const char *const duty_names[DUTY_COUNT] = { [DUTY_watch] = "watch", [DUTY_retention] = "retention" };
 
-/* --- taking over ------------------------------------------------------------------------------------------------------------------------ */
+/* --- taking over ---------------------------------------------------------------------------------------------------------------------- */
 
 static void executor_heard(struct engine *engine, struct known_executor *known, int64_t boot)
 {
@@ -79,6 +79,29 @@ static void duties_follow(struct engine *engine, const struct others *others, in
         }
 }
 
+/* Everything is read again: a cancel among it that another server took must not wait for its executor's next poll. */
+static bool anew(struct turn *turn, struct err *err)
+{
+    struct engine *engine = turn->engine;
+    if (!engine_anew(engine, turn->boot, err)) return false;
+    MAP_EACH(&engine->lives, e) {
+        struct live *live = e->value;
+        struct known_executor *known = map_find(&engine->executors, (uint64_t)live->attempt.executor);
+        if (live->ending != STATE_NONE && known && known->parked) poll_cancel(turn, known->parked, &live->attempt, live->ending);
+    }
+    return true;
+}
+
+/* Whose the duties are now: when this server begins, and after it was away. What it remembers may be long over. */
+static bool duties_load(struct turn *turn, struct err *err)
+{
+    struct store *store = turn->engine->store;
+    struct others others = { 0 };
+    if (!store->ops->load_others(store, turn->arena, &turn->engine->head, &others, err)) return false;
+    duties_follow(turn->engine, &others, turn->boot);
+    return true;
+}
+
 static bool others_take(struct turn *turn, const struct store_head *head, struct err *err)
 {
     struct engine *engine = turn->engine;
@@ -86,7 +109,7 @@ static bool others_take(struct turn *turn, const struct store_head *head, struct
     struct others others = { 0 };
     bool tokens = false, schedules = false;
     if (!store->ops->load_others(store, turn->arena, &engine->head, &others, err)) return false;
-    if (others.too_far) return engine_anew(engine, turn->boot, err);
+    if (others.too_far) return anew(turn, err) && duties_load(turn, err);
     engine->head = *head;
     caches_refresh(engine, &others);
     for (size_t i = 0; i < others.n_executors; i++) {
@@ -108,11 +131,13 @@ bool others_follow(struct turn *turn, struct err *err)
     struct store_head head;
     if (store->exclusive) return true;
     if (engine->stale) {
-        if (!engine_anew(engine, turn->boot, err)) return false;
+        if (!anew(turn, err) || !duties_load(turn, err)) return false;
         engine->stale = false;
     } else if (!store->ops->load_head(store, &head, err)) {
         return false;
     } else if (head.commit != engine->head.commit && !others_take(turn, &head, err)) {
+        return false;
+    } else if (!engine->beaten && !duties_load(turn, err)) {
         return false;
     }
     turn->head = engine->head;
@@ -123,7 +148,7 @@ bool others_follow(struct turn *turn, struct err *err)
     return true;
 }
 
-/* --- beats and duties ---------------------------------------------------------------------------------------------------------------------- */
+/* --- beats and duties ----------------------------------------------------------------------------------------------------------------- */
 
 void executor_beat(struct turn *turn, struct known_executor *known)
 {

@@ -19,10 +19,10 @@ struct engine_thread {
     pthread_mutex_t lock;
     pthread_cond_t news;
     struct list incoming, answered; /* under lock */
-    int64_t seq;                    /* newest, for on_commit; under lock */
+    int64_t seq, turn;              /* newest, for on_commit; under lock */
     bool stop, failed, wake;        /* under lock */
     struct err err;                 /* of the failure; under lock until failed is seen */
-    int64_t told_seq;               /* the loop's own */
+    int64_t told_seq, told_turn;    /* the loop's own */
     bool told_failure;
 };
 
@@ -69,6 +69,7 @@ static void *run(void *arg)
         bool news = answered.first || engine->head.seq != t->seq || !ok;
         while ((at = list_take_first(&answered))) list_append(&t->answered, at);
         t->seq = engine->head.seq;
+        if (ok) t->turn = engine->head.turn;
         if (!ok) {
             t->failed = true;
             t->err = err;
@@ -89,6 +90,7 @@ static void woken(void *owner)
     struct list answered = t->answered;
     t->answered = (struct list){ 0 };
     int64_t seq = t->seq;
+    t->told_turn = t->turn;
     bool failed = t->failed;
     pthread_mutex_unlock(&t->lock);
     struct list_node *at;
@@ -115,7 +117,9 @@ bool engine_start(struct engine *engine, struct loop *loop, void (*on_commit)(in
         .on_failure = on_failure,
         .owner = owner,
         .seq = engine->head.seq,
-        .told_seq = engine->head.seq };
+        .told_seq = engine->head.seq,
+        .turn = engine->head.turn,
+        .told_turn = engine->head.turn };
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -144,6 +148,11 @@ void engine_submit(struct engine *engine, struct command *command)
         pthread_cond_signal(&t->news);
     }
     pthread_mutex_unlock(&t->lock);
+}
+
+int64_t engine_time(const struct engine *engine)
+{
+    return engine->thread ? engine->thread->told_turn : 0;
 }
 
 void engine_wake(struct engine *engine)

@@ -18,8 +18,8 @@
 enum { RECORD_BYTES = 16 * 1024, HANDSHAKE_BYTE = 0x16 };
 
 struct tls_session {
-    SSL *ssl;
-    bool begun;   /* its first byte was a handshake's */
+    struct tls *tls;
+    SSL *ssl;     /* NULL: nothing has come yet; who says nothing costs nothing */
     bool writes;  /* read can't go on before something is written */
     bool drained; /* the kernel had no more at the last read */
     bool ended;   /* nor will it */
@@ -87,7 +87,8 @@ static void session_free(struct wire *wire)
     wire->session = NULL;
 }
 
-/* session_begin: looks at the first byte without taking it. false: errno says why there is nothing to read. */
+/* session_begin: looks at the first byte without taking it; the certificate that is in force now is the session's. false: errno says why
+ * there is nothing to read. */
 static bool session_begin(struct wire *wire, bool *out_ended)
 {
     struct tls_session *session = wire->session;
@@ -99,9 +100,16 @@ static bool session_begin(struct wire *wire, bool *out_ended)
     *out_ended = n == 0;
     if (n <= 0)
         return false;
-    session->begun = true;
-    if (first == HANDSHAKE_BYTE)
+    if (first == HANDSHAKE_BYTE) {
+        BIO *bio = BIO_new(bio_method);
+        session->ssl = SSL_new(session->tls->context);
+        ASSERT(session->ssl && bio);
+        BIO_set_data(bio, wire);
+        BIO_set_init(bio, 1);
+        SSL_set_bio(session->ssl, bio, bio);
+        SSL_set_accept_state(session->ssl);
         return true;
+    }
     session_free(wire);
     wire_open_plain(wire, wire->fd);
     errno = EPROTOTYPE;
@@ -134,7 +142,7 @@ static ssize_t tls_read(struct wire *wire, void *to, size_t room, bool *out_more
     struct tls_session *session = wire->session;
     bool ended = false;
     *out_more = false;
-    if (!session->begun && !session_begin(wire, &ended))
+    if (!session->ssl && !session_begin(wire, &ended))
         return ended ? 0 : -1;
     size_t n = 0;
     session->writes = false;
@@ -174,6 +182,7 @@ static ssize_t tls_writev(struct wire *wire, const struct iovec *parts, int n_pa
 {
     ASSERT(n_parts > 0 && n_parts <= WIRE_PARTS_MAX);
     struct tls_session *session = wire->session;
+    ASSERT(session->ssl); /* nobody answers before anything was asked */
     char space[RECORD_BYTES];
     size_t wanted = 0, taken = 0;
     for (int i = 0; i < n_parts; i++)
@@ -206,7 +215,7 @@ static void tls_end(struct wire *wire)
 {
     struct tls_session *session = wire->session;
     ERR_clear_error();
-    if (!session->failed && SSL_is_init_finished(session->ssl))
+    if (session->ssl && !session->failed && SSL_is_init_finished(session->ssl))
         SSL_shutdown(session->ssl); /* says goodbye if there is room; nobody waits for the other's */
     ERR_clear_error();
     session_free(wire);
@@ -217,14 +226,8 @@ void wire_open_tls(struct wire *wire, int fd, struct tls *tls)
     static const struct wire_ops ops = { tls_read, tls_writev, tls_wants, tls_end };
     pthread_once(&bio_once, bio_make);
     struct tls_session *session = mem_alloc(sizeof *session);
-    *session = (struct tls_session){ .ssl = SSL_new(tls->context) };
-    BIO *bio = BIO_new(bio_method);
-    ASSERT(session->ssl && bio);
+    *session = (struct tls_session){ .tls = tls };
     *wire = (struct wire){ .ops = &ops, .fd = fd, .session = session };
-    BIO_set_data(bio, wire);
-    BIO_set_init(bio, 1);
-    SSL_set_bio(session->ssl, bio, bio);
-    SSL_set_accept_state(session->ssl);
 }
 
 void wire_tls_busy(int fd)

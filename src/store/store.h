@@ -155,7 +155,8 @@ struct store_ops {
     bool (*tasks_open)(struct store *store, struct arena *arena, int64_t lane, size_t n, int64_t **out, size_t *out_n, struct err *err);
     bool (*tasks_after)(struct store *store, struct arena *arena, int64_t after, size_t n, int64_t **out, size_t *out_n,
                         struct err *err); /* the first n ids above `after` */
-    /* Shared stores only: `others` is called, on a thread of the store's own, whenever another server has committed. */
+    /* Shared stores only: `others` is called, on a thread of the store's own, whenever another server has committed;
+     * NULL ends that. */
     bool (*on_others)(struct store *store, void (*others)(void *owner), void *owner, struct err *err);
     /* Shared stores only. begin has locked the store: nobody else commits until this turn is over. */
     bool (*load_others)(struct store *store, struct arena *arena, const struct store_head *since, struct others *out, struct err *err);

@@ -5,7 +5,10 @@
  * the way is read again, because the store is asked anew each time.
  *
  * Fails with ROUND_FAULT and a text that names place and cause; the repository is opened anew next time. */
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "io/clock.h"
 #include "store/read.h"
@@ -40,13 +43,24 @@ static char *place_copy(struct str place)
     return copy;
 }
 
+/* gone_say: the repository of an archive was there once; that its path is wrong isn't what has to be told. */
+static void gone_say(const struct follow *follow, struct err *err)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "%.*s", STR_ARG(follow->url));
+    if (!follow->served && access(path, F_OK) != 0 && errno == ENOENT)
+        err_set(err, ERR_not_found, "%s: the repository isn't there any more; put it back, or remove the archive", path);
+}
+
 static bool source_ready(struct follow *follow, struct err *err)
 {
     if (follow->source != NULL)
         return true;
     follow->source = source_open(follow->kind, follow->url, follow->branch, err);
-    if (follow->source == NULL)
+    if (follow->source == NULL) {
+        gone_say(follow, err);
         return false;
+    }
     atomic_fetch_add(&follow->watch->sources_open, 1);
     struct str place = source_place(follow->source);
     pthread_mutex_lock(&follow->watch->lock);

@@ -44,6 +44,11 @@ def heals(name, rev, text):
 sh('mv svn svn-away; mv git git-away')
 fault('a', str(TMP / 'svn'), 'a Subversion repository that is gone')
 fault('g', str(TMP / 'git'), 'a git repository that is gone')
+for name in 'ag':
+    looked = archive(s, name)['watch']['looked']
+    s.post(f'/v1/archives/{name}/revisions', dict(rev=1000))
+    ok(until(lambda: archive(s, name)['watch']['looked'] != looked, seconds=40) and 'put it back' in archive(s, name)['watch']['fault'],
+       f'{name}: every look says what to do', archive(s, name))
 others_go_on('two are gone')
 sh('mv git-away git')
 svn_commit('svn-away', 'three')

@@ -23,6 +23,10 @@ SET tcp_keepalives_interval = 3;
 SET tcp_keepalives_count = 3;
 SET tcp_user_timeout = 15000;
 
+-- name: session_turns
+-- A server that stands still in the middle of a turn loses it, and the turn's lock with it: the others go on within seconds.
+SET idle_in_transaction_session_timeout = '3s';
+
 -- name: session_reader
 SET default_transaction_read_only = on;
 

@@ -112,7 +112,8 @@ static bool writer_connect(struct postgres_store *self, bool create, int64_t *ou
         return false;
     if (*out_version == 0 && !create)
         return err_set(err, ERR_not_found, "%s is empty", pg->place);
-    return (*out_version == PG_SCHEMA_VERSION || pg_schema_migrate(pg, err)) && lock_get(pg, PG_writer_share, err);
+    return (*out_version == PG_SCHEMA_VERSION || pg_schema_migrate(pg, err)) && lock_get(pg, PG_writer_share, err) &&
+           pg_exec(pg, PG_session_turns, err);
 }
 
 static bool database_open(struct postgres_store *self, const struct store_config *config, struct err *err)

@@ -67,7 +67,7 @@ bool postgres_load_others(struct store *store, struct arena *arena, const struct
            pg_rows_archives(pg->results[5], arena, &out->archives, &out->n_archives, err);
 }
 
-/* --- listening ---------------------------------------------------------------------------------------------------------------------------- */
+/* --- listening ------------------------------------------------------------------------------------------------------------------------ */
 
 struct listener {
     struct postgres_store *store;
@@ -122,6 +122,9 @@ static void *listener_run(void *arg)
 bool postgres_on_others(struct store *store, void (*others)(void *owner), void *owner, struct err *err)
 {
     struct postgres_store *self = postgres_of(store);
+    listener_stop(self);
+    if (!others)
+        return true;
     struct listener *listener = mem_alloc_zero(sizeof *listener);
     *listener = (struct listener){ .store = self, .stop_fd = eventfd(0, EFD_CLOEXEC), .others = others, .owner = owner };
     int code = listener->stop_fd < 0 ? errno : pthread_create(&listener->thread, NULL, listener_run, listener);

@@ -20,7 +20,7 @@ struct postgres_store {
     char instance[40];      /* this process: whose mark our commits carry */
     int64_t nonce;          /* the mark of the last commit */
     struct listener *listener;
-    int backend;            /* the database's process that serves us: ended by us when the connection is lost and it lives on */
+    _Atomic int backend;            /* the database's process that serves us: ended by us when the connection is lost and it lives on */
     int64_t expire_now, expire_max; /* idempotency keys that the next commit deletes; 0: none */
     struct buf scratch;             /* lists on their way into a cell */
     struct map ahead; /* task id -> struct task, in ahead_arena: rows that came with ready_first, good until the next commit */
