@@ -8,7 +8,7 @@ FAULTS ?= 2
 N ?= 20
 
 .DEFAULT_GOAL := all
-.PHONY: promises campaign all run test bench fuzz lint sim install deb clean setup
+.PHONY: promises promises-planted campaign all run test bench fuzz lint sim install deb clean setup
 
 all:
 	@tools/build $(BUILD)
@@ -39,6 +39,9 @@ fuzz: setup
 promises: setup
 	@exec test/promises/run
 
+promises-planted: setup
+	@exec test/promises/run --planted
+
 campaign: setup
 	@exec test/promises/run --campaign $(N)
 
@@ -54,4 +57,4 @@ deb: setup
 	@exec tools/deb
 
 clean:
-	rm -rf build build-asan build-clang build-fuzz build-fail build-deb
+	rm -rf build build-asan build-clang build-fuzz build-fail build-planted build-deb

@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/plant.h"
+
 #if defined(__SANITIZE_ADDRESS__)
 #define ARENA_POISONED 1
 #elif defined(__has_feature)
@@ -55,7 +57,7 @@ static _Noreturn void memory_out(size_t size)
 void *mem_alloc(size_t size)
 {
     void *ptr = malloc(size ? size : 1);
-    if (!ptr) {
+    if (!ptr && !PLANT(memory_unchecked)) {
         memory_out(size);
     }
     return ptr;
@@ -64,7 +66,7 @@ void *mem_alloc(size_t size)
 void *mem_alloc_zero(size_t size)
 {
     void *ptr = calloc(1, size ? size : 1);
-    if (!ptr) {
+    if (!ptr && !PLANT(memory_unchecked)) {
         memory_out(size);
     }
     return ptr;
@@ -73,7 +75,7 @@ void *mem_alloc_zero(size_t size)
 void *mem_realloc(void *ptr, size_t size)
 {
     void *moved = realloc(ptr, size ? size : 1);
-    if (!moved) {
+    if (!moved && !PLANT(memory_unchecked)) {
         memory_out(size);
     }
     return moved;

@@ -1,7 +1,8 @@
-/* plant: bugs that are put in on purpose, to see that the simulator finds them (test/sim/README.md lists them).
+/* plant: bugs that are put in on purpose, to see that the simulator finds them (test/sim/README.md lists them), or the tests of the
+ * promises (test/promises/README.md).
  *
- * PLANT(name) is constant false in every build but that of the simulator's planted twin (-DWEIR_PLANTED), so that nothing of it is left in
- * the server: the condition folds away. One bug at a time: the simulator says which. */
+ * PLANT(name) is constant false in every build but that of the simulator's planted twin and build-planted/ (WEIR_PLANTED), so that
+ * nothing of it is left in the server: the condition folds away. One bug at a time: the simulator says which, or WEIR_PLANT. */
 #ifndef WEIR_BASE_PLANT_H
 #define WEIR_BASE_PLANT_H
 
@@ -46,16 +47,30 @@
     X(why_supersedes_late, "why names what will be superseded only once that is being ended") \
     X(slot_unwaited, "a freed slot's waiters aren't looked at")
 
+/* where the simulator doesn't come: files, processes, memory */
+#define PLANTS_SERVER(X) \
+    X(lease_long, "a lease lapses three times too late") \
+    X(commit_late, "every second turn is answered before it is committed") \
+    X(log_unsynced, "logs aren't synced") \
+    X(log_appended, "a piece of a log is appended whatever its offset") \
+    X(memory_unchecked, "an allocation that fails isn't noticed") \
+    X(jobs_not_adopted, "an executor that is started again takes its running jobs for lost") \
+    X(lock_ignored, "a data directory that is in use is opened all the same") \
+    X(chain_unchecked, "verify doesn't compare the hashes of turns") \
+    X(incarnation_kept, "a restored store keeps its incarnation") \
+    X(incarnation_anew, "a store takes a new incarnation at every start")
+
 enum plant {
     PLANT_none,
 #define X(name, text) PLANT_##name,
     PLANTS(X)
+    PLANT_COUNT,
+    PLANTS_SERVER(X)
 #undef X
-    PLANT_COUNT
 };
 
 #ifdef WEIR_PLANTED
-extern enum plant plant_selected; /* the simulator's */
+extern enum plant plant_selected; /* the simulator's, or test/promises/planted.h's */
 #define PLANT(name) (plant_selected == PLANT_##name)
 #else
 #define PLANT(name) false

@@ -102,6 +102,7 @@ void leases_expire(struct turn *turn)
     struct engine *engine = turn->engine;
     struct heap_node *first;
     int64_t now = PLANT(wall_leases) && engine->offset < INT64_MAX / 4 ? turn->wall - engine->offset : turn->boot;
+    if (PLANT(lease_long)) now -= 2 * engine->config.lease_ms;
     while ((first = heap_first(&engine->deadlines)) && first->key <= now) {
         struct live *live = CONTAINER_OF(first, struct live, deadline);
         heap_take(&engine->deadlines, first); /* looked at once; the living are settled after the commit */

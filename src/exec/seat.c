@@ -21,6 +21,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/plant.h"
 #include "exec/agent.h"
 #include "exec/container.h"
 #include "exec/tree.h"
@@ -468,6 +469,10 @@ static void seat_adopt(struct seat *seat)
             usleep(2000);
     }
     seat->probe = seat->adopted = true;
+    if (fd >= 0 && PLANT(jobs_not_adopted)) {
+        close(fd);
+        fd = -1;
+    }
     if (fd >= 0) {
         seat->state = job ? SEAT_RUNNING : SEAT_IDLE; /* HELLO tells the truth */
         seat->unheard = job;
@@ -477,7 +482,7 @@ static void seat_adopt(struct seat *seat)
         struct status status;
         bool known = seat_read_status(seat, &status);
         seat->state = SEAT_RUNNING;
-        if (known && status.state == STATUS_ENDED)
+        if (known && status.state == STATUS_ENDED && !PLANT(jobs_not_adopted))
             seat_ended(seat, &status);
         else if (known)
             seat_lost(seat);

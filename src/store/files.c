@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/plant.h"
+
 static bool path_fail(const char *path, struct err *err)
 {
     return err_set(err, errno == ENOSPC || errno == EDQUOT ? ERR_disk_full : ERR_io, "%s: %s", path, strerror(errno));
@@ -100,7 +102,7 @@ int lock_take(const char *dir, struct err *err)
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return path_fail(path, err), -1;
-    if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0 && !PLANT(lock_ignored)) {
         ssize_t n = errno == EWOULDBLOCK ? pread(fd, text, sizeof text - 1, 0) : -1;
         text[n > 0 ? n : 0] = '\0';
         text[strcspn(text, "\n")] = '\0';
