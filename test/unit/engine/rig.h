@@ -18,6 +18,7 @@ struct rig {
     int64_t wall, boot, next;
     struct semaphore_conf semaphores[4];
     size_t n_semaphores;
+    size_t batch; /* set before rig_open; 0: as in the server */
     struct list answered; /* of the last turn */
 };
 

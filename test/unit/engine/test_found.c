@@ -165,6 +165,21 @@ static void test_a_slot_given_back_by_who_is_parked_is_used_at_once(void **state
     assert_int_equal(granted(poll, 0).task, id + 1);
 }
 
+/* Of the waiting polls only as many were looked at then as a batch has tasks. */
+static void test_slots_given_back_are_offered_to_all_waiting_polls(void **state)
+{
+    (void)state;
+    __attribute__((cleanup(rig_close))) struct rig rig = { .batch = 1 };
+    rig_open(&rig);
+    int64_t id = ENQUEUE(&rig, "a queue=q sem=r,s label=os:x", "b sem=r", "c sem=s");
+    int64_t x = rig_executor(&rig, "x", "os:x"), y = rig_executor(&rig, "y", NULL);
+    rig_pause(&rig, "q", true);
+    struct command *one = waiting_poll(&rig, y, 1), *two = waiting_poll(&rig, x, 1); /* the second finds a, which is parked */
+    rig_turn(&rig, NULL, 0);
+    assert_string_equal(rig_states(&rig, id, 3), "SXX");
+    assert_int_equal(one->out.poll.n_grants + two->out.poll.n_grants, 2);
+}
+
 /* --- order and time --------------------------------------------------------------------------------------------------------------- */
 
 /* It went back to P, though what it comes after was to run again. */
@@ -206,6 +221,7 @@ int main(void)
         cmocka_unit_test(test_who_renews_what_ended_in_the_same_turn_is_told),
         cmocka_unit_test(test_a_task_whose_grants_are_never_named_comes_to_an_end),
         cmocka_unit_test(test_a_slot_given_back_by_who_is_parked_is_used_at_once),
+        cmocka_unit_test(test_slots_given_back_are_offered_to_all_waiting_polls),
         cmocka_unit_test(test_a_lost_task_does_not_go_past_a_retried_one),
         cmocka_unit_test(test_a_back_off_is_not_stretched_by_small_steps_of_the_clock),
     };
