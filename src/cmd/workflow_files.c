@@ -182,12 +182,13 @@ static bool zone_is_known(void *context, struct str name)
     return zone_load(NULL, name, context, &zone, &err);
 }
 
-void workflow_sets_check(struct workflow_sets *sets)
+void workflow_sets_check(struct workflow_sets *sets, bool policies)
 {
     for (size_t i = 0; i < sets->n; i++) {
         struct workflow_set *set = &sets->items[i];
         struct workflow_input input = {
-            .sources = set->sources, .n_sources = set->n_sources, .zone_is_known = zone_is_known, .context = sets->arena
+            .sources = set->sources, .n_sources = set->n_sources, .zone_is_known = zone_is_known, .context = sets->arena,
+            .policies = policies
         };
         set->ok = workflow_parse(&input, sets->arena, &sets->diags, &set->workflow);
         sets->n_tasks += set->workflow.n_tasks;

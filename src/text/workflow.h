@@ -23,7 +23,7 @@ struct workflow_input {
     /* whether there is such a time zone; NULL: only the form of its name is looked at */
     bool (*zone_is_known)(void *context, struct str name);
     void *context;
-    bool policies; /* take the keys of policies (matrix, blocked_by, collapse, freeze, window), which this version doesn't carry out yet */
+    bool policies; /* keys of policies (matrix, blocked_by, collapse, freeze, window), which this version doesn't carry out: only warn */
 };
 
 /* workflow_parse: true when there is no error (there may be warnings). Else all errors of all files are in diags, sorted, and *out holds

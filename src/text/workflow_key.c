@@ -77,13 +77,16 @@ static void key_unknown(struct task_read *r, const struct node *key)
     diag_suggest_closest(r->context.diags, key->text, names, N_KEYS);
 }
 
-/* policy_refuse: a key that is reserved for a policy which this version doesn't carry out: never dropped in silence. */
-static void policy_refuse(struct task_read *r, const struct node *name, const struct node *value)
+/* policy_tell: a key that is reserved for a policy which this version doesn't carry out: never dropped in silence. */
+static void policy_tell(struct task_read *r, const struct node *name, const struct node *value)
 {
     bool asks_nothing = value->kind == NODE_SCALAR && str_eqz(value->text, "false");
-    if (asks_nothing || r->read->input->policies)
+    if (asks_nothing)
         return;
-    node_fault(&r->context, name, "'%s' is reserved: this version doesn't carry it out yet", r->key);
+    if (r->read->input->policies)
+        diag_warning(r->context.diags, node_place(&r->context, name), "'%s' is reserved: servers of this version refuse it", r->key);
+    else
+        node_fault(&r->context, name, "'%s' is reserved: this version doesn't carry it out yet", r->key);
     diag_suggest(r->context.diags, "leave it out; a later version will know it");
 }
 
@@ -101,7 +104,7 @@ void workflow_task_read(struct task_read *r, const struct node *mapping, bool co
         else if (!node_is_null(value)) {
             r->key = key->name;
             if (key->read(r, value) && (key->flags & KEY_POLICY) != 0)
-                policy_refuse(r, name, value);
+                policy_tell(r, name, value);
         }
     }
 }
