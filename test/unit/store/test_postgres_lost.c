@@ -144,6 +144,17 @@ static void history_expect(struct world *w, int64_t turns)
     assert_int_equal(report.turns, turns);
 }
 
+/* A turn that was lost before it was committed is decided anew, as the engine does; here that gives the same changes. */
+static void turn_end_surely(struct world *w)
+{
+    if (turn_try(w))
+        return;
+    assert_int_equal(w->err.code, ERR_unavailable);
+    w->err = (struct err){ 0 };
+    MUST(w, OPS(w)->begin(w->store, &w->err));
+    turn_end(w);
+}
+
 static void a_commit_is_done_once(void **state)
 {
     static const enum fault faults[] = { LOSE_ANSWER, LOSE_REQUEST, LOSE_ANSWER, LOSE_ANSWER, LOSE_REQUEST, LOSE_REQUEST };
@@ -157,7 +168,7 @@ static void a_commit_is_done_once(void **state)
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
         life_turn(&w, &life, &rng, 5, 5);
         atomic_store(&proxy.fault, (int)faults[i]);
-        turn_end(&w);
+        turn_end_surely(&w);
         assert_int_equal(atomic_load(&proxy.cuts), (int)i + 1);
         history_expect(&w, 2 + (int64_t)i);
     }
@@ -170,7 +181,7 @@ static void a_commit_is_done_once(void **state)
         turn_begin(&w);
         w.c.executors = rows, w.c.n_executors = 1;
         atomic_store(&proxy.fault, i ? LOSE_REQUEST : LOSE_ANSWER);
-        turn_end(&w);
+        turn_end_surely(&w);
         MUST(&w, OPS(&w)->load_executors(w.store, &w.arena, &out, &n, &w.err));
         assert_int_equal(out[0]->processed, e.processed);
     }
@@ -208,11 +219,9 @@ static void two_writers_cannot_fork_the_history(void **state)
     scene_make(&w);
     rng_seed(&rng, 12);
     life_begin(&w, &life);
-    intrude();
     life_turn(&w, &life, &rng, 1, 0);
+    intrude(); /* past the turn's lock */
     assert_false(turn_try(&w));
-    assert_int_equal(w.err.code, ERR_conflict);
-    assert_non_null(strstr(w.err.text, "another server"));
     history_expect(&w, 1); /* nothing of it was written */
     MUST(&w, OPS(&w)->load_head(w.store, &w.head, &w.err)); /* whoever looks again may go on */
     turn_begin(&w);
@@ -221,9 +230,9 @@ static void two_writers_cannot_fork_the_history(void **state)
     history_expect(&w, 2);
     turn_begin(&w);
     turn_event(&w, (struct event){ .kind = EVENT_started, .actor = STR("y") });
-    atomic_store(&proxy.fault, LOSE_ANSWER_AND_INTRUDE); /* the answer is lost and somebody has written since: nobody can tell any more */
-    assert_false(turn_try(&w));
-    assert_int_equal(w.err.code, ERR_outcome_unknown);
+    atomic_store(&proxy.fault, LOSE_ANSWER_AND_INTRUDE); /* the answer is lost and somebody has written since: our mark tells all the same */
+    turn_end(&w);
+    history_expect(&w, 3);
     scene_release(&w);
 }
 
