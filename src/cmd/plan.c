@@ -310,6 +310,8 @@ static void plan_diff(struct plan *plan, struct buf *text, const struct expansio
         buf_add_z(text, "");
         diff_lines(text, &old_lines, &new_lines, '-');
         diff_lines(text, &new_lines, &old_lines, '+');
+        if (text->len == 0)
+            fprintf(stderr, "no difference\n");
     }
     smap_release(&new_lines);
     smap_release(&old_lines);

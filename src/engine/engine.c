@@ -394,6 +394,7 @@ static bool engine_recover(struct engine *engine, struct command **commands, siz
     for (size_t i = 0; i < n; i++) commands[i]->answered = false;
     caches_drop(engine);
     if (!caches_load(engine, err) || !resuming_load(engine, err)) return false;
+    engine->stale = !engine->store->exclusive; /* what others did meanwhile to leases isn't in the caches */
     leases_watch_anew(engine, boot);
     leases_count(engine);
     engine->next_time = 0; /* look again */

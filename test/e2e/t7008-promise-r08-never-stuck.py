@@ -81,7 +81,7 @@ while time.monotonic() < deadline:
             stopped.append((time.monotonic() + rng.uniform(0.5, 4), agent.process.pid))
     elif roll < 0.85:
         word = rng.choice(['pause', 'resume'])
-        s.post(f'/v1/queues/led/{word}', dict(reason='test'), local=True)
+        s.post(f'/v1/lanes/led/{word}', dict(reason='test'), local=True)
     else:
         reasons()
     for entry in list(stopped):
@@ -94,7 +94,7 @@ while time.monotonic() < deadline:
 for _, pid in stopped:
     if alive(pid):
         os.kill(pid, signal.SIGCONT)
-s.post('/v1/queues/led/resume', dict(reason='peace'), local=True)
+s.post('/v1/lanes/led/resume', dict(reason='peace'), local=True)
 for key, body in list(c.bodies.items()):
     c.sure(key, body)
 began = time.monotonic()

@@ -230,7 +230,7 @@ static void two_writers_cannot_fork_the_history(void **state)
     history_expect(&w, 2);
     turn_begin(&w);
     turn_event(&w, (struct event){ .kind = EVENT_started, .actor = STR("y") });
-    atomic_store(&proxy.fault, LOSE_ANSWER_AND_INTRUDE); /* the answer is lost and somebody has written since: our mark tells all the same */
+    atomic_store(&proxy.fault, LOSE_ANSWER_AND_INTRUDE); /* somebody has written since: our mark tells all the same */
     turn_end(&w);
     history_expect(&w, 3);
     scene_release(&w);
