@@ -119,6 +119,13 @@ static bool lease_revive(struct turn *turn, struct known_executor *known, struct
     return true;
 }
 
+static bool finished_in(const struct command *poll, struct fence fence)
+{
+    for (size_t i = 0; i < poll->in.poll.n_finishes; i++)
+        if (poll->in.poll.finishes[i].fence.task == fence.task && poll->in.poll.finishes[i].fence.grant == fence.grant) return true;
+    return false;
+}
+
 static void renew_all(struct turn *turn, struct known_executor *known, struct command *poll)
 {
     struct engine *engine = turn->engine;
@@ -134,13 +141,13 @@ static void renew_all(struct turn *turn, struct known_executor *known, struct co
             live->named = true;
             live->look = engine->looks;
             if (live->ending) cancel_add(turn, poll, fence, live->ending, false);
+        } else if (finished_in(poll, fence)) {
+            continue; /* by this very poll, perhaps as lost: nothing to take up again, nothing to kill */
         } else if (fence.incarnation == turn->head.incarnation && lease_revive(turn, known, fence, poll->in.poll.seq)) {
             live = map_find(&engine->lives, (uint64_t)fence.task); /* it lapsed in this very turn, and is alive again */
             if (live && live->attempt.grant == fence.grant) live->look = engine->looks;
         } else {
-            bool finished_here = false; /* ended by this very poll: nothing to kill */
-            for (size_t k = 0; k < poll->in.poll.n_finishes; k++) finished_here |= poll->in.poll.finishes[k].fence.task == fence.task;
-            if (!finished_here && !PLANT(stale_untold)) cancel_add(turn, poll, fence, STATE_NONE, true);
+            if (!PLANT(stale_untold)) cancel_add(turn, poll, fence, STATE_NONE, true);
         }
     }
 }

@@ -211,6 +211,28 @@ static void test_a_back_off_is_not_stretched_by_small_steps_of_the_clock(void **
     assert_int_equal(rig_state(&rig, id), 'P');
 }
 
+/* A job whose shim died is told as lost by a poll that still names it among what it has: the engine took it up again ("its lease was
+ * renewed late"), and the next poll, without it, took the grant for one that never arrived: a run that no attempt was counted for. */
+static void test_an_end_as_lost_is_not_taken_up_again(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t id = ENQUEUE(&rig, "one"), e = registered(&rig, "m");
+    struct fence fence = granted(rig_one(&rig, rig_poll_command(&rig, e, 1, 7, NULL, 0)), 0);
+    struct finish_item item = { .fence = fence, .exit = -1, .signal = -1, .outcome = OUTCOME_lost, .cpu_ms = -1, .max_rss_bytes = -1,
+                                .log_bytes = -1 };
+    struct command *poll = rig_poll_command(&rig, e, 0, 8, &fence, 1);
+    poll->in.poll.finishes = &item;
+    poll->in.poll.n_finishes = 1;
+    rig_one(&rig, poll);
+    assert_int_equal(poll->out.poll.n_cancels, 0);
+    assert_int_equal(rig_state(&rig, id), 'P');
+    rig_one(&rig, rig_poll_command(&rig, e, 0, 9, NULL, 0));
+    assert_int_equal(rig_task(&rig, id).attempts, 1);
+    granted(rig_one(&rig, rig_poll_command(&rig, e, 1, 10, NULL, 0)), 0);
+    assert_int_equal(rig_task(&rig, id).attempts, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -224,6 +246,7 @@ int main(void)
         cmocka_unit_test(test_slots_given_back_are_offered_to_all_waiting_polls),
         cmocka_unit_test(test_a_lost_task_does_not_go_past_a_retried_one),
         cmocka_unit_test(test_a_back_off_is_not_stretched_by_small_steps_of_the_clock),
+        cmocka_unit_test(test_an_end_as_lost_is_not_taken_up_again),
     };
     return cmocka_run_group_tests_name("found", tests, NULL, NULL);
 }
