@@ -160,8 +160,11 @@ static bool item_read(struct reader *r, uint64_t *bits)
     if (take(r, '/')) {
         if (!step_read(r, &step))
             return false;
-        if (!open)
+        if (!open) {
             high = r->spec == &field_specs[WEEKDAY] ? 6 : r->spec->max; /* a/n: from a on */
+            if (low > high)
+                low = 0; /* 7 is Sunday, as 0 is */
+        }
         if (hashed && step <= high - low + 1)
             low += (unsigned)(r->hash % step);
         else if (hashed)

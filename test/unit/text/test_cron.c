@@ -77,6 +77,7 @@ static void test_what_the_fields_mean(void **state)
     check_sets(
         "*/20 */12 */15 */6 */3", UINT64_C(1) | 1 << 20 | UINT64_C(1) << 40, 1 | 1 << 12, 2 | 1 << 16 | 1u << 31, 2 | 1 << 7, 1 | 8 | 64);
     check_sets("0 0 * jan,Dec SUN-tue", 1, 1, days, 2 | 1 << 12, 7);
+    check_sets("0 0 * jan 7/2", 1, 1, days, 2, 1 | 4 | 16 | 64); /* found by the fuzzer: no day at all */
     check_sets("0 0 * * 5-7", 1, 1, days, months, 1 << 5 | 1 << 6 | 1);
     check_sets("0 0 * * 7", 1, 1, days, months, 1);
 }
