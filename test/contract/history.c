@@ -148,8 +148,6 @@ static void backups_beside_a_writer_come_back(void **state)
     pthread_t thread;
     void *fault;
     (void)state;
-    if (!backend_chosen()->backups)
-        skip();
     world_make(&w);
     world_dir_make(dir);
     life_begin(&w, &load.life);
@@ -291,8 +289,6 @@ static void logs_come_along(void **state)
     char file[192], back[192], path[256];
     pthread_t thread;
     (void)state;
-    if (!backend_chosen()->backups)
-        skip();
     world_make(&w);
     rng_seed(&rng, 3);
     life_begin(&w, &life);
@@ -365,8 +361,6 @@ static void a_restored_store_tells_that_it_was(void **state)
     size_t n;
     int64_t last;
     (void)state;
-    if (!backend_chosen()->backups)
-        skip();
     world_make(&w);
     life_begin(&w, &life);
     snprintf(file, sizeof file, "%s/file", w.dir);
@@ -390,8 +384,6 @@ static void what_cannot_be_restored_leaves_nothing(void **state)
     char file[192], back[192], path[256];
     struct err err = { 0 };
     (void)state;
-    if (!backend_chosen()->backups)
-        skip();
     world_make(&w);
     snprintf(file, sizeof file, "%s/file", w.dir);
     snprintf(back, sizeof back, "%s/back", w.dir);
@@ -418,9 +410,14 @@ const struct CMUnitTest contract_history[] = {
     cmocka_unit_test(a_whole_history_verifies),
     cmocka_unit_test(an_unlawful_history_is_found),
     cmocka_unit_test(a_row_without_history_is_found),
+};
+const size_t n_contract_history = sizeof contract_history / sizeof contract_history[0];
+
+/* Of stores whose backups are Weir's own. */
+const struct CMUnitTest contract_backup[] = {
     cmocka_unit_test(backups_beside_a_writer_come_back),
     cmocka_unit_test(logs_come_along),
     cmocka_unit_test(a_restored_store_tells_that_it_was),
     cmocka_unit_test(what_cannot_be_restored_leaves_nothing),
 };
-const size_t n_contract_history = sizeof contract_history / sizeof contract_history[0];
+const size_t n_contract_backup = sizeof contract_backup / sizeof contract_backup[0];

@@ -12,11 +12,12 @@ int main(int argc, char **argv)
         { "order", contract_order, n_contract_order },
         { "read", contract_read, n_contract_read },
         { "history", contract_history, n_contract_history },
+        { "backup", contract_backup, n_contract_backup },
         { "crash", contract_crash, n_contract_crash },
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         if (argc == 2 && strcmp(argv[1], parts[i].name) == 0)
             return _cmocka_run_group_tests(parts[i].name, parts[i].tests, parts[i].n, NULL, NULL);
-    fprintf(stderr, "usage: test_contract rows|order|read|history|crash\n");
+    fprintf(stderr, "usage: test_contract rows|order|read|history|backup|crash\n");
     return 2;
 }

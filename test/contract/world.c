@@ -61,8 +61,8 @@ static void postgres_drop(const char *dir)
 }
 
 static const struct backend backends[] = {
-    { "sqlite", sqlite_url, nothing_drop, true },
-    { "postgres", postgres_url, postgres_drop, false },
+    { "sqlite", sqlite_url, nothing_drop },
+    { "postgres", postgres_url, postgres_drop },
 };
 
 const struct backend *backend_chosen(void)

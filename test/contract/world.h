@@ -19,7 +19,6 @@ struct backend {
     const char *name;
     void (*url)(const char *dir, char *out, size_t size); /* the URL of a new store of its own for this folder */
     void (*drop)(const char *dir);                         /* what is outside the folder */
-    bool backups;                                          /* store_backup and store_restore are Weir's own */
 };
 const struct backend *backend_chosen(void);
 
@@ -77,7 +76,7 @@ void life_turn(struct world *w, struct life *life, struct rng *rng, size_t n_new
 #define OPS(w) ((w)->store->ops)
 
 /* The parts of the suite, for main. */
-extern const struct CMUnitTest contract_rows[], contract_order[], contract_read[], contract_history[], contract_crash[];
-extern const size_t n_contract_rows, n_contract_order, n_contract_read, n_contract_history, n_contract_crash;
+extern const struct CMUnitTest contract_rows[], contract_order[], contract_read[], contract_history[], contract_backup[], contract_crash[];
+extern const size_t n_contract_rows, n_contract_order, n_contract_read, n_contract_history, n_contract_backup, n_contract_crash;
 
 #endif
