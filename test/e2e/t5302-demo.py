@@ -39,6 +39,8 @@ wanted = ['ann commits revision 2', 'build-PDF of revision 2 executes', 'ann com
           "did you mean 'cancels'?", 'indexing of revision 5 is done']
 places = [next((i for i, line in enumerate(story) if line.startswith(text)), None) for text in wanted]
 ok(None not in places and places == sorted(places), 'the story in its order', places, out)
+ok('upload of revision 6 waits to be tried again: temporary (exit 111)' in out and 'print of revision 6 failed: failed (exit 1)' in out,
+   'a retry and a failure are told as they happen', out)
 ok('listening on http://127.0.0.1:' in out and out.count('  holds: ') >= 9, 'an address, and expectations that are looked at', out)
 same(left(), [], 'its folder is gone')
 
