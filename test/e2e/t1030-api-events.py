@@ -91,7 +91,9 @@ for i in range(20):
 total = len(lines(s.get('/v1/events').body))
 ok(total > 20000, 'twenty thousand events', total)
 ok(slow.until(lambda d: d.count(b'\n') >= total, 60), 'and gets all of it when it reads at last')
-same([e['seq'] for e in lines(slow.data)], list(range(1, total + 1)), 'in order')
+seqs = [e['seq'] for e in lines(slow.data)]  # more than `total` where an executor was taken for dead meanwhile
+odd = next((i for i, seq in enumerate(seqs) if seq != i + 1), None)
+ok(odd is None and len(seqs) >= total, 'in order', odd, seqs[(odd or 0):][:5], len(seqs), total)
 for follower in followers[:4] + [fresh, slow]:
     follower.close()
 until(lambda: b'weir_http_open_requests 1\n' in s.get('/metrics').body, 'streams of clients that are gone are closed', seconds=30)
