@@ -85,7 +85,7 @@ void api_on_commit(int64_t seq, void *owner)
 {
     struct api *api = owner;
     (void)seq;
-    at_least_check(api, false);
+    at_least_check(api);
     /* Commits come by the thousand. A few followers hear of each at once; many are served together a little later. Whether a followed
      * attempt has ended is looked up at most fifty times a second. */
     if (api->events_followers.n <= EVENTS_EAGER_MAX)
@@ -99,7 +99,7 @@ void api_on_commit(int64_t seq, void *owner)
 void api_closing(struct api *api)
 {
     api->closing = true;
-    at_least_check(api, false);
+    at_least_check(api);
     events_wake(api);
     logs_wake_followers(api, 0);
 }

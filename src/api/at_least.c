@@ -1,10 +1,11 @@
-/* at_least: reads that wait until the store has come to a turn: ?at_least=N on any GET.
+/* at_least: reads that wait until this server has come to a commit of the store: ?at_least=N on any GET.
  *
- * Who wrote through one server was told the turn (Weir-Turn) and reads at least that much through another. Waiting calls are looked at when
- * a turn was committed here, and every CHECK_MS for what others committed; one look at the store serves all. A call that waits has read
- * nothing yet: its handler runs when the turn is there.
+ * Who wrote through one server was told the number of the commit (Weir-Turn) and reads at least that much through another. What this server
+ * answers from memory must be as new as what it reads: so its engine has to have taken the commit over. Waiting calls are looked at when
+ * it has; when only the store is ahead, which is looked up every CHECK_MS for all of them at once, the engine is woken. A call that waits
+ * has read nothing yet: its handler runs when the commit is there.
  *
- * After AT_LEAST_MS the answer is 503 not_yet, and what the store had come to. */
+ * After AT_LEAST_MS the answer is 503 not_yet, and what this server had come to. */
 #include <inttypes.h>
 
 #include "api/call.h"
@@ -23,16 +24,14 @@ static void waiting_released(struct call *call)
     list_remove(&call->api->waiting, &waiting->node);
 }
 
-/* turn_reached: what is known here is enough for most; else the store is asked. */
-static bool turn_reached(struct api *api, int64_t wanted, int64_t *out_turn, struct err *err)
+/* The store may be ahead of the engine by what other servers committed without a word to us. */
+static bool engine_follow(struct api *api, struct err *err)
 {
     struct store_head head;
-    *out_turn = engine_time(api->config.engine);
-    if (*out_turn >= wanted)
-        return true;
     if (!reader_head(api->config.reader, &head, err))
         return false;
-    *out_turn = head.turn > *out_turn ? head.turn : *out_turn;
+    if (head.commit > engine_time(api->config.engine))
+        engine_wake(api->config.engine);
     return true;
 }
 
@@ -46,18 +45,14 @@ static void waiting_resume(struct waiting *waiting, int64_t turn)
     call->route->handler(call);
 }
 
-void at_least_check(struct api *api, bool ask)
+void at_least_check(struct api *api)
 {
-    struct err err = { .code = ERR_none };
-    int64_t turn = 0, now = loop_now(api->config.loop);
-    if (api->waiting.n == 0)
-        return;
-    bool read = turn_reached(api, ask ? INT64_MAX : 0, &turn, &err);
+    int64_t turn = engine_time(api->config.engine), now = loop_now(api->config.loop);
     for (struct list_node *node = api->waiting.first, *next; node != NULL; node = next) {
         next = node->next; /* a handler answers its own call and touches no other */
         struct waiting *waiting = CONTAINER_OF(node, struct waiting, node);
         struct call *call = waiting->call;
-        if (read && turn >= waiting->turn)
+        if (turn >= waiting->turn)
             waiting_resume(waiting, turn);
         else if (api->closing)
             call_refuse(call, ERR_unavailable, "the server is stopping");
@@ -70,23 +65,26 @@ void at_least_check(struct api *api, bool ask)
 void at_least_due(struct loop_timer *timer)
 {
     struct api *api = timer->owner;
-    at_least_check(api, true);
-    if (api->waiting.n > 0)
-        loop_arm(api->config.loop, timer, loop_now(api->config.loop) + CHECK_MS);
+    struct err ignored = { .code = ERR_none }; /* a store that can't be read is as one that isn't there yet */
+    at_least_check(api);
+    if (api->waiting.n == 0)
+        return;
+    (void)engine_follow(api, &ignored);
+    loop_arm(api->config.loop, timer, loop_now(api->config.loop) + CHECK_MS);
 }
 
 bool at_least_met(struct call *call)
 {
     struct api *api = call->api;
-    int64_t wanted = 0, turn = 0;
+    int64_t wanted = 0, turn = engine_time(api->config.engine);
     if (call->request->query.len == 0)
         return true;
-    if (!call_param_i64(call, "at_least", 0, INT64_MAX, &wanted) || (wanted > 0 && !turn_reached(api, wanted, &turn, &call->err))) {
+    if (!call_param_i64(call, "at_least", 0, INT64_MAX, &wanted) || (wanted > turn && !engine_follow(api, &call->err))) {
         call_problem(call);
         return false;
     }
     if (turn >= wanted) {
-        call->turn = turn > call->turn ? turn : call->turn;
+        call->turn = turn;
         return true;
     }
     struct waiting *waiting = ARENA_NEW(&call->arena, struct waiting);

@@ -159,7 +159,7 @@ void call_stream_turn(struct call *call);
 
 /* ---- reads that wait (at_least.c) ---- */
 bool at_least_met(struct call *call); /* false: the call waits, or was answered */
-void at_least_check(struct api *api, bool ask); /* ask: the store; else only what this server did */
+void at_least_check(struct api *api);
 void at_least_due(struct loop_timer *timer);
 
 /* ---- problems ---- */

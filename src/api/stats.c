@@ -104,7 +104,7 @@ void serve_stats_get(struct call *call)
     json_object_end(&json);
     executors_put(&json, &facts);
     json_put_i64(&json, "seq", head.seq);
-    json_put_i64(&json, "turn", head.turn);
+    json_put_i64(&json, "turn", head.commit);
     json_object_end(&json);
     call_answer(call, 200);
 }

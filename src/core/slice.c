@@ -12,7 +12,7 @@ void slice_init(struct slice *slice, struct arena *arena, const struct rows *row
 {
     struct map nodes = slice->nodes, lanes = slice->lanes, slots = slice->slots;
     *slice = (struct slice){
-        .arena = arena, .rows = rows, .now = now, .turn = turn, .err = err, .nodes = nodes, .lanes = lanes, .slots = slots
+        .arena = arena, .rows = rows, .now = now, .stamp = now, .turn = turn, .err = err, .nodes = nodes, .lanes = lanes, .slots = slots
     };
     map_clear(&slice->nodes);
     map_clear(&slice->lanes);
@@ -145,12 +145,12 @@ void slice_move(struct slice *slice, struct node *node, enum task_state to, cons
     lane->counts[to]++;
     row->state = to;
     if (to == STATE_P) {
-        if (from == STATE_S) row->ready = slice->now;
+        if (from == STATE_S) row->ready = slice->stamp;
         if (from != STATE_X) virtual_start(slice, row); /* what was lost goes back to its old place */
         slice_fresh(slice, node);
     }
-    if (to == STATE_X) row->started = slice->now;
-    if (state_ended(to)) row->finished = slice->now;
+    if (to == STATE_X) row->started = slice->stamp;
+    if (state_ended(to)) row->finished = slice->stamp;
     if (state_ended(from)) {
         row->finished = 0;
         row->outcome = OUTCOME_none;

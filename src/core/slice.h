@@ -49,6 +49,7 @@ struct slice {
     struct arena *arena;
     const struct rows *rows;
     int64_t now, turn;
+    int64_t stamp;    /* what is written as the time of this turn: now, or that of the turn before it */
     int64_t v_now;    /* virtual time, of the head */
     int64_t arrivals; /* grows with each new waiter for a slot; ranks them */
 
@@ -73,6 +74,13 @@ struct slice {
     struct err *err;
     bool failed;
 };
+
+/* slice_stamp: nothing of this turn is written with an earlier time than that of the turn before. What falls due is decided by `now` all
+ * the same. Clocks of servers differ by less than a minute; one that is set back by more was wrong before: it isn't followed. */
+static inline void slice_stamp(struct slice *slice, int64_t before)
+{
+    if (slice->stamp < before && before - slice->stamp <= 60000) slice->stamp = before;
+}
 
 void slice_init(struct slice *slice, struct arena *arena, const struct rows *rows, int64_t now, int64_t turn, struct err *err);
 void slice_release(struct slice *slice);

@@ -68,6 +68,7 @@ static void turn_open(struct turn *turn, struct engine *engine, int64_t wall, in
         .head = engine->head,
         .err = err };
     slice_init(turn->slice, turn->arena, &engine->rows, wall, engine->head.turn + 1, err);
+    slice_stamp(turn->slice, engine->head.time);
     turn->slice->v_now = engine->head.v_now;
     int64_t first = (engine->head.turn + 1) << 16; /* above what any turn before a restart has used */
     turn->slice->arrivals = engine->arrivals > first ? engine->arrivals : first;
@@ -226,11 +227,12 @@ static bool turn_commit(struct turn *turn, struct err *err)
     c.head = turn->head;
     c.head.v_now = slice->v_now;
     c.first_seq = turn->head.seq + 1;
-    c.time = turn->wall;
+    c.time = turn->slice->stamp;
     buf_init(&events, SIZE_MAX);
     if (slice->n_events) {
         c.head.turn++;
         c.head.seq += (int64_t)slice->n_events;
+        c.head.time = c.time;
         pack_events(&events, slice->events, slice->n_events);
         c.events = buf_str(&events);
     }
@@ -239,7 +241,7 @@ static bool turn_commit(struct turn *turn, struct err *err)
     atomic_fetch_add(&engine->commit_us, (uint64_t)(clock_boot_us() - before));
     buf_release(&events);
     if (ok) engine->head = c.head;
-    if (ok && !engine->store->exclusive) engine->head.commit = engine->store->commit;
+    if (ok) engine->head.commit = engine->store->commit;
     return ok;
 }
 
@@ -331,8 +333,13 @@ static bool turn_run(struct turn *turn, struct command **commands, size_t n, str
         return false;
     }
     caches_follow(turn);
-    if (!tokens_follow(turn, err) || !holds_next(turn, err) || (turn->schedules_changed && !schedules_load(engine, err))) return false;
     turn_count(turn);
+    /* It is committed, and answered so, whatever can't be read now: the next turn begins with reading everything anew. */
+    struct err unread = { 0 };
+    if (!tokens_follow(turn, &unread) || !holds_next(turn, &unread) || (turn->schedules_changed && !schedules_load(engine, &unread))) {
+        engine->stale = true;
+        engine->next_time = 0;
+    }
     return true;
 }
 

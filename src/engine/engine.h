@@ -245,8 +245,8 @@ void engine_counters(struct engine *engine, struct engine_counters *out);
 
 /* engine_duty: the epoch under which this server has the duty now; 0: it hasn't. Any thread. */
 int64_t engine_duty(struct engine *engine, enum duty_kind duty);
-/* engine_time: the number of the newest turn that the loop's thread was told of; every command answered so far, and every read begun now,
- * is at least as new. On the loop's thread; 0: it hasn't been started. */
+/* engine_time: the number of the newest commit that the loop's thread was told of, this server's or another's; every command answered so
+ * far, every read begun now and what the engine tells from memory is at least as new. On the loop's thread; 0: it hasn't been started. */
 int64_t engine_time(const struct engine *engine);
 void engine_wake(struct engine *engine); /* another server has committed: a turn, soon. Any thread. */
 

@@ -105,7 +105,7 @@ struct node *task_make_of(struct turn *turn, struct str tenant, const struct tas
     row.prio = def->prio;
     row.not_before = def->not_before;
     row.spec = cache_spec_get(turn, def, slots, n_slots);
-    row.created = turn->wall;
+    row.created = turn->slice->stamp;
     row.unique = def->unique;
     struct node *node = slice_create(turn->slice, &row, because);
     if (def->unique.len) smap_put(&turn->uniques, str_fmt(turn->arena, "%.*s\x1f%.*s", STR_ARG(tenant), STR_ARG(def->unique)), node);

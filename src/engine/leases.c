@@ -63,7 +63,7 @@ void attempt_over(
     struct verdict verdict = verdict_of(&said, spec, node->row.attempts - node->row.base);
     enum task_state ending = PLANT(ending_ignored) ? STATE_NONE : node->row.ending;
     if (ending) verdict = (struct verdict){ .to = ending, .outcome = OUTCOME_cancelled };
-    closed.finished = turn->wall;
+    closed.finished = turn->slice->stamp;
     closed.exit = end->exit;
     closed.signal = end->signal;
     closed.outcome = verdict.outcome;

@@ -129,9 +129,9 @@ bool others_follow(struct turn *turn, struct err *err)
     struct engine *engine = turn->engine;
     struct store *store = engine->store;
     struct store_head head;
-    if (store->exclusive) return true;
+    if (store->exclusive && !engine->stale) return true;
     if (engine->stale) {
-        if (!anew(turn, err) || !duties_load(turn, err)) return false;
+        if (!anew(turn, err) || (!store->exclusive && !duties_load(turn, err))) return false;
         engine->stale = false;
     } else if (!store->ops->load_head(store, &head, err)) {
         return false;
@@ -142,6 +142,7 @@ bool others_follow(struct turn *turn, struct err *err)
     }
     turn->head = engine->head;
     turn->slice->turn = engine->head.turn + 1;
+    slice_stamp(turn->slice, engine->head.time);
     turn->slice->v_now = engine->head.v_now;
     int64_t first = (engine->head.turn + 1) << 16;
     if (turn->slice->arrivals < first) turn->slice->arrivals = first;

@@ -206,7 +206,7 @@ static void grant_make(struct turn *turn, struct known_executor *known, struct c
         .number = row->attempts,
         .grant = row->grant,
         .executor = known->row.id,
-        .started = turn->wall,
+        .started = turn->slice->stamp,
         .poll_seq = poll->in.poll.seq,
         .exit = -1,
         .signal = -1,

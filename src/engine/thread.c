@@ -19,10 +19,10 @@ struct engine_thread {
     pthread_mutex_t lock;
     pthread_cond_t news;
     struct list incoming, answered; /* under lock */
-    int64_t seq, turn;              /* newest, for on_commit; under lock */
+    int64_t seq, commit;            /* newest, for on_commit; under lock */
     bool stop, failed, wake;        /* under lock */
     struct err err;                 /* of the failure; under lock until failed is seen */
-    int64_t told_seq, told_turn;    /* the loop's own */
+    int64_t told_seq, told_commit;  /* the loop's own */
     bool told_failure;
 };
 
@@ -66,10 +66,10 @@ static void *run(void *arg)
         bool ok = engine_turn(engine, batch, n, clock_wall_ms(), clock_boot_ms(), &answered, &next, &err);
 
         pthread_mutex_lock(&t->lock);
-        bool news = answered.first || engine->head.seq != t->seq || !ok;
+        bool news = answered.first || engine->head.seq != t->seq || engine->head.commit != t->commit || !ok;
         while ((at = list_take_first(&answered))) list_append(&t->answered, at);
         t->seq = engine->head.seq;
-        if (ok) t->turn = engine->head.turn;
+        if (ok) t->commit = engine->head.commit;
         if (!ok) {
             t->failed = true;
             t->err = err;
@@ -89,8 +89,9 @@ static void woken(void *owner)
     pthread_mutex_lock(&t->lock);
     struct list answered = t->answered;
     t->answered = (struct list){ 0 };
+    bool commits = t->commit != t->told_commit;
     int64_t seq = t->seq;
-    t->told_turn = t->turn;
+    t->told_commit = t->commit;
     bool failed = t->failed;
     pthread_mutex_unlock(&t->lock);
     struct list_node *at;
@@ -98,7 +99,7 @@ static void woken(void *owner)
         struct command *command = CONTAINER_OF(at, struct command, node);
         command->done(command);
     }
-    if (seq != t->told_seq) {
+    if (seq != t->told_seq || commits) {
         t->told_seq = seq;
         if (t->on_commit) t->on_commit(seq, t->owner);
     }
@@ -118,8 +119,8 @@ bool engine_start(struct engine *engine, struct loop *loop, void (*on_commit)(in
         .owner = owner,
         .seq = engine->head.seq,
         .told_seq = engine->head.seq,
-        .turn = engine->head.turn,
-        .told_turn = engine->head.turn };
+        .commit = engine->head.commit,
+        .told_commit = engine->head.commit };
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -152,7 +153,7 @@ void engine_submit(struct engine *engine, struct command *command)
 
 int64_t engine_time(const struct engine *engine)
 {
-    return engine->thread ? engine->thread->told_turn : 0;
+    return engine->thread ? engine->thread->told_commit : 0;
 }
 
 void engine_wake(struct engine *engine)

@@ -22,7 +22,8 @@ struct store_head {
     uint8_t hash[STORE_HASH_BYTES];
     int64_t next_task, next_spec, next_lane, next_class, next_slot, next_executor, next_token;
     int64_t v_now; /* virtual time of fair queueing */
-    int64_t commit; /* on a shared store: the number of the last commit, also of one without events; else 0 */
+    int64_t commit; /* the number of the last commit, also of one without events; the store counts */
+    int64_t time;   /* of the last turn with events; 0: there is none */
 };
 
 struct idempotency { /* what a key was used for; the answer is rendered anew from status and ids */
@@ -165,7 +166,7 @@ struct store_ops {
 
 struct store {
     const struct store_ops *ops;
-    int64_t commit; /* shared: the number of the last commit that begin saw or commit made */
+    int64_t commit; /* the number of the last commit that begin saw or commit made */
     bool exclusive; /* nobody else writes while it is open: what the caller committed is what a load would bring */
 };
 

@@ -166,7 +166,61 @@ static void holds_are_ordered(void **state)
     world_release(&w);
 }
 
+static void head_expect(struct world *w, int64_t commit, int64_t time)
+{
+    struct store_head head;
+    MUST(w, OPS(w)->load_head(w->store, &head, &w->err));
+    assert_int_equal(head.commit, commit);
+    assert_int_equal(head.time, time);
+    assert_int_equal(w->store->commit, commit);
+    MUST(w, reader_head(w->reader, &head, &w->err));
+    assert_int_equal(head.commit, commit);
+    assert_int_equal(head.time, time);
+}
+
+/* Whatever a commit changes moves the number by one; what changes nothing is no commit. The head knows the time of its turn. */
+static void each_commit_has_a_number(void **state)
+{
+    struct world w;
+    struct store_head first;
+    (void)state;
+    world_make(&w);
+    MUST(&w, OPS(&w)->load_head(w.store, &first, &w.err));
+    turn_begin(&w);
+    turn_end(&w);
+    head_expect(&w, first.commit, 0);
+    const struct executor executor = { .id = 1, .name = STR("x"), .instance = STR("i"), .host = STR("h"),
+                                       .version = STR("1"), .zone = STR("z") };
+    const struct executor *executors[] = { &executor };
+    turn_begin(&w);
+    w.head.next_executor = 2;
+    w.c.executors = executors, w.c.n_executors = 1;
+    turn_end(&w);
+    head_expect(&w, first.commit + 1, 0); /* a commit without events */
+    turn_begin(&w);
+    w.c.executors = executors, w.c.n_executors = 1; /* its row, and nothing of the head */
+    turn_end(&w);
+    head_expect(&w, first.commit + 2, 0);
+    turn_begin(&w);
+    turn_event(&w, (struct event){ .kind = EVENT_started, .actor = STR("test") });
+    turn_end(&w);
+    int64_t time = w.now;
+    head_expect(&w, first.commit + 3, time);
+    turn_begin(&w);
+    w.head.v_now++;
+    turn_end(&w);
+    head_expect(&w, first.commit + 4, time); /* the time is that of the last turn with events */
+    turn_begin(&w);
+    w.c.executors = executors, w.c.n_executors = 1;
+    OPS(&w)->rollback(w.store);
+    head_expect(&w, first.commit + 4, time);
+    world_reopen(&w);
+    head_expect(&w, first.commit + 4, time);
+    world_release(&w);
+}
+
 const struct CMUnitTest contract_order[] = {
+    cmocka_unit_test(each_commit_has_a_number),
     cmocka_unit_test(ready_is_ordered_by_priority_then_share_then_age),
     cmocka_unit_test(holds_are_ordered),
 };

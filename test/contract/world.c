@@ -164,7 +164,7 @@ bool turn_try(struct world *w)
         w->head.turn++;
         pack_events(&w->packed, w->events, w->n_events);
         w->c.first_seq = w->head.seq + 1;
-        w->c.time = w->now;
+        w->c.time = w->head.time = w->now;
         w->head.seq += (int64_t)w->n_events;
     }
     w->c.events = buf_str(&w->packed);

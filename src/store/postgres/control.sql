@@ -56,6 +56,22 @@ WHERE l.locktype = 'advisory' AND l.granted AND l.classid = 1466263922 AND a.dat
 -- Two servers that start on an empty database make it once.
 SELECT pg_advisory_xact_lock(1466263922, hashtext('schema ' || current_schema()));
 
+-- name: schema_turn_lock
+-- As a turn takes it.
+SELECT pg_advisory_xact_lock(1466263922, hashtext('turn ' || current_schema()));
+
+-- name: schema_lock_brief
+SET LOCAL lock_timeout = '300ms';
+
+-- name: schema_know
+-- Held while a server writes: which schema it knows.
+SELECT pg_advisory_lock_shared(1466263922, hashtext('knows ' || $1::bigint || ' ' || current_schema()));
+
+-- name: schema_behind
+-- The newest schema up to $1 that some server knows no further than; 0: none. The locks keep such a server from starting meanwhile.
+SELECT coalesce(max(k), 0) FROM generate_series(1, $1::bigint) k
+WHERE NOT pg_try_advisory_xact_lock(1466263922, hashtext('knows ' || k || ' ' || current_schema()));
+
 -- name: schema_exists
 SELECT count(*) FROM pg_class WHERE relname = 'weir_schema' AND relkind = 'r' AND relnamespace = current_schema()::regnamespace;
 

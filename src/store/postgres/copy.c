@@ -79,12 +79,7 @@ struct copy_source *postgres_copy_from(const struct store_config *config, struct
     struct postgres_side *self = mem_alloc_zero(sizeof *self);
     struct pg *pg = &self->on.pg;
     int64_t version = 0;
-    bool ok = pg_connect(pg, config->url, err) && pg_schema_check(pg, &version, err);
-    if (ok && version == 0)
-        ok = err_set(err, ERR_not_found, "%s is empty", pg->place);
-    if (ok && version != PG_SCHEMA_VERSION)
-        ok = err_set(err, ERR_unavailable, "%s has schema %d: start weir serve once to bring it to %d", pg->place, (int)version,
-                     PG_SCHEMA_VERSION);
+    bool ok = pg_connect(pg, config->url, err) && pg_schema_check(pg, &version, err) && pg_schema_ours(pg, version, true, err);
     ok = ok && writer_lock(pg, err) && pg_prepare(pg, PG_FOR_READER | PG_FOR_COPY, err) && pg_run(pg, PG_begin_snapshot, NULL, NULL, err);
     if (!ok) {
         side_close(self);
@@ -146,8 +141,8 @@ static bool incarnation_take(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], 
     struct event event = { .kind = EVENT_incarnation, .actor = STR("copy"), .reason = STR("copied from another store") };
     struct pg_args args = { 0 };
     struct buf packed;
-    int64_t tick, now = clock_wall_ms();
-    if (!head_read(pg, &before, NULL, &tick, err))
+    int64_t now = clock_wall_ms();
+    if (!head_read(pg, &before, NULL, err))
         return false;
     head = before;
     while (head.incarnation == before.incarnation || head.incarnation == 0)
@@ -163,7 +158,7 @@ static bool incarnation_take(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], 
     arg_bytes(&args, head.hash, sizeof head.hash);
     arg_text(&args, buf_str(&packed));
     pg_queue(pg, PG_turn_insert, &args);
-    head_queue(pg, key, &head, &before, tick);
+    head_queue(pg, key, &head, &before);
     bool ok = pg_exchange(pg, err);
     buf_release(&packed);
     return ok;
@@ -189,10 +184,7 @@ static bool target_make(struct pg *pg, const struct store_config *config, struct
         return false;
     if (version)
         return err_set(err, ERR_conflict, "%s holds a store of Weir: copy into an empty database", pg->place);
-    for (; version < PG_SCHEMA_VERSION; version++)
-        if (!pg_exec_all(pg, pg_migrations[version], err))
-            return false;
-    return pg_prepare(pg, PG_FOR_WRITER | PG_FOR_READER | PG_FOR_VERIFIER | PG_FOR_COPY, err);
+    return pg_schema_make(pg, err) && pg_prepare(pg, PG_FOR_WRITER | PG_FOR_READER | PG_FOR_VERIFIER | PG_FOR_COPY, err);
 }
 
 struct copy_target *postgres_copy_to(const struct store_config *config, struct err *err)

@@ -24,11 +24,9 @@ static bool load_head(struct store *store, struct store_head *out, struct err *e
     struct postgres_store *self = postgres_of(store);
     PGresult *result;
     if (!self->in_turn) {
-        if (!writer_ask(self, PG_head_get, NULL, &result, err) || !pg_row_head(result, &self->head, NULL, err) ||
-            !writer_ask(self, PG_head_tick, NULL, &result, err))
+        if (!writer_ask(self, PG_head_get, NULL, &result, err) || !pg_row_head(result, &self->head, NULL, err))
             return false;
-        self->tick = cell_i64(result, 0, 0);
-        self->port.commit = self->head.commit = self->tick;
+        self->port.commit = self->head.commit;
     }
     *out = self->head;
     return true;

@@ -18,23 +18,17 @@
 
 enum { SCRATCH_BYTES_MAX = 64 << 20, REOPEN_MS = 20000, REOPEN_PAUSE_MS = 100 };
 
-bool head_read(struct pg *pg, struct store_head *out, uint8_t *out_seal, int64_t *out_tick, struct err *err)
+bool head_read(struct pg *pg, struct store_head *out, uint8_t *out_seal, struct err *err)
 {
     pg_queue(pg, PG_head_get, NULL);
-    if (out_tick)
-        pg_queue(pg, PG_head_tick, NULL);
-    if (!pg_exchange(pg, err) || !pg_row_head(pg->results[0], out, out_seal, err))
-        return false;
-    if (out_tick)
-        *out_tick = cell_i64(pg->results[1], 0, 0);
-    return true;
+    return pg_exchange(pg, err) && pg_row_head(pg->results[0], out, out_seal, err);
 }
 
 /* The head must be the end of the history: the one thing that a turn builds on. */
 static bool head_check(struct postgres_store *self, struct err *err)
 {
     uint8_t seal[STORE_HASH_BYTES], expected[STORE_HASH_BYTES];
-    if (!head_read(&self->pg, &self->head, seal, &self->tick, err))
+    if (!head_read(&self->pg, &self->head, seal, err))
         return false;
     chain_seal(self->key, &self->head, expected);
     return sodium_memcmp(seal, expected, sizeof seal) == 0 ||
@@ -42,7 +36,7 @@ static bool head_check(struct postgres_store *self, struct err *err)
                    "servers; or the database was changed: run weir verify");
 }
 
-/* A store without its first head row was never used. Both statements are one transaction. */
+/* A store without its first head row was never used. Ends the transaction that beginnings_look has begun. */
 static bool head_make(struct postgres_store *self, struct err *err)
 {
     struct store_head head = { .next_task = 1, .next_spec = 1, .next_lane = 1, .next_class = 1, .next_slot = 1, .next_executor = 1,
@@ -51,8 +45,23 @@ static bool head_make(struct postgres_store *self, struct err *err)
     while (head.incarnation == 0)
         clock_entropy(&head.incarnation, sizeof head.incarnation);
     pg_queue(&self->pg, PG_head_insert, NULL);
-    head_queue(&self->pg, self->key, &head, &empty, 0);
+    head_queue(&self->pg, self->key, &head, &empty);
+    pg_queue(&self->pg, PG_commit, NULL);
     return pg_exchange(&self->pg, err);
+}
+
+/* Of servers that start at once on a new store one makes key and head, and the others wait. *out_used false: it is us; a transaction is
+ * open, with the schema's lock. */
+static bool beginnings_look(struct pg *pg, bool *out_used, struct err *err)
+{
+    int64_t used;
+    if (!pg_number(pg, PG_count_beginnings, &used, err))
+        return false;
+    if (!used && (!pg_exec(pg, PG_exec_begin, err) || !pg_exec(pg, PG_schema_lock, err) ||
+                  !pg_number(pg, PG_count_beginnings, &used, err) || (used && !pg_exec(pg, PG_exec_rollback, err))))
+        return false;
+    *out_used = used != 0;
+    return true;
 }
 
 static bool key_open(struct postgres_store *self, const char *data_dir, bool fresh, struct err *err)
@@ -108,18 +117,19 @@ static bool writer_connect(struct postgres_store *self, bool create, int64_t *ou
 {
     struct pg *pg = &self->pg;
     if (!pg_connect(pg, self->url, err) || !pg_writable(pg, err) || !pg_exec(pg, PG_session_durable, err) ||
-        !pg_schema_check(pg, out_version, err))
+        !pg_schema_know(pg, err) || !pg_schema_check(pg, out_version, err))
         return false;
     if (*out_version == 0 && !create)
         return err_set(err, ERR_not_found, "%s is empty", pg->place);
-    return (*out_version == PG_SCHEMA_VERSION || pg_schema_migrate(pg, err)) && lock_get(pg, PG_writer_share, err) &&
+    return (!pg_schema_older(*out_version) || pg_schema_migrate(pg, err)) && lock_get(pg, PG_writer_share, err) &&
            pg_exec(pg, PG_session_turns, err);
 }
 
 static bool database_open(struct postgres_store *self, const struct store_config *config, struct err *err)
 {
-    int64_t version, used;
-    if (!writer_connect(self, config->create, &version, err) || !pg_number(&self->pg, PG_count_beginnings, &used, err) ||
+    int64_t version;
+    bool used;
+    if (!writer_connect(self, config->create, &version, err) || !beginnings_look(&self->pg, &used, err) ||
         !key_open(self, config->data_dir, !used, err) || !pg_prepare(&self->pg, PG_FOR_WRITER, err))
         return false;
     self->backend = PQbackendPID(self->pg.conn);

@@ -177,6 +177,19 @@ bool pg_number(struct pg *pg, enum pg_id id, int64_t *out, struct err *err)
     return ok;
 }
 
+bool pg_number_for(struct pg *pg, enum pg_id id, int64_t arg, int64_t *out, struct err *err)
+{
+    char text[24];
+    const char *values[] = { text };
+    snprintf(text, sizeof text, "%lld", (long long)arg);
+    PGresult *result = PQexecParams(pg->conn, pg_texts[id].text, 1, NULL, values, NULL, NULL, 0);
+    bool ok = PQresultStatus(result) == PGRES_TUPLES_OK || pg_fail(pg, result, pg_texts[id].name, err);
+    if (ok && out && (PQntuples(result) != 1 || !str_to_i64(str_of(PQgetvalue(result, 0, 0)), out)))
+        ok = err_set(err, ERR_internal, "%s: no number came back", pg_texts[id].name);
+    PQclear(result);
+    return ok;
+}
+
 bool pg_words(struct pg *pg, enum pg_id id, char *out, size_t size, int64_t *out_number)
 {
     PGresult *result = PQexec(pg->conn, pg_texts[id].text);

@@ -53,6 +53,7 @@ void pg_close(struct pg *pg);
 bool pg_exec(struct pg *pg, enum pg_id id, struct err *err);
 bool pg_exec_all(struct pg *pg, const char *const *texts, struct err *err);
 bool pg_number(struct pg *pg, enum pg_id id, int64_t *out, struct err *err);
+bool pg_number_for(struct pg *pg, enum pg_id id, int64_t arg, int64_t *out, struct err *err); /* with one parameter; out may be NULL */
 /* pg_words: the first row's first two columns as text; false: no row, or an error that nobody wants to hear of. */
 bool pg_words(struct pg *pg, enum pg_id id, char *out, size_t size, int64_t *out_number);
 

@@ -15,7 +15,6 @@ struct postgres_store {
     int lock_fd; /* of the data directory */
     uint8_t key[CHAIN_KEY_BYTES];
     struct store_head head; /* as of the last commit */
-    int64_t tick;           /* its number */
     bool in_turn;           /* a transaction is open, with the turn's lock */
     char instance[40];      /* this process: whose mark our commits carry */
     int64_t nonce;          /* the mark of the last commit */
@@ -39,21 +38,26 @@ bool postgres_verify(const struct store_config *config, int64_t witness_seq, con
 
 /* open.c. writer_reopen: after the connection was lost: a new one. Tries for REOPEN_MS; ERR_unavailable. */
 bool writer_reopen(struct postgres_store *self, struct err *err);
-bool head_read(struct pg *pg, struct store_head *out, uint8_t *out_seal, int64_t *out_tick, struct err *err); /* NULL: not wanted */
+bool head_read(struct pg *pg, struct store_head *out, uint8_t *out_seal, struct err *err); /* out_seal may be NULL */
 void postgres_store_close(struct store *store);
 bool pg_writable(struct pg *pg, struct err *err);
 bool writer_lock(struct pg *pg, struct err *err); /* before pg_prepare; ERR_conflict says who has it */
 
-/* schema.c. schema_check: *out_version 0: an empty database. Refuses a foreign one and a newer schema. */
+/* schema.c. schema_check: *out_version 0: an empty database. Refuses a foreign one and a schema that is too new or too old. schema_ours: of
+ * a version that passed: can it be read; exactly: do we know all of it. schema_know: tells the servers to come what we know, while the
+ * connection lives; before schema_check. schema_make: all of it, in the caller's transaction, into an empty database. */
 bool pg_schema_check(struct pg *pg, int64_t *out_version, struct err *err);
+bool pg_schema_ours(struct pg *pg, int64_t version, bool exactly, struct err *err);
+bool pg_schema_older(int64_t version);
+bool pg_schema_know(struct pg *pg, struct err *err);
+bool pg_schema_make(struct pg *pg, struct err *err);
 bool pg_schema_migrate(struct pg *pg, struct err *err); /* under a lock, in one transaction */
 
 /* turn.c */
 bool postgres_begin(struct store *store, struct err *err);
 void postgres_rollback(struct store *store);
 bool postgres_commit(struct store *store, const struct changes *changes, struct err *err);
-void head_queue(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, const struct store_head *before,
-                int64_t tick);
+void head_queue(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, const struct store_head *before);
 
 /* others.c: what other servers do */
 bool postgres_load_others(struct store *store, struct arena *arena, const struct store_head *since, struct others *out, struct err *err);

@@ -18,12 +18,8 @@ static bool connection_open(struct postgres_reader *self, struct err *err)
     int64_t version;
     if (!pg_connect(&self->pg, self->url, err) || !pg_schema_check(&self->pg, &version, err))
         return false;
-    if (version == 0)
-        return err_set(err, ERR_not_found, "%s is empty", self->pg.place);
-    if (version != PG_SCHEMA_VERSION)
-        return err_set(err, ERR_unavailable, "%s has schema %d: start weir serve once to bring it to %d", self->pg.place, (int)version,
-                       PG_SCHEMA_VERSION);
-    return pg_exec(&self->pg, PG_session_reader, err) && pg_prepare(&self->pg, PG_FOR_READER | PG_FOR_VERIFIER, err);
+    return pg_schema_ours(&self->pg, version, false, err) && pg_exec(&self->pg, PG_session_reader, err) &&
+           pg_prepare(&self->pg, PG_FOR_READER | PG_FOR_VERIFIER, err);
 }
 
 static void close_reader(struct reader *reader)

@@ -44,6 +44,8 @@ bool pg_row_head(const PGresult *result, struct store_head *out, uint8_t *out_se
         .next_executor = cell_i64(result, 0, 9),
         .next_token = cell_i64(result, 0, 10),
         .v_now = cell_i64(result, 0, 11),
+        .commit = cell_i64(result, 0, 13),
+        .time = cell_i64(result, 0, 14),
     };
     cell_bytes(result, 0, 3, out->hash, sizeof out->hash);
     if (out_seal)

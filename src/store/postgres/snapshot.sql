@@ -17,8 +17,5 @@ SELECT r.task, r.nprio, r.vt, t.lane, t.rev, t.state, t.name, t.variant, t.run, 
 FROM (SELECT task, nprio, vt FROM ready WHERE class = $1 ORDER BY nprio, vt, task LIMIT $2) r LEFT JOIN task t ON t.id = r.task
 ORDER BY r.nprio, r.vt, r.task;
 
--- name: head_tick
-SELECT tick FROM head WHERE one = 1;
-
 -- name: size
 SELECT pg_database_size(current_database());

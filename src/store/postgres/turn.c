@@ -21,11 +21,9 @@ static bool begin_once(struct postgres_store *self, struct err *err)
     pg_queue(pg, PG_turn_begin, NULL);
     pg_queue(pg, PG_turn_lock, NULL);
     pg_queue(pg, PG_head_get, NULL);
-    pg_queue(pg, PG_head_tick, NULL);
     if (!pg_exchange(pg, err) || !pg_row_head(pg->results[2], &self->head, NULL, err))
         return false;
-    self->tick = cell_i64(pg->results[3], 0, 0);
-    self->port.commit = self->head.commit = self->tick;
+    self->port.commit = self->head.commit;
     return true;
 }
 
@@ -48,8 +46,11 @@ bool postgres_begin(struct store *store, struct err *err)
         if (begin_once(self, err))
             return true;
         turn_over(self);
-        if (!self->pg.lost)
+        if (!self->pg.lost) {
+            if (err->code == ERR_conflict) /* another's turn, or a migration, has the lock for long */
+                err->code = ERR_unavailable;
             return false;
+        }
     }
     err->code = ERR_unavailable;
     return false;
@@ -471,8 +472,7 @@ static void mark_queue(struct postgres_store *self)
     pg_queue(&self->pg, PG_mark_put, &args);
 }
 
-void head_queue(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, const struct store_head *before,
-                int64_t tick)
+void head_queue(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, const struct store_head *before)
 {
     static const uint8_t none[STORE_HASH_BYTES];
     struct pg_args args = { 0 };
@@ -485,7 +485,7 @@ void head_queue(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], const struct 
     arg_bytes(&args, head->hash, sizeof head->hash);
     arg_bytes(&args, seal, sizeof seal);
     const int64_t rest[] = { head->next_task, head->next_spec, head->next_lane, head->next_class, head->next_slot, head->next_executor,
-                             head->next_token, head->v_now, tick, before->turn };
+                             head->next_token, head->v_now, before->commit, before->turn };
     for (size_t i = 0; i < sizeof rest / sizeof rest[0]; i++)
         arg_i64(&args, rest[i]);
     arg_bytes(&args, fresh ? none : before->hash, fresh ? 0 : sizeof before->hash);
@@ -537,7 +537,7 @@ static bool changes_queue(struct postgres_store *self, const struct changes *c, 
     if (*out_any)
         mark_queue(self);
     if (*out_any)
-        head_queue(&self->pg, self->key, out_head, &self->head, self->tick);
+        head_queue(&self->pg, self->key, out_head, &self->head);
     if (!w.full)
         return true;
     self->pg.lost = true; /* what was sent must not be committed: the connection goes with it */
@@ -587,9 +587,9 @@ bool postgres_commit(struct store *store, const struct changes *changes, struct 
             ok = landing_look(self, err) == LANDED;
         if (ok) {
             *err = (struct err){ .arena = err->arena };
-            self->port.commit = ++self->tick;
-            head.commit = self->tick;
+            head.commit = self->head.commit + 1;
             self->head = head;
+            self->port.commit = head.commit;
         }
     }
     turn_over(self);

@@ -20,7 +20,7 @@ static void source_end(void *owner)
 static bool source_head(void *owner, struct store_head *out, uint8_t out_seal[STORE_HASH_BYTES], struct err *err)
 {
     struct postgres_reader *self = owner;
-    return head_read(&self->pg, out, out_seal, NULL, err);
+    return head_read(&self->pg, out, out_seal, err);
 }
 
 static bool part_read(struct postgres_reader *self, enum pg_id id, int64_t after, int64_t n, PGresult **out, struct err *err)

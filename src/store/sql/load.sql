@@ -1,14 +1,15 @@
 -- for: writer reader
 -- What both the engine's connection and readers load. Lists of columns are written once, in core/model.h's order of use.
 
--- let head_columns: incarnation, turn, seq, hash, next_task, next_spec, next_lane, next_class, next_slot, next_executor, next_token, v_now, seal
+-- let head_columns: incarnation, turn, seq, hash, next_task, next_spec, next_lane, next_class, next_slot, next_executor, next_token, v_now, seal, tick
 -- let lane_columns: id, kind, tenant, name, last_vt, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a, paused_since, paused_by, paused_reason
 -- let task_columns: id, lane, rev, state, name, variant, run, rest
 -- let hold_columns: kind, hold_key, rank, task, since
 -- let attempt_columns: task, grant_no, number, executor, started, finished, exit_status, signal_no, outcome, cpu_ms, max_rss_bytes, log_bytes, finish_hash
 
 -- name: head_get
-SELECT @head_columns@ FROM head WHERE one = 1;
+-- With the time of its turn: the next one isn't older, whichever server's clock it is taken by.
+SELECT @head_columns@, (SELECT t.at FROM turn t WHERE t.turn = head.turn) FROM head WHERE one = 1;
 
 -- name: lanes
 SELECT @lane_columns@ FROM lane ORDER BY id;

@@ -121,7 +121,7 @@ INSERT INTO turn (turn, first_seq, at, hash, events) VALUES ($1, $2, $3, $4, $5)
 -- name: head_update
 -- The last statement of a turn.
 UPDATE head SET incarnation = $1, turn = $2, seq = $3, hash = $4, seal = $5, next_task = $6, next_spec = $7, next_lane = $8,
-    next_class = $9, next_slot = $10, next_executor = $11, next_token = $12, v_now = $13
+    next_class = $9, next_slot = $10, next_executor = $11, next_token = $12, v_now = $13, tick = $14
 WHERE one = 1;
 
 -- name: head_insert

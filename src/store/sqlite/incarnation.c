@@ -34,6 +34,7 @@ bool incarnation_renew(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], struct
     memcpy(hash, head.hash, sizeof hash);
     bool ok = turn_write(db, key, hash, head.turn, head.seq + 1, clock_wall_ms(), buf_str(&packed), head.hash, err);
     head.seq++;
+    head.commit++;
     buf_release(&packed);
     return ok && head_write(db, key, &head, err);
 }

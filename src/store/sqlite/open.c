@@ -98,6 +98,7 @@ struct store *sqlite_store_open(const struct store_config *config, const char *d
         ok = err_set(err, ERR_not_found, "there is no store at %s", dir);
     ok = ok && (self->lock_fd = lock_take(dir, err)) >= 0 && database_open(self, data_dir, config->create, err) &&
          (self->checkpoint = checkpoint_start(self->path, &self->db, err)) != NULL;
+    self->port.commit = self->head.commit;
     if (!ok) {
         sqlite_store_close(&self->port);
         return NULL;

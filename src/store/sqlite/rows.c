@@ -43,6 +43,8 @@ bool row_head(sqlite3_stmt *stmt, struct store_head *out)
         .next_executor = sqlite3_column_int64(stmt, 9),
         .next_token = sqlite3_column_int64(stmt, 10),
         .v_now = sqlite3_column_int64(stmt, 11),
+        .commit = sqlite3_column_int64(stmt, 13),
+        .time = sqlite3_column_int64(stmt, 14),
     };
     column_bytes(stmt, 3, out->hash, sizeof out->hash);
     return sqlite3_column_bytes(stmt, 3) == sizeof out->hash;

@@ -29,7 +29,8 @@ bool schema_check(struct db *db, const char *path, int64_t *out_version, struct 
                        "%s has schema %" PRId64 " and this weir knows up to %d: run the weir that wrote it, or a newer one", path,
                        version, SQL_SCHEMA_VERSION);
     if (version < 1)
-        return err_set(err, ERR_corrupt, "%s has schema %" PRId64, path, version);
+        return err_set(err, ERR_corrupt, "%s has schema %" PRId64 " and this weir leads on from 1: bring it there with an older weir first",
+                       path, version);
     if (planted)
         return err_set(err, ERR_corrupt, "%s holds a trigger, a view or a virtual table: none of them is Weir's", path);
     *out_version = version;

@@ -17,6 +17,7 @@ struct sqlite_store {
     char path[FILES_PATH_MAX]; /* of weir.db */
     uint8_t key[CHAIN_KEY_BYTES];
     struct store_head head; /* as of the last commit */
+    sqlite3_int64 changes;  /* rows that were written before this turn */
     struct buf scratch;     /* lists on their way into a column */
 };
 

@@ -15,6 +15,7 @@
 bool sqlite_begin(struct store *store, struct err *err)
 {
     if (PLANT(commit_late) && !sqlite3_get_autocommit(sqlite_of(store)->db.conn)) return true;
+    sqlite_of(store)->changes = sqlite3_total_changes64(sqlite_of(store)->db.conn);
     return db_run(&sqlite_of(store)->db, SQL_begin, err);
 }
 
@@ -440,6 +441,7 @@ bool head_write(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const struct 
     bind_i64(stmt, 11, head->next_executor);
     bind_i64(stmt, 12, head->next_token);
     bind_i64(stmt, 13, head->v_now);
+    bind_i64(stmt, 14, head->commit);
     return db_run(db, SQL_head_update, err);
 }
 
@@ -457,7 +459,9 @@ static bool history_write(struct sqlite_store *self, const struct changes *c, st
     if (c->events.len && !turn_write(&self->db, self->key, self->head.hash, c->head.turn, c->first_seq, c->time, c->events, out_head->hash,
                                      err))
         return false;
-    return head_same(out_head, &self->head) || head_write(&self->db, self->key, out_head, err);
+    bool any = sqlite3_total_changes64(self->db.conn) != self->changes || !head_same(out_head, &self->head);
+    out_head->commit = self->head.commit + any;
+    return !any || head_write(&self->db, self->key, out_head, err);
 }
 
 static bool (*const writes[])(struct sqlite_store *self, const struct changes *c, struct err *err) = {
@@ -489,6 +493,7 @@ bool sqlite_commit(struct store *store, const struct changes *changes, struct er
         return false;
     }
     self->head = head;
+    store->commit = head.commit;
     checkpoint_between_turns(self->checkpoint);
     return true;
 }

@@ -11,11 +11,11 @@ static void engine_up(struct rig *rig)
     struct store_config config = { .url = NULL, .data_dir = rig->dir, .create = true };
     char url[128];
     snprintf(url, sizeof url, "sqlite://%s", rig->dir);
-    config.url = url;
+    config.url = rig->url ? rig->url : url;
     rig->store = store_open(&config, &err);
     if (!rig->store) fail_msg("store_open: %s", err.text);
     struct engine_config engine = { .store = rig->store, .lease_ms = 3000, .semaphores = rig->semaphores, .n_semaphores = rig->n_semaphores,
-                                    .server_name = STR("rig"), .batch = rig->batch };
+                                    .server_name = str_of(rig->name ? rig->name : "rig"), .batch = rig->batch };
     rig->engine = engine_new(&engine, rig->wall, rig->boot, &err);
     if (!rig->engine) fail_msg("engine_new: %s", err.text);
 }
@@ -32,6 +32,26 @@ void rig_open(struct rig *rig)
     rig->boot = 1000000;
     snprintf(rig->dir, sizeof rig->dir, "/tmp/weir-rig-XXXXXX");
     assert_non_null(mkdtemp(rig->dir));
+    engine_up(rig);
+}
+
+void rig_join(struct rig *rig, const struct rig *first)
+{
+    char path[128], key[256];
+    rig->wall = first->wall;
+    rig->boot = first->boot;
+    rig->url = first->url;
+    snprintf(rig->dir, sizeof rig->dir, "/tmp/weir-rig-XXXXXX");
+    assert_non_null(mkdtemp(rig->dir));
+    snprintf(path, sizeof path, "%s/verify.key", first->dir);
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    size_t n = fread(key, 1, sizeof key, f);
+    fclose(f);
+    snprintf(path, sizeof path, "%s/verify.key", rig->dir);
+    assert_non_null(f = fopen(path, "wb"));
+    assert_int_equal(fwrite(key, 1, n, f), n);
+    assert_int_equal(fclose(f), 0);
     engine_up(rig);
 }
 

@@ -18,11 +18,13 @@ struct rig {
     int64_t wall, boot, next;
     struct semaphore_conf semaphores[4];
     size_t n_semaphores;
+    const char *url, *name; /* set before rig_open; NULL: SQLite in dir, "rig" */
     size_t batch; /* set before rig_open; 0: as in the server */
     struct list answered; /* of the last turn */
 };
 
 void rig_open(struct rig *rig);
+void rig_join(struct rig *rig, const struct rig *first); /* a second engine, with a data directory of its own, on the store of the first */
 void rig_close(struct rig *rig);
 void rig_restart(struct rig *rig); /* a new engine on the same store */
 void rig_pass(struct rig *rig, int64_t ms); /* time goes by, then a turn without commands */

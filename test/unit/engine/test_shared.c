@@ -1,0 +1,177 @@
+/* Two engines on one PostgreSQL, turn by turn on virtual time: what one takes over of the other when its own turn fails in the middle, and
+ * the times that both write. Run by test/lib/postgres.py, which starts the database. */
+#include <libpq-fe.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "rig.h"
+
+struct pair {
+    struct rig a, b;
+    char url[200];
+};
+
+static void database_make(struct pair *pair)
+{
+    static int n;
+    char text[100];
+    snprintf(pair->url, sizeof pair->url, "postgresql:///postgres?host=%s&user=weir", getenv("WEIR_TEST_POSTGRES"));
+    PGconn *conn = PQconnectdb(pair->url);
+    snprintf(text, sizeof text, "CREATE DATABASE shared%d TEMPLATE template0 ENCODING 'UTF8'", ++n);
+    PGresult *result = PQexec(conn, text);
+    if (PQresultStatus(result) != PGRES_COMMAND_OK) fail_msg("%s: %s", text, PQerrorMessage(conn));
+    PQclear(result);
+    PQfinish(conn);
+    snprintf(pair->url, sizeof pair->url, "postgresql:///shared%d?host=%s&user=weir", n, getenv("WEIR_TEST_POSTGRES"));
+}
+
+static void pair_open(struct pair *pair)
+{
+    *pair = (struct pair){ 0 };
+    database_make(pair);
+    pair->a.url = pair->url;
+    pair->a.name = "a";
+    pair->b.name = "b";
+    rig_open(&pair->a);
+    rig_join(&pair->b, &pair->a);
+}
+
+static void pair_close(struct pair *pair)
+{
+    rig_close(&pair->b);
+    rig_close(&pair->a);
+}
+
+/* Faults of a store: its table of operations with one of them replaced. */
+static struct {
+    const struct store_ops *real;
+    struct store_ops ops;
+    int commits_fail;  /* this many, before anything is written */
+    int reads_fail;    /* this many, after the next commit */
+    bool committed;
+    enum err_code code;
+    struct pair *pair; /* a grants to this executor, while b's turn has failed */
+    int64_t executor;
+} fault;
+
+static bool commit_faulty(struct store *store, const struct changes *changes, struct err *err)
+{
+    if (fault.commits_fail > 0) {
+        fault.commits_fail--;
+        fault.real->rollback(store);
+        assert_int_equal(rig_poll(&fault.pair->a, fault.executor, 1)->out.poll.n_grants, 1);
+        return err_set(err, fault.code, "as the test wants it");
+    }
+    fault.committed = true;
+    return fault.real->commit(store, changes, err);
+}
+
+static bool holds_due_faulty(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key_max, size_t n, struct hold **out,
+    size_t *out_n, struct err *err)
+{
+    if (fault.committed && fault.reads_fail > 0) {
+        fault.reads_fail--;
+        return err_set(err, fault.code, "as the test wants it");
+    }
+    return fault.real->holds_due(store, arena, kind, key_max, n, out, out_n, err);
+}
+
+static void fault_plant(struct rig *rig, int commits_fail, int reads_fail, enum err_code code)
+{
+    fault.real = rig->store->ops;
+    fault.ops = *rig->store->ops;
+    fault.ops.commit = commit_faulty;
+    fault.ops.holds_due = holds_due_faulty;
+    fault.commits_fail = commits_fail;
+    fault.reads_fail = reads_fail;
+    fault.committed = false;
+    fault.code = code;
+    rig->store->ops = &fault.ops;
+}
+
+static void fault_remove(struct rig *rig)
+{
+    rig->store->ops = fault.real;
+}
+
+/* b's turn fails, a grants a task, b's turn is done again, a is gone: b must know of the grant, or the task would run for ever. */
+static void test_a_failed_turn_forgets_nothing_of_the_others(void **state)
+{
+    static const enum err_code codes[] = { ERR_internal, ERR_disk_full, ERR_unavailable };
+    (void)state;
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        struct pair pair;
+        pair_open(&pair);
+        int64_t executor = rig_executor(&pair.a, "e", NULL);
+        rig_turn(&pair.b, NULL, 0); /* b knows the executor */
+        int64_t task = ENQUEUE(&pair.a, "long attempts=3");
+        fault.pair = &pair;
+        fault.executor = executor;
+        fault_plant(&pair.b, 1, 0, codes[i]);
+        const char *const more[] = { "more" };
+        struct command *command = rig_one(&pair.b, rig_enqueue_command(&pair.b, more, 1));
+        fault_remove(&pair.b);
+        assert_int_equal(command->err.code, codes[i] == ERR_disk_full ? ERR_disk_full : ERR_none);
+        assert_int_equal(rig_state(&pair.b, task), 'X');
+        rig_pass(&pair.b, 20000); /* nobody hears the executor any more */
+        if (rig_state(&pair.b, task) == 'X') fail_msg("%s: b doesn't know of a's grant", err_name(codes[i]));
+        pair_close(&pair);
+    }
+}
+
+/* The turn is committed and then something can't be read: it is answered once, and isn't done again. */
+static void test_what_is_committed_is_not_done_again(void **state)
+{
+    static const enum err_code codes[] = { ERR_unavailable, ERR_internal, ERR_io };
+    (void)state;
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        struct pair pair;
+        pair_open(&pair);
+        fault_plant(&pair.a, 0, 1, codes[i]);
+        int64_t first = ENQUEUE(&pair.a, "later at=5000");
+        assert_int_equal(fault.reads_fail, 0);
+        fault_remove(&pair.a);
+        assert_int_equal(first, 1);
+        assert_int_equal(ENQUEUE(&pair.b, "next"), first + 1);
+        assert_int_equal(rig_state(&pair.a, first), 'S');
+        rig_pass(&pair.a, 6000); /* and its time comes */
+        assert_int_equal(rig_state(&pair.a, first), 'P');
+        pair_close(&pair);
+    }
+}
+
+/* b's clock is behind a's: what it writes isn't older than what a wrote before it. */
+static void test_times_never_step_back(void **state)
+{
+    struct pair pair;
+    int64_t last = 0;
+    (void)state;
+    pair_open(&pair);
+    pair.a.wall += 900;
+    for (int i = 0; i < 20; i++) {
+        struct rig *rig = i % 2 ? &pair.b : &pair.a;
+        struct task task = rig_task(rig, ENQUEUE(rig, "x"));
+        struct store_head head;
+        struct err err = { 0 };
+        assert_true(rig->store->ops->load_head(rig->store, &head, &err));
+        assert_int_equal(task.created, head.time); /* what the turn's events say */
+        assert_true(head.time >= last);
+        last = head.time;
+    }
+    assert_true(last > pair.b.wall); /* it was needed */
+    int64_t later = ENQUEUE(&pair.b, "due at=500"); /* by b's clock not yet */
+    assert_int_equal(rig_state(&pair.b, later), 'S');
+    pair.b.wall -= 3600000; /* a clock that was wrong before is believed, not followed into the future */
+    assert_true(rig_task(&pair.b, ENQUEUE(&pair.b, "y")).created < last - 3000000);
+    pair_close(&pair);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_failed_turn_forgets_nothing_of_the_others),
+        cmocka_unit_test(test_what_is_committed_is_not_done_again),
+        cmocka_unit_test(test_times_never_step_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
