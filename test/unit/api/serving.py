@@ -94,6 +94,7 @@ def store_options(folder, options):
 class Server:
     """weir serve in DIR; slots 0 unless said: tests speak for executors themselves"""
     listen = '127.0.0.1:0'
+    binary = WEIR
 
     def __init__(self, name='data', *options, slots=0, env=None, wait=True, lease=None):
         self.dir = TMP / name
@@ -110,7 +111,7 @@ class Server:
         env = {k: v for k, v in os.environ.items() if k not in ('WEIR_SERVER', 'WEIR_TOKEN', 'WEIR_CONFIG')}
         env.update(self.env or {})
         self.log = TMP / f'{self.dir.name}-{self.starts}.log'
-        self.process = subprocess.Popen([WEIR, 'serve', '--data', str(self.dir), '--listen', self.listen, *self.options], stdout=subprocess.PIPE,
+        self.process = subprocess.Popen([self.binary, 'serve', '--data', str(self.dir), '--listen', self.listen, *self.options], stdout=subprocess.PIPE,
                                         stderr=open(self.log, 'wb'), stdin=subprocess.DEVNULL, env=env, start_new_session=True)
         self.line = ''
         if wait:
