@@ -31,7 +31,7 @@ number = 0
 for wave in range(WAVES):
     names = list(range(number, number + JOBS))
     number += JOBS
-    ids = [s.enqueue(dict(name=f'j{i}', script=script.format(t=TMP, i=i, exit=i * 5 % 97)))['id'] for i in names]
+    ids = [s.enqueue(dict(name=f'j{i}', retry=dict(attempts=30), script=script.format(t=TMP, i=i, exit=i * 5 % 97)))['id'] for i in names]
     left = list(names)
     until(lambda: all((TMP / f'ran{i}').exists() for i in names[:2]), seconds=60)  # the first kill comes while others are being started
     killed = 0
