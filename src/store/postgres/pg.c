@@ -68,6 +68,8 @@ static void place_name(struct pg *pg)
 static bool connect_fail(struct pg *pg, struct err *err)
 {
     static const struct { const char *words; enum err_code code; const char *advice; } causes[] = {
+        { "certificate", ERR_untrusted,
+          "sslrootcert in the URL must name the CA of the database's certificate, and the host be named as in it" },
         { "authentication failed", ERR_forbidden, "check the user and the password (in the URL, ~/.pgpass or PGPASSWORD)" },
         { "no password supplied", ERR_forbidden, "give a password in the URL, ~/.pgpass or PGPASSWORD" },
         { "pg_hba.conf", ERR_forbidden, "the database's pg_hba.conf must let this host and user in" },
