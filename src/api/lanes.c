@@ -20,11 +20,13 @@ void render_lane(struct json *json, const struct lane *lane)
     json_object_end(json);
 }
 
-static void lane_render(struct json *json, const struct lane *lane)
+static void lane_render(struct json *json, const struct lane *lane, bool removed)
 {
     json_object_begin(json);
     json_put_str(json, "name", lane->id == 0 ? STR("all") : lane->name);
     json_put_z(json, "kind", lane->id == 0 ? "all" : lane->kind == LANE_ARCHIVE ? "archive" : "queue");
+    if (removed)
+        json_put_bool(json, "removed", true);
     render_lane(json, lane);
     json_object_end(json);
 }
@@ -38,11 +40,30 @@ static const struct lane *lane_find(struct lane **lanes, size_t n, struct str na
     return NULL;
 }
 
+static const struct archive *archive_of(const struct archive_view *views, size_t n, int64_t lane)
+{
+    for (size_t i = 0; i < n; i++)
+        if (views[i].archive.lane == lane)
+            return &views[i].archive;
+    return NULL;
+}
+
+/* lane_is_over: a removed archive whose tasks have all ended is history, and history has its own place. */
+static bool lane_is_over(const struct lane *lane, const struct archive *archive)
+{
+    int64_t open = 0;
+    for (int state = STATE_Q; state < STATE_COUNT; state++)
+        open += state_ended((enum task_state)state) ? 0 : lane->counts[state];
+    return archive != NULL && archive->removed > 0 && open == 0;
+}
+
 void serve_lanes_list(struct call *call)
 {
     struct lane **lanes;
-    size_t n;
-    if (!reader_lanes(call->api->config.reader, &call->arena, &lanes, &n, &call->err)) {
+    struct archive_view *views;
+    size_t n, n_views;
+    if (!reader_lanes(call->api->config.reader, &call->arena, &lanes, &n, &call->err) ||
+        !reader_archives(call->api->config.reader, &call->arena, &views, &n_views, &call->err)) {
         call_problem(call);
         return;
     }
@@ -50,8 +71,11 @@ void serve_lanes_list(struct call *call)
     json_object_begin(&json);
     json_key(&json, "lanes");
     json_array_begin(&json);
-    for (size_t i = 0; i < n; i++)
-        lane_render(&json, lanes[i]);
+    for (size_t i = 0; i < n; i++) {
+        const struct archive *archive = lanes[i]->kind == LANE_ARCHIVE ? archive_of(views, n_views, lanes[i]->id) : NULL;
+        if (!lane_is_over(lanes[i], archive))
+            lane_render(&json, lanes[i], archive != NULL && archive->removed > 0);
+    }
     json_array_end(&json);
     json_key(&json, "next");
     json_nil(&json);
@@ -71,7 +95,7 @@ static void lane_changed(struct call *call)
     const struct lane *lane = lane_find(lanes, n, name);
     struct lane none = { .name = name, .kind = LANE_QUEUE };
     struct json json = json_to(&call->out);
-    lane_render(&json, lane != NULL ? lane : &none);
+    lane_render(&json, lane != NULL ? lane : &none, false);
     call_answer(call, 200);
 }
 

@@ -288,6 +288,12 @@ void serve_logs_get(struct call *call)
     stream->offset = offset;
     if (tail >= 0 && total - tail > offset)
         stream->offset = total - tail;
+    if ((view.task.marks & MARK_PRUNED) && total == 0 && stream->wrote > 0) {
+        call_refuse(call, ERR_not_found,
+            "the log of this task, %lld bytes, is gone: retention let it go; what the task was and how it ended is kept",
+            (long long)stream->wrote);
+        return;
+    }
     int64_t missing = missing_bytes(stream, total);
     if (missing > 0 && missing_asked(stream, total)) {
         call_refuse(call, ERR_not_found, "%lld of the %lld bytes of this log are missing, from byte %lld on", (long long)missing,

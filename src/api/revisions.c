@@ -325,7 +325,9 @@ static void hint_answer(struct call *call, const struct archive_view *view, cons
             REVISION_GAP_MAX, (long long)youngest);
         return;
     }
-    if (!found && (watch == NULL || !watch_hint(watch, view->lane.name, row->rev, call->command.in.revision.cause))) {
+    struct watch_hint hint = { .rev = row->rev, .txn = row->txn, .cause = call->command.in.revision.cause };
+    bool told = watch != NULL && watch_hint(watch, view->lane.name, &hint); /* of a known one there may be news too: its cause */
+    if (!found && !told) {
         call_refuse(call, ERR_unavailable, "the repository of '%.*s' isn't followed at the moment", STR_ARG(view->lane.name));
         return;
     }

@@ -39,7 +39,8 @@ static const struct command_spec add_spec = {
     .operands_max = 1,
     .summary = "take every revision of a repository through the workflow that stands in it",
     .description = "One of --svn, --git and --external says what it is. A hook is put beside one that may be there already, which goes on "
-                   "as before; it never delays or fails a commit. What it "
+                   "as before; it never delays or fails a commit. An ordinary git repository has several: post-receive, post-commit, "
+                   "post-merge, post-rewrite, post-applypatch. What they "
                    "may miss is found by looking. Adding the same archive again changes nothing.",
     .options = add_options,
     .flags = COMMAND_CLIENT,

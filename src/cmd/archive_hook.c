@@ -44,7 +44,8 @@ static void lines_say(struct session *s, const json_t *archive, enum archive_kin
 void archive_hook_install(struct session *s, const json_t *archive)
 {
     enum archive_kind kind = archive_kind_find(str_of(field_z(archive, "kind")));
-    const char *folder = folder_of(s, archive), *notify = field_z(archive, "notify"), *path = NULL;
+    const char *folder = folder_of(s, archive), *notify = field_z(archive, "notify");
+    struct hook_paths paths = { 0 };
     struct err err = { 0 };
     if (kind != ARCHIVE_SVN && kind != ARCHIVE_GIT)
         return;
@@ -56,12 +57,18 @@ void archive_hook_install(struct session *s, const json_t *archive)
         lines_say(s, archive, kind, "the server is on another machine");
         return;
     }
-    struct str options[2] = { STR("--server"), str_fmt(&s->arena, "unix:%s", notify) }, name = str_of(field_z(archive, "name"));
-    if (!hook_install(kind, folder, name, str_of(weir_path(s)), options, *notify ? 2 : 0, &s->arena, &path, &err)) {
+    struct str options[2] = { STR("--server"), str_fmt(&s->arena, "unix:%s", notify) };
+    struct hook_call call = { .archive = str_of(field_z(archive, "name")),
+        .program = str_of(weir_path(s)),
+        .branch = str_of(field_z(archive, "branch")),
+        .options = options,
+        .n_options = *notify ? 2 : 0 };
+    if (!hook_install(kind, folder, &call, &s->arena, &paths, &err)) {
         lines_say(s, archive, kind, err.text);
         return;
     }
-    session_note(s, "hook: %s", path ? path : "installed");
+    for (size_t i = 0; i < paths.n_installed; i++)
+        session_note(s, "hook: %s", paths.installed[i]);
 }
 
 void archive_hook_remove(struct session *s, const json_t *archive)
@@ -73,14 +80,33 @@ void archive_hook_remove(struct session *s, const json_t *archive)
         session_note(s, "the hook stays: %s (it does no harm)", err.text);
 }
 
+/* names_add: the hooks' names, behind their folder. */
+static void names_add(struct buf *out, const struct hook_paths *paths)
+{
+    for (size_t i = 0; i < paths->n_installed; i++) {
+        const char *slash = strrchr(paths->installed[i], '/');
+        buf_addf(out, "%s%s", i > 0 ? ", " : "", slash ? slash + 1 : paths->installed[i]);
+    }
+}
+
 const char *archive_hook_state(struct session *s, const json_t *archive)
 {
     enum archive_kind kind = archive_kind_find(str_of(field_z(archive, "kind")));
     const char *folder = folder_of(s, archive);
+    struct hook_paths paths = { 0 };
     struct err err = { 0 };
-    bool installed;
+    struct buf text;
     if ((kind != ARCHIVE_SVN && kind != ARCHIVE_GIT) || !folder ||
-        !hook_is_installed(kind, folder, str_of(field_z(archive, "name")), &installed, &err))
+        !hook_find(kind, folder, str_of(field_z(archive, "name")), &s->arena, &paths, &err))
         return "";
-    return installed ? "installed" : "not installed";
+    if (paths.n_installed == 0)
+        return "not installed";
+    buf_init(&text, 1024);
+    buf_add_z(&text, "installed: ");
+    names_add(&text, &paths);
+    if (paths.n_installed < paths.n_wanted)
+        buf_addf(&text, "; %zu more are missing: weir archive add again puts them there", paths.n_wanted - paths.n_installed);
+    const char *state = str_dupz(&s->arena, buf_str(&text));
+    buf_release(&text);
+    return state;
 }

@@ -10,7 +10,7 @@
 /* archive: as the server showed it. */
 void archive_hook_install(struct session *session, const json_t *archive);
 void archive_hook_remove(struct session *session, const json_t *archive);
-/* archive_hook_state: "installed", "not installed", or "" when it can't be known here. */
+/* archive_hook_state: "installed: NAMES", "not installed", or "" when it can't be known here. In the arena. */
 const char *archive_hook_state(struct session *session, const json_t *archive);
 
 #endif

@@ -60,6 +60,13 @@ static const char *name_of_key(struct session *s, const char *key)
     return term_safe_z(&s->arena, at ? at + 1 : key);
 }
 
+/* name_in_key: as the key has it, with variant and run, which tell tasks of one name apart. */
+static const char *name_in_key(struct session *s, const json_t *task, const char *key)
+{
+    const char *colon = *field_z(json_object_get(task, "key"), "archive") ? strchr(key, ':') : NULL;
+    return term_safe_z(&s->arena, colon ? colon + 1 : task_name(task));
+}
+
 struct graph_loading {
     struct session *session;
     struct graph *out;
@@ -97,8 +104,10 @@ static void graph_load(struct session *s, const json_t *document, struct graph *
     const json_t *tasks = json_object_get(document, "tasks"), *edges = json_object_get(document, "edges"), *item;
     struct graph_loading loading = { .session = s, .out = out };
     size_t i;
-    json_array_foreach (tasks, i, item)
-        task_load(&loading, item, task_key(&s->arena, item), term_safe_z(&s->arena, task_name(item)));
+    json_array_foreach (tasks, i, item) {
+        const char *key = task_key(&s->arena, item);
+        task_load(&loading, item, key, name_in_key(s, item, key));
+    }
     json_array_foreach (tasks, i, item)
         others_load(&loading, item);
     json_array_foreach (edges, i, item) {

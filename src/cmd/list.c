@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cmd/command.h"
+#include "cmd/revision_text.h"
 #include "cmd/session.h"
 #include "cmd/task_table.h"
 #include "cmd/task_text.h"
@@ -56,6 +57,15 @@ int list_main(int argc, char **argv)
     bool more;
     json_t *tasks = session_pages(&s, path.ptr, "tasks", limit, &more);
     buf_release(&path);
+    const char *archive = option_get(&s.options, "archive");
+    if (tasks && json_array_size(tasks) == 0 && archive) { /* nothing of an archive that isn't there is no answer */
+        json_t *asked = session_get(&s, archive_path(&s, archive, ""));
+        if (!asked) {
+            json_decref(tasks);
+            tasks = NULL;
+        }
+        json_decref(asked);
+    }
     if (!tasks)
         return session_close(&s, s.status);
     if (s.json) {

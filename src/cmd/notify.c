@@ -35,9 +35,9 @@ const struct command_spec notify_spec = {
     .operands_min = 2,
     .operands_max = 2,
     .summary = "tell the server of a new revision; what hooks call",
-    .description = "REV is a revision number, or HEAD. It never fails: the exit code is 0 also when no server answers or the arguments are "
-                   "wrong, because a commit must not suffer from it, and the server finds the revision by itself. WEIR_KEY in the "
-                   "environment, as jobs have it, goes along as the revision's cause.",
+    .description = "REV is a revision number, a commit's id, or HEAD. It never fails: the exit code is 0 also when no server answers or "
+                   "the arguments are wrong, because a commit must not suffer from it, and the server finds the revision by itself. "
+                   "WEIR_KEY in the environment, as jobs have it, goes along as the revision's cause.",
     .options = notify_options,
     .flags = COMMAND_CLIENT | COMMAND_NO_JSON,
     .examples = notify_examples,
@@ -110,7 +110,8 @@ static enum sent datagram_send(struct notice *notice, const char *path)
     struct err err = { 0 };
     enum sent sent = SENT_NOT;
     buf_init(&note, NOTE_BYTES_MAX);
-    if (!note_format(&note, str_of(notice->archive), str_of(notice->rev), str_of(notice->cause), &err)) {
+    if (!note_format(&note, str_of(notice->archive), str_of(notice->rev), str_of(option_get(&notice->session.options, "txn")),
+            str_of(notice->cause), &err)) {
         say(notice, err.text);
         buf_release(&note);
         return SENT; /* nobody else would understand it either */

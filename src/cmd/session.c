@@ -31,7 +31,6 @@ static const struct {
     { ERR_disk_full, "make room on the server's disk; running tasks can still end" },
     { ERR_order_passed, "to retry it all the same: weir retry KEY --force --reason TEXT" },
     { ERR_outcome_unknown, "try again with the same --idempotency-key once the server is back" },
-    { ERR_already_ended, "`weir retry KEY` runs an ended task again" },
 };
 
 /* socket_answers: somebody listens on the socket; a file left behind by a killed server doesn't count. */

@@ -52,6 +52,7 @@ static void (*const apply[CMD_KIND_COUNT])(struct turn *turn, struct command *co
     [CMD_ARCHIVE_REMOVE] = cmd_archive_remove,
     [CMD_ARCHIVE_SKIP] = cmd_archive_skip,
     [CMD_REVISION] = cmd_revision,
+    [CMD_CAUSE] = cmd_cause,
     [CMD_RUN] = cmd_run,
     [CMD_PRUNE] = cmd_prune,
 };

@@ -34,6 +34,7 @@ enum command_kind {
     CMD_ARCHIVE_REMOVE,
     CMD_ARCHIVE_SKIP, /* a gap that will never close */
     CMD_REVISION,     /* a revision is known: from a repository in order, or posted in any order */
+    CMD_CAUSE,        /* what was said late of a revision that is known: in.revision: archive, row.rev, row.txn, cause */
     CMD_RUN,          /* by hand */
     CMD_PRUNE,        /* a batch of old tasks loses its logs, outputs and artifacts */
     CMD_KIND_COUNT

@@ -54,6 +54,13 @@ static void attempt_close(struct turn *turn, const struct attempt *attempt)
         *ARENA_PUSH(turn->arena, turn->sealed, turn->n_sealed, turn->cap_sealed) = (struct sealed){ attempt->task, attempt->grant };
 }
 
+/* image_failed: as the executor tells it: the container program failed itself, before there was a container. */
+static bool image_failed(struct turn *turn, const struct node *node, const struct attempt *end)
+{
+    const struct task_class *class_ = map_find(&turn->engine->classes, (uint64_t)node->row.class_id);
+    return end->outcome == OUTCOME_temporary && end->exit == 125 && class_ && class_->kind == KIND_IMAGE;
+}
+
 void attempt_over(
     struct turn *turn, struct node *node, const struct attempt *attempt, const struct attempt *end, const struct because *because)
 {
@@ -78,7 +85,10 @@ void attempt_over(
         why.reason = node->row.reason;
         why.cause = node->row.cause;
     } else if (!why.reason.len && verdict.outcome != OUTCOME_done) {
-        if (end->signal > 0) why.reason = str_fmt(turn->arena, "%s (signal %lld)", outcome_name(verdict.outcome), (long long)end->signal);
+        if (image_failed(turn, node, end))
+            why.reason = STR("there was no container: its image can't be had, or was refused (see the log)");
+        else if (end->signal > 0)
+            why.reason = str_fmt(turn->arena, "%s (signal %lld)", outcome_name(verdict.outcome), (long long)end->signal);
         else if (end->exit >= 0) why.reason = str_fmt(turn->arena, "%s (exit %lld)", outcome_name(verdict.outcome), (long long)end->exit);
         else why.reason = str_of(outcome_name(verdict.outcome));
     }

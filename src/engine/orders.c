@@ -52,7 +52,8 @@ void cmd_retry(struct turn *turn, struct command *command)
         return;
     }
     if (node->row.state == STATE_D) {
-        turn_refuse(turn, command, ERR_already_ended, "task %lld is done; there is nothing to retry", (long long)node->row.id);
+        turn_refuse(turn, command, ERR_already_ended, "task %lld is done; there is nothing to retry%s", (long long)node->row.id,
+            node->row.rev ? "; weir run starts it anew" : "");
         return;
     }
     struct node *pred = failed_dependency(turn, node);

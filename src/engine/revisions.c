@@ -341,6 +341,18 @@ static struct node *opening_node(struct opening *o, const struct expand_task *ta
     return node ? node : task_new(o, task, 0, (struct str){ 0 });
 }
 
+static void depth_event(struct turn *turn, const struct revision *row, struct str actor)
+{
+    slice_event(turn->slice,
+        &(struct event){ .kind = EVENT_cause_depth,
+            .lane = row->lane,
+            .actor = actor,
+            .cause = row->cause,
+            .subject = str_fmt(turn->arena, "%.*s@%lld", STR_ARG(slice_lane(turn->slice, row->lane)->name), (long long)row->rev),
+            .reason = str_fmt(turn->arena, "made by a job %lld deep (at most %d): its workflow isn't started", (long long)row->depth,
+                CAUSE_DEPTH_MAX) });
+}
+
 static void revision_open(struct turn *turn, struct archive *archive, struct revision *revision, struct definition *definition,
                           const bool *touched, struct str actor)
 {
@@ -365,14 +377,7 @@ static void revision_open(struct turn *turn, struct archive *archive, struct rev
     revision->state = REVISION_KNOWN;
     archive->next = revision->rev + 1;
     if (revision->ident.len) archive->tip = revision->ident;
-    if (revision->depth > CAUSE_DEPTH_MAX)
-        slice_event(turn->slice, &(struct event){ .kind = EVENT_cause_depth,
-                                     .lane = archive->lane,
-                                     .actor = actor,
-                                     .cause = revision->cause,
-                                     .subject = str_fmt(turn->arena, "%.*s@%lld", STR_ARG(o.archive_name), (long long)revision->rev),
-                                     .reason = str_fmt(turn->arena, "made by a job %lld deep (at most %d): its workflow isn't started",
-                                         (long long)revision->depth, CAUSE_DEPTH_MAX) });
+    if (revision->depth > CAUSE_DEPTH_MAX) depth_event(turn, revision, actor);
     bool newer = archive->definition != revision->definition && (!definition || definition->valid);
     if (newer) {
         archive->definition = revision->definition;
@@ -455,24 +460,28 @@ static void revision_wait(struct turn *turn, struct archive *archive, struct rev
     smap_release(&o.earlier);
 }
 
-/* The task whose job made the revision, and how deep it stands. */
-static void cause_find(struct turn *turn, const struct command *command, struct revision *row)
+/* The task whose job made the revision, and how deep it stands. `late`: the revision is known, so the job must have run at that time. */
+static bool cause_find(struct turn *turn, const struct command *command, bool late, struct revision *row)
 {
     struct key key;
     struct err ignored = { 0 };
     struct store *store = turn->engine->store;
     int64_t id = 0, run;
-    if (!command->in.revision.cause.len || !key_parse(command->in.revision.cause, &key, &ignored)) return;
+    if (!command->in.revision.cause.len || !key_parse(command->in.revision.cause, &key, &ignored)) return false;
     if (key.kind == KEY_ID || key.kind == KEY_QUEUE_TASK) id = key.id;
     const struct lane *lane = key.kind == KEY_TASK ? cache_lane_find(turn, command->actor.tenant, key.lane) : NULL;
     if (lane && !store->ops->task_find(store, lane->id, key.rev, key.name, key.variant, key.run, &id, &run, turn->err))
         turn->slice->failed = true;
     const struct node *node = id ? slice_find(turn->slice, id) : NULL;
-    if (!node) return;
+    if (!node) return false;
+    bool ran = node->row.started > 0 && node->row.started <= row->noted &&
+               (node->row.finished < node->row.started || node->row.finished + CAUSE_LATE_MS >= row->noted);
+    if (late && !ran) return false;
     row->cause = id;
     row->depth = 1;
     const struct revision *made_in = node->row.rev ? revision_find(turn, node->row.lane, node->row.rev) : NULL;
     if (made_in) row->depth = made_in->depth + 1;
+    return true;
 }
 
 static void revision_answer(struct command *command, const struct revision *row)
@@ -487,6 +496,74 @@ static void revision_answer(struct command *command, const struct revision *row)
     int64_t *prevs = ARENA_ARRAY(arena, int64_t, row->n_prevs + 1);
     if (row->n_prevs) memcpy(prevs, row->prevs, row->n_prevs * sizeof *prevs);
     out->prevs = prevs;
+}
+
+/* depth_hold: the revision turns out to be too deep: what hasn't begun doesn't. */
+static void depth_hold(struct turn *turn, const struct revision *row, struct str actor)
+{
+    struct store *store = turn->engine->store;
+    const struct definition *definition = row->definition ? definition_get(turn, row->definition) : NULL;
+    depth_event(turn, row, actor);
+    for (size_t i = 0; definition && definition->valid && i < definition->workflow.n_tasks && !turn->slice->failed; i++) {
+        int64_t id = 0, run;
+        if (!store->ops->task_find(store, row->lane, row->rev, definition->workflow.tasks[i].name, STR(""), 0, &id, &run, turn->err))
+            turn->slice->failed = true;
+        struct node *node = id ? slice_find(turn->slice, id) : NULL;
+        if (!node || state_ended(node->row.state) || node->row.state == STATE_X) continue;
+        task_stop(turn->slice, node, STATE_A,
+            &(struct because){ .actor = actor, .reason = STR("its revision was made by jobs, too many in a row") });
+    }
+    slice_settle(turn->slice);
+}
+
+static void depth_follow(struct turn *turn, const struct revision *row, int64_t was, struct str actor)
+{
+    slice_event(turn->slice,
+        &(struct event){ .kind = EVENT_cause,
+            .lane = row->lane,
+            .actor = actor,
+            .cause = row->cause,
+            .subject = str_fmt(turn->arena, "%.*s@%lld", STR_ARG(slice_lane(turn->slice, row->lane)->name), (long long)row->rev),
+            .reason = str_fmt(turn->arena, "known late: depth %lld", (long long)row->depth) });
+    if (was <= CAUSE_DEPTH_MAX && row->depth > CAUSE_DEPTH_MAX) depth_hold(turn, row, actor);
+}
+
+/* cause_late: a revision was taken for a person's; now it is known whose job made it. Those that its own jobs made are deeper then too. */
+static void cause_late(struct turn *turn, const struct command *command, const struct archive *archive, struct revision *row)
+{
+    struct str actor = command->actor.name;
+    if (row->cause || row->state == REVISION_SKIPPED || !cause_find(turn, command, true, row)) return;
+    revision_put(turn, row);
+    depth_follow(turn, row, 0, actor);
+    struct revision *deeper[CAUSE_HEIRS_MAX + 1] = { row };
+    size_t n_deeper = 1;
+    for (int64_t rev = row->rev + 1; rev <= archive->youngest && rev <= row->rev + CAUSE_HEIRS_MAX && !turn->slice->failed; rev++) {
+        struct revision *heir = revision_find(turn, row->lane, rev);
+        const struct node *node = heir && heir->cause ? slice_find(turn->slice, heir->cause) : NULL;
+        for (size_t i = 0; node && i < n_deeper; i++) {
+            if (node->row.lane != row->lane || node->row.rev != deeper[i]->rev || heir->depth > deeper[i]->depth) continue;
+            int64_t was = heir->depth;
+            heir->depth = deeper[i]->depth + 1;
+            revision_put(turn, heir);
+            depth_follow(turn, heir, was, actor);
+            deeper[n_deeper++] = heir;
+            break;
+        }
+    }
+}
+
+void cmd_cause(struct turn *turn, struct command *command)
+{
+    struct archive *archive = archive_named(turn, command, command->in.revision.archive);
+    struct revision *row = archive && !archive->removed ? revision_find(turn, archive->lane, command->in.revision.row.rev) : NULL;
+    command->status = 200;
+    if (!row || turn->slice->failed) return; /* gone meanwhile: nobody asks any more */
+    if (command->in.revision.row.txn.len && !row->txn.len) {
+        row->txn = command->in.revision.row.txn;
+        revision_put(turn, row);
+    }
+    cause_late(turn, command, archive, row);
+    revision_answer(command, row);
 }
 
 static bool revision_refused(struct turn *turn, struct command *command, const struct archive *archive)
@@ -528,7 +605,7 @@ void cmd_revision(struct turn *turn, struct command *command)
         return;
     }
     if (revision_refused(turn, command, archive)) return;
-    const struct revision *known = rev < archive->first ? NULL : revision_find(turn, archive->lane, rev);
+    struct revision *known = rev < archive->first ? NULL : revision_find(turn, archive->lane, rev);
     command->status = 200;
     if (!known && command->in.revision.row.ident.len) { /* another server may have given the commit its number */
         int64_t numbered = 0;
@@ -539,6 +616,7 @@ void cmd_revision(struct turn *turn, struct command *command)
     }
     if (turn->slice->failed) return;
     if (known || rev < archive->next) {
+        if (known && archive->kind != ARCHIVE_EXTERNAL) cause_late(turn, command, archive, known); /* another server didn't hear of it */
         if (known) revision_answer(command, known);
         idempotency_keep(turn, command, &rev, 1);
         return;
@@ -549,7 +627,7 @@ void cmd_revision(struct turn *turn, struct command *command)
     row->noted = turn->wall;
     row->state = REVISION_NONE;
     prevs_set(turn, archive, row);
-    cause_find(turn, command, row);
+    cause_find(turn, command, false, row);
     row->definition = definition ? definition_put(turn, definition) : 0;
     revision_put(turn, row);
     struct str name = slice_lane(turn->slice, archive->lane)->name;

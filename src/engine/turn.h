@@ -27,6 +27,8 @@ enum {
     SPEC_BYTES_CACHED_MAX = 16 << 20,
     IDENT_BYTES_MAX = 72,       /* of a commit */
     DEFINITIONS_MAX = 64,       /* kept */
+    CAUSE_LATE_MS = 60000,      /* a job may have ended so long before its commit was heard of */
+    CAUSE_HEIRS_MAX = 256,      /* revisions behind one that became deeper that are looked at */
     REVISIONS_BATCH = 100,      /* waiting revisions that one turn opens */
     FIRED_BATCH = 100,          /* schedules that one turn fires */
 };
@@ -261,6 +263,7 @@ void cmd_archive_skip(struct turn *turn, struct command *command);
 
 /* revisions.c */
 void cmd_revision(struct turn *turn, struct command *command);
+void cmd_cause(struct turn *turn, struct command *command);
 void cmd_run(struct turn *turn, struct command *command);
 void revisions_open(struct turn *turn, struct archive *archive); /* waiting ones whose gap has closed, a batch */
 void revisions_left(struct turn *turn);                          /* goes on where a batch ended */

@@ -23,10 +23,25 @@
 #define LINE_BYTES_MAX ((size_t)16 << 10)
 #define KEPT ".before-weir"
 
+/* Which events a kind of repository tells by which hook. A commit on a branch of an ordinary git repository comes by commit, amend,
+ * cherry-pick and revert (post-commit), merge and pull (post-merge), rebase (post-rewrite) and am (post-applypatch). */
+enum { HOOK_SVN = 1, HOOK_BARE = 2, HOOK_ORDINARY = 4, HOOK_NAMES = 6 };
+static const struct hook_name {
+    const char *name, *rev; /* rev: how the revision is called in the hook; NULL: the branch's commit */
+    unsigned kinds;
+} hook_names[HOOK_NAMES] = {
+    { "post-commit", "\"$2\" --txn \"$3\"", HOOK_SVN },
+    { "post-receive", NULL, HOOK_BARE | HOOK_ORDINARY },
+    { "post-commit", "HEAD", HOOK_ORDINARY },
+    { "post-merge", "HEAD", HOOK_ORDINARY },
+    { "post-rewrite", "HEAD", HOOK_ORDINARY },
+    { "post-applypatch", "HEAD", HOOK_ORDINARY },
+};
+_Static_assert(HOOK_NAMES <= HOOKS_MAX + 1, "an ordinary repository has all but one");
+
 static const char first_line[] = "#!/bin/sh\n";
-static const char call_line[] =
-    "if [ -x \"$0" KEPT "\" ]; then \"$0" KEPT "\" \"$@\"; status=$?; else status=0; fi # weir: the hook that was here before\n";
-static const char last_line[] = "exit \"$status\" # weir: as that one ended\n";
+/* Ours comes first: however long the other one takes, we are told at once; and it ends as it ends. */
+static const char call_line[] = "[ ! -x \"$0" KEPT "\" ] || exec \"$0" KEPT "\" \"$@\" # weir: the hook that was here before\n";
 static const char line_head[] = "( ";
 /* A job's commit waits for weir (a moment): else the job may end, and everything it left with it, before its cause was told. */
 static const char line_tail[] = " </dev/null >/dev/null 2>&1 & [ -z \"$WEIR_KEY\" ] || wait ) || : # weir archive ";
@@ -39,18 +54,22 @@ struct hook_line {
 
 struct hook {
     struct arena *arena;
-    enum archive_kind kind;
+    const struct hook_name *name;
     const char *path, *kept; /* the hook; the one that was there */
     bool is_there, is_ours, calls;
     struct hook_line *lines;
     size_t n_lines, cap_lines;
 };
 
+struct hook_set { /* those of one repository */
+    struct arena *arena;
+    struct hook hooks[HOOKS_MAX];
+    size_t n;
+};
+
 static void hook_text(const struct hook *hook, struct buf *out)
 {
     buf_add_z(out, first_line);
-    if (hook->calls)
-        buf_add_z(out, call_line);
     for (size_t i = 0; i < hook->n_lines; i++) {
         buf_add_z(out, line_head);
         buf_add_str(out, hook->lines[i].command);
@@ -59,7 +78,7 @@ static void hook_text(const struct hook *hook, struct buf *out)
         buf_add_char(out, '\n');
     }
     if (hook->calls)
-        buf_add_z(out, last_line);
+        buf_add_z(out, call_line);
 }
 
 /* line_parse: a line of ours into the list; others are left out, and the comparison of the whole tells. */
@@ -90,25 +109,27 @@ static bool hook_parse(struct hook *hook, struct str text, struct err *err)
     return true;
 }
 
-/* hooks_folder: where the repository's hooks are; git may have been told another place, which other repositories may share. */
-static bool hooks_folder(enum archive_kind kind, const char *repository, struct err *err)
+/* git_look: is it an ordinary one? Git may have been told another place for hooks, which other repositories may share. */
+static bool git_look(const char *repository, unsigned *out_kind, struct err *err)
 {
-    if (kind != ARCHIVE_GIT)
-        return true;
     char config_path[4200];
     git_config *config = NULL;
     git_buf folder = { 0 };
+    int bare = 0;
     snprintf(config_path, sizeof config_path, "%s/config", repository);
     if (!git_start(err))
         return false;
-    bool elsewhere = git_config_open_ondisk(&config, config_path) == 0 &&
-                     git_config_get_string_buf(&folder, config, "core.hooksPath") == 0 && folder.size > 0;
+    bool read = git_config_open_ondisk(&config, config_path) == 0;
+    bool elsewhere = read && git_config_get_string_buf(&folder, config, "core.hooksPath") == 0 && folder.size > 0;
+    if (!read || git_config_get_bool(&bare, config, "core.bare") != 0)
+        bare = !str_ends(str_of(repository), STR("/.git"));
     if (elsewhere)
         err_set(err, ERR_invalid,
             "%s: git takes this repository's hooks from %s (core.hooksPath): call weir notify from there yourself and use --no-hook",
             repository, folder.ptr);
     git_buf_dispose(&folder);
     git_config_free(config);
+    *out_kind = bare ? HOOK_BARE : HOOK_ORDINARY;
     return !elsewhere;
 }
 
@@ -126,15 +147,7 @@ static bool hook_load(struct hook *hook, const char *repository, struct err *err
 {
     struct stat st;
     struct str text;
-    const char *name = hook->kind == ARCHIVE_SVN ? "post-commit" : "post-receive";
-    if (hook->kind != ARCHIVE_SVN && hook->kind != ARCHIVE_GIT)
-        return err_set(err, ERR_invalid, "only local Subversion and git repositories have hooks");
-    const char *mark = str_fmt(hook->arena, "%s/%s", repository, hook->kind == ARCHIVE_SVN ? "format" : "HEAD").ptr;
-    if (lstat(mark, &st) != 0)
-        return errno == EACCES ? io_fail(err, mark) : err_set(err, ERR_not_found, "%s: there is no repository here", repository);
-    if (!hooks_folder(hook->kind, repository, err))
-        return false;
-    hook->path = str_fmt(hook->arena, "%s/hooks/%s", repository, name).ptr;
+    hook->path = str_fmt(hook->arena, "%s/hooks/%s", repository, hook->name->name).ptr;
     hook->kept = str_fmt(hook->arena, "%s" KEPT, hook->path).ptr;
     if (lstat(hook->path, &st) != 0)
         return errno == ENOENT || io_fail(err, hook->path);
@@ -146,6 +159,25 @@ static bool hook_load(struct hook *hook, const char *repository, struct err *err
     if ((uint64_t)st.st_size > HOOK_BYTES_MAX)
         return true; /* a program */
     return fsx_read(hook->path, HOOK_BYTES_MAX, hook->arena, &text, err) && hook_parse(hook, text, err);
+}
+
+/* set_begin: which hooks the repository has for us; none of them is read yet. */
+static bool set_begin(struct hook_set *set, enum archive_kind kind, const char *repository, struct arena *arena, struct err *err)
+{
+    struct stat st;
+    unsigned wanted = HOOK_SVN;
+    *set = (struct hook_set){ .arena = arena };
+    if (kind != ARCHIVE_SVN && kind != ARCHIVE_GIT)
+        return err_set(err, ERR_invalid, "only local Subversion and git repositories have hooks");
+    const char *mark = str_fmt(arena, "%s/%s", repository, kind == ARCHIVE_SVN ? "format" : "HEAD").ptr;
+    if (lstat(mark, &st) != 0)
+        return errno == EACCES ? io_fail(err, mark) : err_set(err, ERR_not_found, "%s: there is no repository here", repository);
+    if (kind == ARCHIVE_GIT && !git_look(repository, &wanted, err))
+        return false;
+    for (size_t i = 0; i < HOOK_NAMES; i++)
+        if (hook_names[i].kinds & wanted)
+            set->hooks[set->n++] = (struct hook){ .arena = arena, .name = &hook_names[i] };
+    return true;
 }
 
 static bool hook_save(const struct hook *hook, struct err *err)
@@ -192,31 +224,51 @@ static bool archive_is_plain(struct str archive)
     return archive.len > 0 && archive.len <= 100 && archive.ptr[0] != '-';
 }
 
-/* line_make: the words of the call. Hooks have no PATH, so the program is named by its full path. */
-static bool line_make(struct hook *hook, struct str archive, struct str program, const struct str *options, size_t n, struct str *out,
-    struct err *err)
+/* git_rev: the commit by its id, so that a note which comes late still says of which; HEAD where git isn't found. */
+static void git_rev(struct buf *words, const struct hook_name *name, struct str branch)
+{
+    buf_add_z(words, "\"$(git rev-parse -q --verify ");
+    if (name->rev != NULL || branch.len == 0)
+        buf_add_z(words, "HEAD");
+    else
+        words_quote(words, branch);
+    buf_add_z(words, " || echo HEAD)\"");
+}
+
+/* line_make: the words of the call. Subversion's hooks have no PATH, so the program is named by its full path. */
+static bool line_make(struct hook *hook, const struct hook_call *call, struct str *out, struct err *err)
 {
     struct buf words;
-    bool plain = word_is_plain(program);
-    for (size_t i = 0; i < n; i++)
-        plain = plain && word_is_plain(options[i]);
-    if (!archive_is_plain(archive))
-        return err_set(err, ERR_invalid, "'%.*s' can't be the name of an archive", STR_ARG(archive));
-    if (!plain || program.len == 0 || program.ptr[0] != '/')
-        return err_set(err, ERR_invalid, "a hook needs the full path of weir, and words without control characters");
+    bool svn = (hook->name->kinds & HOOK_SVN) != 0;
     buf_init(&words, LINE_BYTES_MAX);
-    if (hook->kind == ARCHIVE_SVN)
-        buf_add_z(&words, key_words);
-    words_quote(&words, program);
-    buf_addf(&words, " notify %.*s %s", STR_ARG(archive), hook->kind == ARCHIVE_SVN ? "\"$2\" --txn \"$3\"" : "HEAD");
-    for (size_t i = 0; i < n; i++) {
+    buf_add_z(&words, svn ? key_words : "{ ");
+    words_quote(&words, call->program);
+    buf_addf(&words, " notify %.*s ", STR_ARG(call->archive));
+    if (svn)
+        buf_add_z(&words, hook->name->rev);
+    else
+        git_rev(&words, hook->name, call->branch.len > 0 ? str_fmt(hook->arena, "refs/heads/%.*s", STR_ARG(call->branch)) : call->branch);
+    for (size_t i = 0; i < call->n_options; i++) {
         buf_add_char(&words, ' ');
-        words_quote(&words, options[i]);
+        words_quote(&words, call->options[i]);
     }
+    buf_add_z(&words, svn ? "" : "; }"); /* in braces: what git says of itself goes where the rest goes */
     *out = str_dup(hook->arena, buf_str(&words));
     bool good = !words.full || err_set(err, ERR_invalid, "the call of weir is longer than %zu bytes", LINE_BYTES_MAX);
     buf_release(&words);
     return good;
+}
+
+static bool call_check(const struct hook_call *call, struct err *err)
+{
+    bool plain = word_is_plain(call->program) && word_is_plain(call->branch);
+    for (size_t i = 0; i < call->n_options; i++)
+        plain = plain && word_is_plain(call->options[i]);
+    if (!archive_is_plain(call->archive))
+        return err_set(err, ERR_invalid, "'%.*s' can't be the name of an archive", STR_ARG(call->archive));
+    if (!plain || call->program.len == 0 || call->program.ptr[0] != '/')
+        return err_set(err, ERR_invalid, "a hook needs the full path of weir, and words without control characters");
+    return true;
 }
 
 static struct hook_line *line_find(const struct hook *hook, struct str archive)
@@ -227,56 +279,89 @@ static struct hook_line *line_find(const struct hook *hook, struct str archive)
     return NULL;
 }
 
-bool hook_install(enum archive_kind kind, const char *repository, struct str archive, struct str program, const struct str *options,
-    size_t n_options, struct arena *arena, const char **out_path, struct err *err)
+/* line_put: the archive's line into the list; true: it is new. */
+static bool line_put(struct hook *hook, const struct hook_call *call, bool *out_new, struct err *err)
 {
-    struct hook hook = { .arena = arena, .kind = kind };
     struct str command;
-    if (!hook_load(&hook, repository, err) || !line_make(&hook, archive, program, options, n_options, &command, err))
+    if (!line_make(hook, call, &command, err))
         return false;
-    struct hook_line *line = line_find(&hook, archive);
+    struct hook_line *line = line_find(hook, call->archive);
+    *out_new = line == NULL;
     if (line == NULL)
-        line = ARENA_PUSH(arena, hook.lines, hook.n_lines, hook.cap_lines);
-    *line = (struct hook_line){ archive, command };
-    const char *folder = str_fmt(arena, "%s/hooks", repository).ptr;
-    if (!fsx_make_dirs(folder, 0755, err))
-        return false;
-    if (hook.is_there && !hook.is_ours && !hook_keep(&hook, err))
-        return false;
-    if (!hook_save(&hook, err))
-        return false;
-    if (out_path != NULL)
-        *out_path = hook.path;
+        line = ARENA_PUSH(hook->arena, hook->lines, hook->n_lines, hook->cap_lines);
+    *line = (struct hook_line){ call->archive, command };
     return true;
+}
+
+static bool line_drop(struct hook *hook, struct str archive, struct err *err)
+{
+    struct hook_line *line = line_find(hook, archive);
+    if (line == NULL)
+        return true;
+    size_t after = (size_t)(hook->lines + hook->n_lines - line) - 1;
+    memmove(line, line + 1, after * sizeof *line);
+    hook->n_lines--;
+    if (hook->n_lines > 0)
+        return hook_save(hook, err);
+    if (hook->calls)
+        return rename(hook->kept, hook->path) == 0 || io_fail(err, hook->path);
+    return fsx_remove(hook->path, err);
+}
+
+bool hook_install(enum archive_kind kind, const char *repository, const struct hook_call *call, struct arena *arena,
+    struct hook_paths *out, struct err *err)
+{
+    struct hook_set set;
+    struct err ignored = { 0 };
+    bool fresh[HOOKS_MAX] = { 0 }, good = set_begin(&set, kind, repository, arena, err) && call_check(call, err);
+    for (size_t i = 0; good && i < set.n; i++) /* all are looked at before one is changed */
+        good = hook_load(&set.hooks[i], repository, err) && line_put(&set.hooks[i], call, &fresh[i], err);
+    if (!good || !fsx_make_dirs(str_fmt(arena, "%s/hooks", repository).ptr, 0755, err))
+        return false;
+    size_t n = 0;
+    for (; good && n < set.n; n++) {
+        struct hook *hook = &set.hooks[n];
+        good = (!hook->is_there || hook->is_ours || hook_keep(hook, err)) && hook_save(hook, err);
+    }
+    for (size_t i = 0; !good && i + 1 < n; i++) /* all or none */
+        if (fresh[i] && !line_drop(&set.hooks[i], call->archive, &ignored))
+            break;
+    if (good && out != NULL) {
+        *out = (struct hook_paths){ .n_wanted = set.n };
+        for (size_t i = 0; i < set.n; i++)
+            out->installed[out->n_installed++] = set.hooks[i].path;
+    }
+    return good;
 }
 
 bool hook_remove(enum archive_kind kind, const char *repository, struct str archive, struct err *err)
 {
     struct arena arena = { 0 };
-    struct hook hook = { .arena = &arena, .kind = kind };
-    bool good = hook_load(&hook, repository, err);
-    struct hook_line *line = good ? line_find(&hook, archive) : NULL;
-    if (line != NULL) {
-        size_t after = (size_t)(hook.lines + hook.n_lines - line) - 1;
-        memmove(line, line + 1, after * sizeof *line);
-        hook.n_lines--;
-        if (hook.n_lines > 0)
-            good = hook_save(&hook, err);
-        else if (hook.calls)
-            good = rename(hook.kept, hook.path) == 0 || io_fail(err, hook.path);
-        else
-            good = fsx_remove(hook.path, err);
+    struct hook_set set;
+    bool good = set_begin(&set, kind, repository, &arena, err);
+    for (size_t i = 0; good && i < set.n; i++) { /* one that somebody changed doesn't keep the others there */
+        struct err own = { 0 };
+        if (!(hook_load(&set.hooks[i], repository, &own) && line_drop(&set.hooks[i], archive, &own)) && err->code == ERR_none)
+            *err = own;
     }
+    good = good && err->code == ERR_none;
     arena_release(&arena);
     return good;
 }
 
-bool hook_is_installed(enum archive_kind kind, const char *repository, struct str archive, bool *out, struct err *err)
+bool hook_find(enum archive_kind kind, const char *repository, struct str archive, struct arena *arena, struct hook_paths *out,
+    struct err *err)
 {
-    struct arena arena = { 0 };
-    struct hook hook = { .arena = &arena, .kind = kind };
-    bool good = hook_load(&hook, repository, err);
-    *out = good && line_find(&hook, archive) != NULL;
-    arena_release(&arena);
-    return good;
+    struct hook_set set;
+    *out = (struct hook_paths){ 0 };
+    if (!set_begin(&set, kind, repository, arena, err))
+        return false;
+    out->n_wanted = set.n;
+    for (size_t i = 0; i < set.n; i++) {
+        if (!hook_load(&set.hooks[i], repository, err))
+            return false;
+        if (line_find(&set.hooks[i], archive) != NULL)
+            out->installed[out->n_installed++] = set.hooks[i].path;
+    }
+    return true;
 }

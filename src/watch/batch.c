@@ -15,7 +15,7 @@ struct batch *batch_new(struct follow *follow)
 {
     struct batch *batch = mem_alloc_zero(sizeof *batch);
     batch->follow = follow;
-    batch->commands = mem_alloc_zero(sizeof *batch->commands * BATCH_REVISIONS_MAX);
+    batch->commands = mem_alloc_zero(sizeof *batch->commands * (BATCH_REVISIONS_MAX + LATE_MAX));
     return batch;
 }
 
@@ -111,6 +111,7 @@ static void command_fill(struct batch *batch, const struct batch_item *item, con
     command->in.revision.row = (struct revision){ .lane = follow->lane,
         .rev = item->rev,
         .ident = str_dup(arena, item->ident),
+        .txn = str_dup(arena, item->txn),
         .author = str_dup(arena, revision->author),
         .message = str_dup(arena, revision->message),
         .time = revision->time_ms,
@@ -129,7 +130,7 @@ bool batch_add(struct batch *batch, struct batch_item *item, struct err *err)
     struct arena scratch = { 0 };
     struct source_ident ident = { item->rev, item->ident };
     struct source_revision revision = { 0 };
-    ASSERT(batch->n < BATCH_REVISIONS_MAX);
+    ASSERT(batch->n - batch->n_late < BATCH_REVISIONS_MAX);
     bool good = source_revision_read(follow->source, &scratch, ident, &revision, err) && matcher_read(follow, &scratch, ident, err) &&
                 (item->prevs_find == NULL || item->prevs_find(item->context, batch, &revision, item, err));
     if (good)

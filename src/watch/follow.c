@@ -18,7 +18,7 @@ enum {
     SPACING_LOCAL_MS = 10, /* between two looks, whatever the hints say */
     SPACING_SERVED_MS = 500,
     SOON_MS = 50,
-    SETTLE_MS = 200, /* how long inotify lets the hook speak first: only the hook knows the cause */
+    TIDY_LOOK_MS = 1000,
     PAUSE_FIRST_MS = 500,
     PAUSE_LOCAL_MAX_MS = 5000,
     PAUSE_SERVED_MAX_MS = 60000,
@@ -41,6 +41,7 @@ struct follow *follow_new(struct watch *watch, const struct archive *archive, st
     follow->branch = str_dup(&follow->arena, archive->branch);
     follow->served = place_is_served(archive->kind, archive->url);
     follow->job = (struct crew_job){ .work = round_work, .done = NULL };
+    follow->settle_ms = SETTLE_MS;
     follow->status = (struct watch_status){ .state = WATCH_BEHIND, .since = clock_wall_ms(), .youngest = -1 };
     list_append(&watch->follows, &follow->node);
     return follow;
@@ -54,9 +55,7 @@ void follow_free(struct follow *follow)
     eyes_close(follow);
     follow_source_close(follow);
     matcher_release(&follow->matcher);
-    for (size_t i = 0; i < follow->n_causes; i++)
-        mem_free(follow->causes[i].key);
-    mem_free(follow->head_cause);
+    marks_release(follow);
     mem_free(follow->place);
     if (follow->sent != NULL)
         batch_free(follow->sent);
@@ -133,45 +132,44 @@ static bool jobs_run(struct watch *watch)
 static bool hook_speaks(struct follow *follow)
 {
     struct err ignored = { 0 };
-    bool installed = false;
+    struct arena arena = { 0 };
+    struct hook_paths paths = { 0 };
     pthread_mutex_lock(&follow->watch->lock);
-    bool hinted = follow->hinted;
+    bool speaks = follow->hinted;
     const char *place = follow->place; /* set once */
     pthread_mutex_unlock(&follow->watch->lock);
-    return hinted || (place != NULL && hook_is_installed(follow->kind, place, follow->name, &installed, &ignored) && installed);
+    if (!speaks && place != NULL)
+        speaks = hook_find(follow->kind, place, follow->name, &arena, &paths, &ignored) && paths.n_installed > 0;
+    arena_release(&arena);
+    return speaks;
 }
 
+/* follow_seen: only the hook knows the cause, so it may speak first: its note ends the wait. */
 void follow_seen(struct follow *follow)
 {
-    bool wait = jobs_run(follow->watch) && hook_speaks(follow);
-    look_by(follow, loop_now(follow->watch->config.loop) + (wait ? SETTLE_MS : 0));
+    int64_t now = loop_now(follow->watch->config.loop), at = now;
+    if (jobs_run(follow->watch) && hook_speaks(follow)) {
+        pthread_mutex_lock(&follow->watch->lock);
+        if (follow->quiet_until <= now) /* else it is awaited already, and not for longer because of more */
+            follow->quiet_until = now + follow->settle_ms;
+        at = follow->quiet_until;
+        pthread_mutex_unlock(&follow->watch->lock);
+        if (follow->seen_at == 0)
+            follow->seen_at = now;
+    }
+    look_by(follow, at);
 }
 
-static char *key_copy(struct str key)
+void follow_hint(struct follow *follow, const struct watch_hint *hint)
 {
-    char *copy = mem_alloc(key.len + 1);
-    memcpy(copy, key.ptr, key.len);
-    copy[key.len] = '\0';
-    return copy;
-}
-
-void follow_hint(struct follow *follow, int64_t rev, struct str cause)
-{
+    int64_t took = follow->seen_at > 0 ? loop_now(follow->watch->config.loop) - follow->seen_at : -1;
     pthread_mutex_lock(&follow->watch->lock);
     follow->hinted = true;
-    if (cause.len > 0 && follow->kind == ARCHIVE_GIT) {
-        mem_free(follow->head_cause);
-        follow->head_cause = key_copy(cause);
-        follow->head_cause_at++;
-    } else if (cause.len > 0 && rev > 0) {
-        if (follow->n_causes == CAUSES_MAX) { /* the oldest gives way */
-            mem_free(follow->causes[0].key);
-            memmove(follow->causes, follow->causes + 1, sizeof *follow->causes * (CAUSES_MAX - 1));
-            follow->n_causes--;
-        }
-        follow->causes[follow->n_causes++] = (struct cause_hint){ rev, key_copy(cause) };
-    }
+    if (took >= 0 && 2 * took < follow->settle_ms) /* hooks are quicker again */
+        follow->settle_ms = 2 * took > SETTLE_MS ? 2 * took : SETTLE_MS;
+    marks_take(follow, hint);
     pthread_mutex_unlock(&follow->watch->lock);
+    follow->seen_at = 0;
     follow_poke(follow);
 }
 
@@ -208,7 +206,9 @@ static void status_set(struct follow *follow, enum watch_state state, const char
 static void behind_set(struct follow *follow)
 {
     char text[80];
-    long long n = (long long)follow->left + (long long)follow->batch->n;
+    long long n = (long long)follow->left + (long long)(follow->batch->n - follow->batch->n_late);
+    if (n == 0)
+        return;
     snprintf(text, sizeof text, "%lld revision%s to take", n, n == 1 ? "" : "s");
     status_set(follow, WATCH_BEHIND, text);
 }
@@ -243,8 +243,13 @@ static void settle(struct follow *follow, const struct err *fault)
     } else {
         follow->pause_ms = 0;
         status_set(follow, WATCH_OK, "");
-        due_at(follow, now + (follow->soon ? SOON_MS : look_interval(follow)));
+        due_at(follow, now + (follow->soon ? SOON_MS : follow->tidy ? TIDY_LOOK_MS : look_interval(follow)));
     }
+    pthread_mutex_lock(&watch->lock);
+    int64_t quiet_until = follow->quiet_until;
+    pthread_mutex_unlock(&watch->lock);
+    if (quiet_until > now && !watch->closing)
+        due_by(follow, quiet_until);
     if (follow->again_at > 0 && !watch->closing)
         due_by(follow, follow->again_at);
     follow->again_at = 0;
@@ -316,6 +321,7 @@ static void round_done(struct crew_job *job)
 static void follow_give(struct follow *follow)
 {
     follow->busy = true;
+    follow->seen_at = 0;
     if (follow->recheck)
         follow->caught = follow->recheck = false;
     follow->job.done = round_done;

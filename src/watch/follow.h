@@ -22,7 +22,9 @@ enum {
     BATCH_REVISIONS_MAX = 256, /* of one batch; also no more than */
     BATCH_BYTES_MAX = 8 << 20, /* and what was read in */
     BATCH_MS_MAX = 250,
-    CAUSES_MAX = 256,          /* kept per archive for revisions that haven't been read yet */
+    MARKS_MAX = 256,           /* what hints said, kept per archive */
+    SETTLE_MS = 200,           /* how long inotify lets the hook speak first, unless hooks were seen to take longer */
+    LATE_MAX = 64,             /* of them that one batch brings to revisions which are known */
     SIGHTS_MAX = 16,           /* folders that inotify looks at for one archive */
     SOURCES_OPEN_MAX = 128,    /* local repositories that stay open while nothing happens */
     IDENT_BYTES = 65,
@@ -33,6 +35,7 @@ struct batch { /* revisions on their way to the engine; lives until all were ans
     struct arena arena;
     struct command *commands;
     size_t n, waiting; /* not answered yet */
+    size_t n_late;     /* of n: causes that came after their revisions */
     struct err err;    /* of the first that was refused */
 };
 
@@ -45,9 +48,12 @@ struct matcher { /* the definition that was read last, ready for the next revisi
 
 enum round_end { ROUND_IDLE, ROUND_BATCH, ROUND_FAULT };
 
-struct cause_hint {
-    int64_t rev;
-    char *key;
+struct mark { /* what a hint said of a revision */
+    int64_t rev;              /* svn */
+    char commit[IDENT_BYTES]; /* git: it speaks of this one and of those before it that nobody else has spoken of */
+    char *cause, *txn;        /* "": none */
+    int64_t at;               /* boot ms */
+    bool settled;             /* its revision was known, and has it or was given it; or it isn't of this branch */
 };
 
 struct sight { /* one folder under inotify */
@@ -68,6 +74,7 @@ struct follow {
     /* the loop's */
     struct heap_node due;
     bool busy, gone, recheck;
+    int64_t seen_at;  /* boot ms: since when the hook of what inotify saw is awaited; 0: it isn't */
     int64_t again_at; /* busy: when to look once more; 0: no need */
     int64_t ended;    /* boot ms of the last look's end */
     int64_t pause_ms; /* between tries while there is a fault; 0: none */
@@ -83,14 +90,17 @@ struct follow {
     int64_t asked_next; /* archive.next before the last batch; 0: none was sent since */
     enum round_end end;
     bool soon; /* the engine is at it: look again in a moment */
+    bool tidy; /* transactions are still to be brought to their revisions: look again, there is no hurry */
     struct batch *batch;
     int64_t left; /* revisions after those of the batch */
     struct err err;
 
     /* under watch->lock */
     struct watch_status status;
-    struct cause_hint causes[CAUSES_MAX];
-    size_t n_causes;
+    struct mark marks[MARKS_MAX]; /* in the order they came; of two for the same commit the first counts */
+    size_t n_marks;
+    int64_t settle_ms;       /* how long inotify lets the hook speak first */
+    int64_t quiet_until;     /* boot ms: what nobody has spoken of isn't read before; 0: it is */
     char *head_cause;        /* git: of what is found next; NULL: none */
     uint64_t head_cause_at;  /* changes with every hint that brings one */
     struct sight sights[SIGHTS_MAX];
@@ -139,13 +149,30 @@ void follow_end(struct follow *follow);  /* it is followed no more; freed as soo
 void follow_free(struct follow *follow); /* now */
 void follow_poke(struct follow *follow); /* a hint: look soon */
 void follow_seen(struct follow *follow); /* inotify says so: look soon, but let the hook speak first */
-void follow_hint(struct follow *follow, int64_t rev, struct str cause);
+void follow_hint(struct follow *follow, const struct watch_hint *hint);
 void follow_due(struct follow *follow); /* its time has come */
 void dues_arm(struct watch *watch);
 
 /* round.c: the crew's side */
 void round_work(struct crew_job *job, struct crew_hand *hand);
 void follow_source_close(struct follow *follow);
+
+/* marks.c. The first two under watch->lock, the others on the crew's side */
+void marks_take(struct follow *follow, const struct watch_hint *hint);
+void marks_release(struct follow *follow);
+struct mark_text {
+    struct str cause, txn;
+};
+/* marks_hold: false: everything may be read. true: only what was spoken of: up to *out_rev (svn), or as marks_find says (git). */
+bool marks_hold(struct follow *follow, int64_t youngest, int64_t *out_rev);
+void marks_quiet_over(struct follow *follow); /* all was spoken of: what comes next has its own time */
+bool marks_wait(struct follow *follow); /* is there something to bring to revisions that are known? Sets tidy when that has time */
+bool marks_find(struct follow *follow, struct arena *arena, int64_t rev, struct str commit, struct mark_text *out); /* false: none */
+/* marks_settle: those of known revisions (svn: below `next`) become commands of follow->batch, where the revision lacks what was said.
+ * marks_settle_head: likewise what was said of "HEAD", when nothing is new and `commit` is the branch's. */
+bool marks_settle(struct follow *follow, struct reader *reader, struct arena *arena, int64_t next, struct err *err);
+bool marks_settle_head(
+    struct follow *follow, struct reader *reader, struct arena *arena, struct str commit, struct str cause, struct err *err);
 
 /* batch.c */
 struct batch *batch_new(struct follow *follow);
@@ -156,7 +183,7 @@ struct batch_item {
     struct str ident; /* git */
     const int64_t *prevs;
     size_t n_prevs;
-    struct str cause; /* from a hint */
+    struct str cause, txn; /* from a hint */
     bool rewritten;
     /* prevs_find: NULL: prevs are as they are */
     bool (*prevs_find)(void *context, struct batch *batch, const struct source_revision *revision, struct batch_item *item,

@@ -3,6 +3,7 @@
 
 #include "text/key.h"
 
+static const struct str txn_head = { "txn=", 4 };
 static const struct str head = { "weir-notify 1 ", 14 };
 
 static const struct {
@@ -53,6 +54,14 @@ static bool rev_parse(struct str rev, int64_t *out)
     return digits ? str_to_i64(rev, out) && *out > 0 : rev_is_word(rev);
 }
 
+static bool word_is_commit(struct str word)
+{
+    for (size_t i = 0; i < word.len; i++)
+        if (!((word.ptr[i] >= '0' && word.ptr[i] <= '9') || (word.ptr[i] >= 'a' && word.ptr[i] <= 'f')))
+            return false;
+    return word.len == 40 || word.len == 64;
+}
+
 static bool cause_is_key(struct str cause)
 {
     struct key key;
@@ -70,14 +79,22 @@ bool note_parse(struct str bytes, struct note *out)
     struct str rest = str_sub(bytes, head.len, bytes.len);
     if (!str_cut(&rest, ' ', &note.archive) || !str_cut(&rest, ' ', &rev))
         return false;
+    if (str_starts(rest, txn_head)) {
+        str_cut(&rest, ' ', &note.txn);
+        note.txn = str_sub(note.txn, txn_head.len, note.txn.len);
+        if (!rev_is_word(note.txn))
+            return false;
+    }
     note.cause = rest;
+    if (word_is_commit(rev))
+        note.commit = rev;
     if (!name_is_valid(note.archive) || !rev_parse(rev, &note.rev) || (note.cause.len > 0 && !cause_is_key(note.cause)))
         return false;
     *out = note;
     return true;
 }
 
-bool note_format(struct buf *out, struct str archive, struct str rev, struct str cause, struct err *err)
+bool note_format(struct buf *out, struct str archive, struct str rev, struct str txn, struct str cause, struct err *err)
 {
     int64_t number;
     if (!name_check(archive, "archive", err))
@@ -88,6 +105,11 @@ bool note_format(struct buf *out, struct str archive, struct str rev, struct str
     buf_add_str(out, archive);
     buf_add_char(out, ' ');
     buf_add_str(out, rev);
+    if (rev_is_word(txn)) { /* one that isn't a word is nobody's transaction */
+        buf_add_char(out, ' ');
+        buf_add_str(out, txn_head);
+        buf_add_str(out, txn);
+    }
     if (cause.len > 0 && cause_is_key(cause)) { /* a variable that holds something else is nobody's cause */
         buf_add_char(out, ' ');
         buf_add_str(out, cause);

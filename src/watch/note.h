@@ -1,8 +1,9 @@
 /* note: what `weir notify` says to a server in one datagram, and the word that comes back.
  *
- * "weir-notify 1 ARCHIVE REV [CAUSE]", blanks between; REV is a number, or a word such as HEAD for repositories that name their revisions
- * otherwise; CAUSE is the key of the task whose job made it. The answer, to those who have an address, is one of the words of
- * NOTE_ANSWERS. Everything is checked here: a note comes from anybody on this machine. */
+ * "weir-notify 1 ARCHIVE REV [txn=TXN] [CAUSE]", blanks between; REV is a number, or a commit's id or a word such as HEAD for repositories
+ * that name their revisions otherwise; TXN is the transaction that became the revision; CAUSE the key of the task whose job made it.
+ * The answer, to those who have an address, is one of the words of NOTE_ANSWERS. Everything is checked here: a note comes from
+ * anybody on this machine. */
 #ifndef WEIR_WATCH_NOTE_H
 #define WEIR_WATCH_NOTE_H
 
@@ -30,10 +31,11 @@ enum note_answer note_answer_find(struct str name);     /* NOTE_COUNT: none */
 
 struct note {
     struct str archive;
-    int64_t rev; /* 0: a word */
-    struct str cause;
+    int64_t rev;       /* 0: a word */
+    struct str commit; /* the word, where it is a commit's id */
+    struct str txn, cause;
 };
 bool note_parse(struct str bytes, struct note *out); /* views into bytes; false: malformed */
-bool note_format(struct buf *out, struct str archive, struct str rev, struct str cause, struct err *err); /* err: usage */
+bool note_format(struct buf *out, struct str archive, struct str rev, struct str txn, struct str cause, struct err *err); /* err: usage */
 
 #endif

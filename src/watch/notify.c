@@ -37,7 +37,7 @@ static enum note_answer not_followed(struct watch *watch, const struct note *not
         answer = NOTE_external;
     else if (found && view.archive.removed == 0) {
         watch_archives_changed(watch);
-        if (watch_hint(watch, note->archive, note->rev, note->cause))
+        if (watch_hint(watch, note->archive, &(struct watch_hint){ note->rev, note->commit, note->txn, note->cause }))
             answer = NOTE_ok;
     }
     arena_release(&arena);
@@ -49,7 +49,7 @@ static enum note_answer note_take(struct watch *watch, struct str bytes)
     struct note note;
     if (!note_parse(bytes, &note))
         return NOTE_malformed;
-    if (watch_hint(watch, note.archive, note.rev, note.cause))
+    if (watch_hint(watch, note.archive, &(struct watch_hint){ note.rev, note.commit, note.txn, note.cause }))
         return NOTE_ok;
     return not_followed(watch, &note);
 }

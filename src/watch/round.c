@@ -99,9 +99,10 @@ static void caught_set(struct follow *follow, struct source_ident youngest)
 static bool batch_is_full(const struct round *round)
 {
     const struct batch *batch = round->follow->batch;
-    if (batch->n == 0) /* however long it took to get here */
+    size_t n = batch->n - batch->n_late;
+    if (n == 0) /* however long it took to get here */
         return false;
-    return batch->n >= BATCH_REVISIONS_MAX || batch->arena.used_bytes >= BATCH_BYTES_MAX || clock_boot_ms() - round->began >= BATCH_MS_MAX;
+    return n >= BATCH_REVISIONS_MAX || batch->arena.used_bytes >= BATCH_BYTES_MAX || clock_boot_ms() - round->began >= BATCH_MS_MAX;
 }
 
 /* ---- causes that hints brought ---- */
@@ -128,32 +129,6 @@ static void head_cause_spend(struct round *round)
     pthread_mutex_unlock(&follow->watch->lock);
 }
 
-static struct str cause_of(struct round *round, int64_t rev)
-{
-    struct follow *follow = round->follow;
-    struct str cause = { 0 };
-    pthread_mutex_lock(&follow->watch->lock);
-    for (size_t i = 0; i < follow->n_causes; i++)
-        if (follow->causes[i].rev == rev)
-            cause = str_dup(&round->arena, str_of(follow->causes[i].key));
-    pthread_mutex_unlock(&follow->watch->lock);
-    return cause;
-}
-
-static void causes_prune(struct follow *follow, int64_t next)
-{
-    pthread_mutex_lock(&follow->watch->lock);
-    size_t kept = 0;
-    for (size_t i = 0; i < follow->n_causes; i++) {
-        if (follow->causes[i].rev < next)
-            mem_free(follow->causes[i].key);
-        else
-            follow->causes[kept++] = follow->causes[i];
-    }
-    follow->n_causes = kept;
-    pthread_mutex_unlock(&follow->watch->lock);
-}
-
 /* ---- Subversion: the numbers are the repository's ---- */
 
 static bool svn_round(struct round *round)
@@ -161,18 +136,21 @@ static bool svn_round(struct round *round)
     struct follow *follow = round->follow;
     int64_t youngest = round->youngest.rev;
     youngest_note(follow, youngest, (struct str){ 0 });
-    causes_prune(follow, round->row.next);
     if (youngest < round->row.youngest && round->row.youngest >= round->row.first)
         return err_set(round->err, ERR_conflict,
             "%.*s ends at revision %lld, but revision %lld was there before: it was replaced, or restored from an older copy",
             STR_ARG(follow->url), (long long)youngest, (long long)round->row.youngest);
-    int64_t rev = round->row.next;
-    for (; rev <= youngest && !batch_is_full(round); rev++) {
-        struct batch_item item = { .rev = rev, .cause = cause_of(round, rev) };
+    int64_t rev = round->row.next, upto = youngest;
+    if (marks_hold(follow, youngest, &upto) && upto >= youngest)
+        marks_quiet_over(follow);
+    for (; rev <= upto && !batch_is_full(round); rev++) {
+        struct mark_text said;
+        marks_find(follow, &round->arena, rev, (struct str){ 0 }, &said);
+        struct batch_item item = { .rev = rev, .cause = said.cause, .txn = said.txn };
         if (!batch_add(follow->batch, &item, round->err))
             break;
     }
-    if (follow->batch->n == 0 && rev <= youngest)
+    if (follow->batch->n == 0 && rev <= upto)
         return false;
     follow->left = youngest - rev + 1;
     return true;
@@ -231,12 +209,25 @@ static bool parents_find(
     return true;
 }
 
-static bool git_add(struct round *round, int64_t rev, struct str ident, bool rewritten)
+static bool git_add(struct round *round, int64_t rev, struct str ident, struct str cause, bool rewritten)
 {
     struct batch_item item = {
-        .rev = rev, .ident = ident, .rewritten = rewritten, .cause = str_of(round->head_cause), .prevs_find = parents_find, .context = round
+        .rev = rev, .ident = ident, .rewritten = rewritten, .cause = cause, .prevs_find = parents_find, .context = round
     };
     return batch_add(round->follow->batch, &item, round->err);
+}
+
+/* causes_spread: a mark speaks of a commit and of those before it, back to the one that another mark speaks of. */
+static struct str *causes_spread(struct round *round, const struct str *ids, size_t n)
+{
+    struct str *causes = ARENA_ARRAY(&round->arena, struct str, n + 1), cause = str_of(round->head_cause);
+    struct mark_text said;
+    for (size_t i = n; i > 0; i--) {
+        if (marks_find(round->follow, &round->arena, 0, ids[i - 1], &said))
+            cause = said.cause;
+        causes[i - 1] = cause;
+    }
+    return causes;
 }
 
 /* git_heal: a number below others is missing, because its command was refused while those after it were taken. Commits of one batch are
@@ -264,7 +255,22 @@ static bool git_heal(struct round *round)
         ident = revision.parents[0];
     }
     follow->left = round->row.youngest - round->row.next;
-    return git_add(round, round->row.next, ident, false);
+    return git_add(round, round->row.next, ident, causes_spread(round, &ident, 1)[0], false);
+}
+
+/* commits_spoken: how many of them may be read: all, or while hooks are awaited those that a mark speaks of. */
+static size_t commits_spoken(struct round *round, const struct source_commits *commits)
+{
+    struct mark_text ignored;
+    int64_t rev = 0;
+    size_t n = commits->n;
+    if (!marks_hold(round->follow, 0, &rev))
+        return n;
+    while (n > 0 && !marks_find(round->follow, &round->arena, 0, commits->ids[n - 1], &ignored))
+        n--;
+    if (n == commits->n && commits->left == 0)
+        marks_quiet_over(round->follow);
+    return n;
 }
 
 static bool git_round(struct round *round)
@@ -278,11 +284,14 @@ static bool git_round(struct round *round)
         return git_heal(round);
     if (!source_new_commits(follow->source, &round->arena, &known, &commits, round->err) || context.failed)
         return false;
-    size_t i = 0;
-    for (; i < commits.n && !batch_is_full(round); i++)
-        if (!git_add(round, round->row.next + (int64_t)i, commits.ids[i], i == 0 && commits.rewritten))
+    if (commits.n == 0 && round->head_cause != NULL)
+        return marks_settle_head(follow, round->reader, &round->arena, round->youngest.id, str_of(round->head_cause), round->err);
+    const struct str *causes = causes_spread(round, commits.ids, commits.n);
+    size_t i = 0, upto = commits_spoken(round, &commits);
+    for (; i < upto && !batch_is_full(round); i++)
+        if (!git_add(round, round->row.next + (int64_t)i, commits.ids[i], causes[i], i == 0 && commits.rewritten))
             break;
-    if (follow->batch->n == 0 && i < commits.n)
+    if (follow->batch->n == 0 && i < upto)
         return false;
     follow->left = (int64_t)(commits.n - i + commits.left);
     return true;
@@ -324,16 +333,22 @@ static bool round_read(struct round *round, struct crew_hand *hand)
         return err_set(round->err, ERR_conflict, "revision %lld was handed over but isn't initialised", (long long)view.archive.next);
     }
     follow->asked_next = 0;
+    follow->left = 0;
     follow->batch = batch_new(follow);
-    if (!(follow->kind == ARCHIVE_SVN ? svn_round(round) : git_round(round)))
+    if (!marks_settle(follow, round->reader, &round->arena, view.archive.next, round->err))
         return false;
+    bool read = follow->kind == ARCHIVE_SVN ? svn_round(round) : git_round(round);
+    if (!read && follow->batch->n_late == 0)
+        return false; /* else what is late goes alone, and the next round says what is wrong */
     *round->err = (struct err){ 0 }; /* of a revision that will be first in the next round, and speak then */
-    if (follow->batch->n == 0) {
+    if (follow->batch->n > follow->batch->n_late) {
+        follow->asked_next = view.archive.next;
+    } else if (read && follow->left == 0) {
         caught_set(follow, round->youngest);
         head_cause_spend(round);
-        return true;
     }
-    follow->asked_next = view.archive.next;
+    if (follow->batch->n == 0)
+        return true;
     follow->end = ROUND_BATCH;
     return true;
 }
@@ -348,10 +363,9 @@ static bool round_look(struct round *round, struct crew_hand *hand)
         eyes_look(follow);
     if (!source_youngest(follow->source, &round->arena, &round->youngest, round->err))
         return false;
-    if (is_caught(follow, round->youngest)) {
-        head_cause_spend(round);
+    bool late = marks_wait(follow);
+    if (is_caught(follow, round->youngest) && !late)
         return true;
-    }
     return round_read(round, hand);
 }
 

@@ -95,12 +95,12 @@ void watch_archives_changed(struct watch *watch)
 
 /* ---- hints and states ---- */
 
-bool watch_hint(struct watch *watch, struct str archive, int64_t rev, struct str cause)
+bool watch_hint(struct watch *watch, struct str archive, const struct watch_hint *hint)
 {
     struct follow *follow = follow_find(watch, archive);
     if (follow == NULL)
         return false;
-    follow_hint(follow, rev, cause);
+    follow_hint(follow, hint);
     return true;
 }
 

@@ -43,9 +43,15 @@ bool watch_close(struct watch *watch);
 /* watch_archives_changed: after an archive was added, removed, or a revision was skipped: the store is asked which archives there are. */
 void watch_archives_changed(struct watch *watch);
 
-/* watch_hint: somebody says that there is a revision. rev 0: not known which (git). cause: key of the task whose job made it, or
- * empty. false: no svn or git archive of this name is followed. */
-bool watch_hint(struct watch *watch, struct str archive, int64_t rev, struct str cause);
+/* watch_hint: somebody says that there is a revision. What it says of a revision's cause and transaction goes with the revision when it is
+ * read; where that has happened, the engine is told of it afterwards. false: no svn or git archive of this name is followed. */
+struct watch_hint {
+    int64_t rev;       /* 0: not known which (git) */
+    struct str commit; /* git: the newest of what it speaks of; empty: whatever is new */
+    struct str txn;
+    struct str cause; /* key of the task whose job made it; empty: a person's */
+};
+bool watch_hint(struct watch *watch, struct str archive, const struct watch_hint *hint);
 
 /* watch_notify_path: absolute; hooks call `weir --server unix:PATH notify ARCHIVE REV`. NULL: there is none. */
 const char *watch_notify_path(const struct watch *watch);

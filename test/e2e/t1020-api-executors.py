@@ -185,4 +185,10 @@ same([g['task'] for g in picky.claim()], [task], 'who has it does')
 # -- a death is seen by the polls that end, sooner than by the lease
 same([n['state'] for n in s.get('/v1/nodes').json['nodes'] if n['name'] == 'picky'], ['active'], 'it lives')
 until(lambda: [n['state'] for n in s.get('/v1/nodes').json['nodes'] if n['name'] == 'picky'] == ['lost'], 'nodes: a silent executor is marked within 10 s', seconds=10)
+
+# -- a container that never was
+images = Worker(s, 'images', kinds=['image'])
+task = s.post('/v1/tasks', dict(name='boxed', image='localhost/none:1', command='true', retry=dict(attempts=1))).json
+same(images.finish(images.claim()[0], exit=125, outcome='temporary').status, 200, 'the image can\'t be had')
+ok('image can\'t be had' in s.get(f'/v1/tasks/{task["id"]}').json['reason'], 'the task says so', s.get(f'/v1/tasks/{task["id"]}').json)
 end()

@@ -6,7 +6,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, os.environ.get('WEIR_TEST_LIB') or str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
-from house import House, end, ok, run, same
+from house import House, end, ok, run, same, until
 
 s = House('data', slots=2)
 WF = [dict(name='build', script='echo "built $WEIR_REV"', checkout=False, depends=['PREV']), dict(name='test', command='true', checkout=False, depends=['build'], after=['PREV']),
@@ -101,6 +101,13 @@ same(w('log', 'docs@4:release').out, 'release 1.4\n', 'with its parameter')
 same(w('run', 'docs', 'release', '--rev', '1').out, 'docs@1:release\n', '--rev')
 same(j('run', 'docs', 'release')['key'], dict(archive='docs', rev=4, name='release', run=2), '--json, #2')
 same(w('wait', 'docs@4:release#2', '--timeout', '60s').code, 0, 'a key with #2 works')
+for how in ('ascii', 'dot', 'svg'):
+    ok('release#2' in w('graph', 'docs@4', '--format', how).out, f'graph --format {how} tells the second run from the first', w('graph', 'docs@4', '--format', how).out)
+done = w('retry', 'docs@4:release')
+ok(done.code != 0 and 'is done' in done.err and '`weir retry' not in done.err, 'retry of what is done: refused, without advice to retry it', done.err)
+same([w('list', '--archive', name, '--state', 'T').code for name in ('docs', 'nosuch')], [0, 66], 'list --archive of one that has nothing, and of one that is not there')
+done = w('plan', 'docs@4', 'docs@4')
+ok(done.code == 0 and done.out == '' and 'no difference' in done.err, 'plan of the same twice says that nothing differs', done.err)
 for args, code, text in [(('docs',), 2, ''), (('docs', 'nothing'), 66, 'nothing'), (('none', 'release'), 66, 'none'), (('docs', 'release', '--rev', '9'), 66, '9'), (('docs', 'release', '--param', 'x'), 2, 'NAME=VALUE'),
                          (('docs', 'release', '--param', '=x'), 2, 'NAME=VALUE'), (('docs', 'release', '--param', 'a b=x'), 65, 'params'), (('docs', 'release', '--rev', '0'), 2, '--rev'), (('docs', 'a b'), 65, 'task')]:
     done = w('run', *args)
@@ -148,6 +155,7 @@ done = part('remove', 'docs', '--reason', 'moved')
 ok(gives(done, 0, 'docs is removed'), 'archive remove', done.err)
 same(part('remove', 'docs').code, 66, 'again: 66')
 same([a['name'] for a in json.loads(part('list', '--json').out)], ['late'], 'it is gone')
+ok(until(lambda: 'docs' not in [lane['name'] for lane in j('status')]), 'and out of status, as soon as its tasks have ended', j('status'))
 ok(gives(w('history', '--archive', 'docs'), 0, 'Bob'), 'its history stays')
 ok(gives(w('show', 'docs@2'), 0, 'Bob'), 'its revisions too')
 same(json.loads(part('add', 'docs', '--external', '--json').out)['next'], 6, 'added again: the numbers go on')

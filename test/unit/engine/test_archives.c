@@ -357,6 +357,50 @@ static void test_causes_have_a_depth(void **state)
     assert_int_equal(state_of(&rig, lane, CAUSE_DEPTH_MAX + 2, "COMMIT", 0), 'D');
 }
 
+/* caused: a cause, said of a revision; what came of it. */
+static struct revision caused(struct rig *rig, int64_t rev, const char *cause, const char *txn, bool late)
+{
+    struct command *command = late ? rig_new(rig, CMD_CAUSE) : revision_command(rig, "docs", rev, "- {name: a, command: 'true'}\n");
+    command->in.revision.archive = STR("docs");
+    command->in.revision.row.rev = rev;
+    command->in.revision.row.txn = str_of(txn);
+    command->in.revision.cause = str_of(cause);
+    rig_one(rig, command);
+    if (!late) definition_release(command->in.revision.definition);
+    assert_int_equal(command->err.code, ERR_none);
+    return command->out.revision.row;
+}
+
+static void test_a_cause_may_come_late(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t lane = archive(&rig, "docs"), worker = rig_executor(&rig, "w", NULL);
+    char key[40] = "";
+    for (int64_t rev = 1; rev <= CAUSE_DEPTH_MAX + 1; rev++) {
+        caused(&rig, rev, key, "", false);
+        snprintf(key, sizeof key, "docs@%d:a", (int)rev);
+    }
+    rig_pass(&rig, 1000);
+    assert_int_equal(rig_poll(&rig, worker, 20)->out.poll.n_grants, CAUSE_DEPTH_MAX + 1); /* the last of them commits */
+    rig_pass(&rig, 1000);
+    assert_int_equal(caused(&rig, 10, "", "", false).depth, 0); /* taken for a person's */
+    assert_int_equal(caused(&rig, 11, "docs@10:a", "", false).depth, 1);
+    assert_int_equal(state_of(&rig, lane, 10, "a", 0), 'P');
+    struct revision row = caused(&rig, 10, key, "9-9", true);
+    assert_int_equal(row.cause, id_of(&rig, lane, 9, "a"));
+    assert_int_equal(row.depth, 9);
+    assert_true(str_eqz(row.txn, "9-9"));
+    assert_int_equal(state_of(&rig, lane, 10, "a", 0), 'A'); /* too deep: what hasn't begun doesn't */
+    assert_int_equal(caused(&rig, 11, "", "", true).depth, 10); /* and what came of it is deeper than it seemed */
+    assert_int_equal(state_of(&rig, lane, 11, "a", 0), 'A');
+    /* said again, by another, or of a time when that job didn't run: nothing comes of it */
+    assert_int_equal(caused(&rig, 10, "docs@1:a", "", true).cause, id_of(&rig, lane, 9, "a"));
+    assert_int_equal(caused(&rig, 1, key, "", true).cause, 0);
+    assert_int_equal(caused(&rig, 1, "nonsense", "", true).cause, 0);
+    assert_int_equal(caused(&rig, 99, key, "", true).rev, 0);
+}
+
 static void test_many_waiting_revisions_open_in_batches(void **state)
 {
     (void)state;
@@ -482,6 +526,7 @@ int main(void)
         cmocka_unit_test(test_runs_are_counted),
         cmocka_unit_test(test_the_clock_fires_once),
         cmocka_unit_test(test_causes_have_a_depth),
+        cmocka_unit_test(test_a_cause_may_come_late),
         cmocka_unit_test(test_many_waiting_revisions_open_in_batches),
         cmocka_unit_test(test_a_merge_waits_for_each_parent),
         cmocka_unit_test(test_a_removed_archive_ends),

@@ -36,9 +36,28 @@ static const char *install(enum archive_kind kind, const char *repository, const
 {
     struct err err = { 0 };
     struct str options[] = { STR("--server"), STR("unix:/a b/run/notify.sock") };
-    const char *path = NULL;
-    must(hook_install(kind, in(repository), str_of(archive), str_of(in("it's here/weir")), options, 2, &arena, &path, &err), &err);
-    return path;
+    struct hook_call call = { str_of(archive), str_of(in("it's here/weir")), kind == ARCHIVE_GIT ? STR("main") : STR(""), options, 2 };
+    struct hook_paths paths = { 0 };
+    must(hook_install(kind, in(repository), &call, &arena, &paths, &err), &err);
+    assert_int_equal(paths.n_installed, paths.n_wanted);
+    return paths.installed[0];
+}
+
+/* refuses: hook_install of these words, with that text. */
+static void refuses(enum archive_kind kind, const char *repository, const char *archive, const char *program, struct str option,
+    enum err_code code, const char *text)
+{
+    struct err err = { 0 };
+    struct hook_call call = { str_of(archive), str_of(program), { 0 }, &option, option.len > 0 };
+    said(hook_install(kind, in(repository), &call, &arena, NULL, &err), &err, code, text);
+}
+
+static size_t installed(enum archive_kind kind, const char *repository, const char *archive)
+{
+    struct err err = { 0 };
+    struct hook_paths paths;
+    must(hook_find(kind, in(repository), str_of(archive), &arena, &paths, &err), &err);
+    return paths.n_installed;
 }
 
 static void removed(enum archive_kind kind, const char *repository, const char *archive)
@@ -67,8 +86,6 @@ static void commit(const char *name)
 static void plain(void **state)
 {
     (void)state;
-    bool is_there = true;
-    struct err err = { 0 };
     const char *path = install(ARCHIVE_SVN, "r", "docs");
     assert_string_equal(path, in("r/hooks/post-commit"));
     assert_string_equal(sh_out("wc -l < %s", path), "2");
@@ -81,11 +98,9 @@ static void plain(void **state)
     commit("two");
     calls_are("notify docs 2 --txn 1-1 --server unix:/a b/run/notify.sock key=none\nnotify more 2 --txn 1-1 --server unix:/a "
               "b/run/notify.sock key=none");
-    must(hook_is_installed(ARCHIVE_SVN, in("r"), STR("docs"), &is_there, &err), &err);
-    assert_true(is_there);
+    assert_int_equal(installed(ARCHIVE_SVN, "r", "docs"), 1);
     removed(ARCHIVE_SVN, "r", "docs");
-    must(hook_is_installed(ARCHIVE_SVN, in("r"), STR("docs"), &is_there, &err), &err);
-    assert_false(is_there);
+    assert_int_equal(installed(ARCHIVE_SVN, "r", "docs"), 0);
     commit("three");
     calls_are("notify more 3 --txn 2-2 --server unix:/a b/run/notify.sock key=none");
     removed(ARCHIVE_SVN, "r", "more");
@@ -137,15 +152,50 @@ static void git_push(void **state)
     sh("cat > $T/g/hooks/post-receive <<END\n#!/bin/sh\ncat > $T/lines\nEND\nchmod +x $T/g/hooks/post-receive");
     const char *path = install(ARCHIVE_GIT, "g", "code");
     sh("cd $T/gw && git commit -q --allow-empty -m 1 && WEIR_KEY=code@1:t git push -q $T/g main && grep -q refs/heads/main $T/lines");
-    calls_are("notify code HEAD --server unix:/a b/run/notify.sock key=code@1:t");
+    calls_are(sh_out("echo notify code $(git -C $T/gw rev-parse main) --server unix:/a b/run/notify.sock key=code@1:t"));
     removed(ARCHIVE_GIT, "g", "code");
     sh("grep -q 'cat >' %s", path);
     sh("git -C $T/g config core.hooksPath /elsewhere");
-    struct err err = { 0 };
-    said(hook_install(ARCHIVE_GIT, in("g"), STR("code"), STR("/weir"), NULL, 0, &arena, NULL, &err), &err, ERR_invalid, "core.hooksPath");
+    refuses(ARCHIVE_GIT, "g", "code", "/weir", STR(""), ERR_invalid, "core.hooksPath");
     sh("git -C $T/g config --unset core.hooksPath && rm -rf $T/g/hooks");
     install(ARCHIVE_GIT, "g", "code"); /* makes the folder */
     removed(ARCHIVE_GIT, "g", "code");
+}
+
+/* An ordinary repository: a commit comes by more ways than a push. Each tells the branch's commit; what was there runs on. */
+static void git_ordinary(void **state)
+{
+    (void)state;
+    static const char *const ways[] = {
+        "git commit -q --allow-empty -m 1",
+        "git commit -q --amend --allow-empty -m 1b",
+        "git checkout -q -b side && echo s > s && git add s && git commit -q -m s && git checkout -q main && "
+        "git merge -q --no-ff -m m side",
+        "git checkout -q -b pick HEAD~1 && echo p > p && git add p && git commit -q -m p && git checkout -q main && git cherry-pick pick",
+        "git revert --no-edit HEAD",
+        "git checkout -q -b base HEAD~1 && echo b > b && git add b && git commit -q -m b && git checkout -q main && git rebase -q base",
+        "echo a > a && git add a && git commit -q -m a && git format-patch -1 -o $T/patches && git reset -q --hard HEAD~1 && "
+        "git am -q $T/patches/*",
+        "git checkout -q -b ahead && git commit -q --allow-empty -m f && git checkout -q main && git merge -q --ff-only ahead",
+        "git checkout -q side && git clone -q $T/o $T/o2 && cd $T/o2 && git checkout -q main && git commit -q --allow-empty -m push && "
+        "git push -q origin main",
+    };
+    sh("git init -q -b main $T/o && printf '#!/bin/sh\necho \"$@\" >> %s/amends; exit 1\n' > $T/o/.git/hooks/post-rewrite && "
+       "cd $T/o && chmod +x .git/hooks/post-rewrite && cp -p .git/hooks/post-rewrite $T/rewrite && git commit -q --allow-empty -m 0",
+        in(""));
+    install(ARCHIVE_GIT, "o/.git", "code");
+    assert_int_equal(installed(ARCHIVE_GIT, "o/.git", "code"), 5);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        sh("cd $T/o && export WEIR_KEY=code@1:t && %s", ways[i]);
+        sh("grep -q \"notify code $(git -C $T/o rev-parse main) .*key=code@1:t\" $T/calls && rm -f $T/calls $T/calls.new");
+    }
+    sh("grep -q amend $T/amends && grep -q rebase $T/amends");
+    removed(ARCHIVE_GIT, "o/.git", "code");
+    sh("cmp $T/o/.git/hooks/post-rewrite $T/rewrite && cd $T/o/.git/hooks && ! ls | grep -v sample | grep -v post-rewrite");
+    /* one that is in the way keeps all of them out, and none is left there */
+    sh("mkdir $T/o/.git/hooks/post-applypatch");
+    refuses(ARCHIVE_GIT, "o/.git", "code", "/weir", STR(""), ERR_invalid, "isn't a file");
+    sh("cd $T/o/.git/hooks && ! ls | grep -v sample | grep -v post-rewrite | grep -v post-applypatch");
 }
 
 /* weir hangs: the commit is through while it does. */
@@ -161,8 +211,8 @@ static void hanging(void **state)
     print_message("commit and push beside a weir that hangs: %llu ms\n", (unsigned long long)(now_us() - began) / 1000);
     assert_int_not_equal(access(in("calls"), F_OK), 0);
     sh("rm $T/hang");
-    calls_are("notify code HEAD --server unix:/a b/run/notify.sock key=none\nnotify docs 5 --txn 4-4 --server unix:/a b/run/notify.sock "
-              "key=none");
+    calls_are(sh_out("echo notify code $(git -C $T/gw rev-parse main) --server unix:/a b/run/notify.sock key=none; "
+                     "echo notify docs 5 --txn 4-4 --server unix:/a b/run/notify.sock key=none"));
     removed(ARCHIVE_SVN, "r", "docs");
     removed(ARCHIVE_GIT, "g", "code");
 }
@@ -171,20 +221,17 @@ static void refused(void **state)
 {
     (void)state;
     struct err err = { 0 };
-    struct str newline = STR("a\nb");
-    said(hook_install(ARCHIVE_SVN, in("nowhere"), STR("a"), STR("/weir"), NULL, 0, &arena, NULL, &err), &err, ERR_not_found,
-        "no repository");
-    said(hook_install(ARCHIVE_EXTERNAL, in("r"), STR("a"), STR("/weir"), NULL, 0, &arena, NULL, &err), &err, ERR_invalid, "only local");
-    said(
-        hook_install(ARCHIVE_SVN, in("r"), STR("a;b"), STR("/weir"), NULL, 0, &arena, NULL, &err), &err, ERR_invalid, "name of an archive");
-    said(hook_install(ARCHIVE_SVN, in("r"), STR("a"), STR("weir"), NULL, 0, &arena, NULL, &err), &err, ERR_invalid, "full path");
-    said(hook_install(ARCHIVE_SVN, in("r"), STR("a"), STR("/weir"), &newline, 1, &arena, NULL, &err), &err, ERR_invalid, "control");
+    refuses(ARCHIVE_SVN, "nowhere", "a", "/weir", STR(""), ERR_not_found, "no repository");
+    refuses(ARCHIVE_EXTERNAL, "r", "a", "/weir", STR(""), ERR_invalid, "only local");
+    refuses(ARCHIVE_SVN, "r", "a;b", "/weir", STR(""), ERR_invalid, "name of an archive");
+    refuses(ARCHIVE_SVN, "r", "a", "weir", STR(""), ERR_invalid, "full path");
+    refuses(ARCHIVE_SVN, "r", "a", "/weir", STR("a\nb"), ERR_invalid, "control");
     install(ARCHIVE_SVN, "r", "docs");
     sh("echo mine >> $T/r/hooks/post-commit");
-    said(hook_install(ARCHIVE_SVN, in("r"), STR("b"), STR("/weir"), NULL, 0, &arena, NULL, &err), &err, ERR_invalid, "somebody changed");
+    refuses(ARCHIVE_SVN, "r", "b", "/weir", STR(""), ERR_invalid, "somebody changed");
     said(hook_remove(ARCHIVE_SVN, in("r"), STR("docs"), &err), &err, ERR_invalid, "somebody changed");
     sh("printf '#!/bin/sh\\n' > $T/r/hooks/post-commit && echo old > $T/r/hooks/post-commit.before-weir");
-    said(hook_install(ARCHIVE_SVN, in("r"), STR("b"), STR("/weir"), NULL, 0, &arena, NULL, &err), &err, ERR_invalid, "in the way");
+    refuses(ARCHIVE_SVN, "r", "b", "/weir", STR(""), ERR_invalid, "in the way");
     sh("ln -f $T/r/hooks/post-commit $T/r/hooks/post-commit.before-weir"); /* as an install leaves it that was cut short */
     install(ARCHIVE_SVN, "r", "docs");
     removed(ARCHIVE_SVN, "r", "docs");
@@ -197,6 +244,7 @@ int main(void)
         cmocka_unit_test(plain),
         cmocka_unit_test(beside_another),
         cmocka_unit_test(git_push),
+        cmocka_unit_test(git_ordinary),
         cmocka_unit_test(hanging),
         cmocka_unit_test(refused),
     };

@@ -14,18 +14,18 @@ static void note_round_trips(void **state)
     struct note note;
     (void)state;
     buf_init(&out, NOTE_BYTES_MAX);
-    assert_true(note_format(&out, STR("site"), STR("12"), STR("site@11:build[os=a]#2"), &err));
+    assert_true(note_format(&out, STR("site"), STR("12"), STR(""), STR("site@11:build[os=a]#2"), &err));
     assert_true(note_parse(buf_str(&out), &note));
     assert_true(str_eqz(note.archive, "site") && note.rev == 12 && str_eqz(note.cause, "site@11:build[os=a]#2"));
     buf_reset(&out);
-    assert_true(note_format(&out, STR("site"), STR("HEAD"), STR("no key at all"), &err));
+    assert_true(note_format(&out, STR("site"), STR("HEAD"), STR(""), STR("no key at all"), &err));
     assert_true(note_parse(buf_str(&out), &note));
     assert_true(note.rev == 0 && note.cause.len == 0);
     buf_reset(&out);
-    assert_false(note_format(&out, STR("si te"), STR("1"), STR(""), &err));
-    assert_false(note_format(&out, STR("site"), STR("0"), STR(""), &err));
-    assert_false(note_format(&out, STR("site"), STR(""), STR(""), &err));
-    assert_false(note_format(&out, STR("site"), STR("$(x)"), STR(""), &err));
+    assert_false(note_format(&out, STR("si te"), STR("1"), STR(""), STR(""), &err));
+    assert_false(note_format(&out, STR("site"), STR("0"), STR(""), STR(""), &err));
+    assert_false(note_format(&out, STR("site"), STR(""), STR(""), STR(""), &err));
+    assert_false(note_format(&out, STR("site"), STR("$(x)"), STR(""), STR(""), &err));
     buf_release(&out);
 }
 
