@@ -30,7 +30,7 @@ static int status_all(struct session *s, const json_t *lanes)
     lane_table(&table, &s->arena, lanes);
     table_print(&table, &s->term, stdout, 0);
     if (json_array_size(lanes) == 0)
-        session_note(s, "nothing was ever queued here; `weir enqueue` posts a task");
+        session_note(s, "no queue and no archive is here; `weir enqueue` posts a task, `weir archive add` follows a repository");
     return 0;
 }
 

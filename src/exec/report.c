@@ -220,6 +220,8 @@ void report_item(struct seat *seat, struct json *json)
         json_put_i64(json, "signal", status->signo);
     else
         json_put_i64(json, "exit", status->exit);
+    if (status->outcome == OUTCOME_temporary && status->exit >= 0) /* the container program's own: it tells why there was no container */
+        json_put_i64(json, "exit", status->exit);
     if (!seat->bare) {
         item_outputs(seat, json);
         send_item(seat, json);

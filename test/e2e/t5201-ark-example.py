@@ -144,4 +144,19 @@ ok(dot.count('->') == 5 and 'docs@2:build-PDF' in dot, 'with the tasks of the re
 ok('3:build-PDF' in s.cli('graph', 'docs@3', '--width', '0').out or 'build-PDF' in s.cli('graph', 'docs@3', '--width', '0').out, 'drawn')
 done = s.cli('plan', 'docs@3', '--json')
 same(of_keys(json.loads(done.out)['edges']), {e for e in wanted if e[0].startswith('rev-3')}, "weir plan of what the server has: the same edges")
+
+# -- a long build of an earlier revision: indexing isn't held up by it, a task that wants the archive for itself is
+s.post('/v1/archives', dict(name='book', kind='external'))
+pages = [dict(name='indexing', depends=['PREV'], command='index'), dict(name='build-PDF', depends=['indexing'], lock='shared', command='make pdf')]
+s.post('/v1/archives/book/revisions', dict(rev=1, workflow=pages))
+w.finish(claim('book@1:indexing')['book@1:indexing'])
+long = claim('book@1:build-PDF')['book@1:build-PDF']
+s.post('/v1/archives/book/revisions', dict(rev=2, workflow=[pages[0], dict(name='reorder', lock='exclusive', command='reorder')]))
+w.finish(claim('book@2:indexing')['book@2:indexing'])
+same([s.state(k) for k in ('book@1:build-PDF', 'book@2:indexing', 'book@2:reorder')], ['X', 'D', 'S'], 'indexing went on beside the long build, the exclusive task waits')
+why = s.get('/v1/tasks/book@2:reorder/why').json
+ok([c for c in why['conditions'] if c['kind'] == 'lock' and 'book@1:build-PDF' in json.dumps(c)], 'and why names who has the lock', why)
+w.finish(long)
+w.finish(claim('book@2:reorder')['book@2:reorder'])
+same(s.state('book@2:reorder'), 'D', 'then it runs')
 end()
