@@ -55,7 +55,7 @@ ok(done.returncode == 65 and done.out == '', '422: exit 65', done.returncode, do
 has(done.err, "/tasks/1/dependz: unknown field; did you mean 'depends'?\n", 'errors[]: path, message and suggestion')
 has(done.err, '/tasks/0/name: 3:9: must be a string\n', 'errors[]: line and column')
 for status, code, exit_code, hint in [
-    (401, 'unauthorized', 77, 'weir token create'), (403, 'forbidden', 77, 'scope'), (404, 'not_found', 66, ''), (409, 'already_ended', 1, 'weir retry'),
+    (401, 'unauthorized', 77, 'weir token create'), (403, 'forbidden', 77, 'scope'), (404, 'not_found', 66, ''), (409, 'already_ended', 1, ''),
     (409, 'order_passed', 1, '--force --reason'), (413, 'body_too_large', 65, ''), (422, 'cycle', 65, ''), (422, 'idempotency_mismatch', 65, ''),
     (429, 'too_many', 75, ''), (500, 'internal', 1, ''), (503, 'outcome_unknown', 75, 'idempotency-key'), (507, 'disk_full', 75, 'room'),
     (418, 'unheard_of', 1, ''), (503, 'unheard_of', 75, '')]:
