@@ -8,6 +8,12 @@ sys.path.insert(0, os.environ.get('WEIR_TEST_LIB') or str(pathlib.Path(__file__)
 from house import House, end, ok, refused, same
 
 s = House('data', slots=0)
+
+# ---- a server that isn't there: the words end where they end ----
+gone = s.post('/v1/archives', dict(name='away', kind='svn', url='svn://127.0.0.1:1/x'))
+ok(gone.status == 503 and gone.json['code'] == 'unreachable' and gone.json['detail'].endswith('Connection refused)') and gone.json['detail'].isascii(),
+   'svn:// of nobody: unreachable, in plain words', gone)
+
 A = '/v1/archives'
 
 
