@@ -116,7 +116,8 @@ with Crew(slots=4) as crew:
     sh('cd wc && for i in $(seq 200); do mkdir -p many/$i; seq 100 >many/$i/f; done && svn add -q many && svn commit -qm three')
     many = [fake.add(source=at(3), script='ls many | wc -l') for _ in range(8)]
     fake.wait_ended(*many, seconds=60)
-    tap.equal({text(t) for t in many}, {'200\n'}, 'eight tasks of one revision at the same time')
+    tap.equal({text(t).splitlines()[-1] for t in many}, {'200'}, # a slow checkout is told in the log before
+              'eight tasks of one revision at the same time')
     tap.equal([n for n in trees(crew) if n.startswith('.')], [], 'no half tree is left')
 
 with Crew(slots=2) as crew:  # a repository that can't be seen from here: the server sends the tree

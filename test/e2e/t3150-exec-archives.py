@@ -67,7 +67,8 @@ same((answer.status, answer.body), (200, twice), 'over HTTP')
 part = s.get(path, headers={'Range': 'bytes=4-6'})
 same((part.status, part.body), (206, b'one'), 'a range of it')
 ok(s.get(f'/v1/tasks/{task["id"]}/artifacts/out/missing').status == 404 and s.get('/v1/tasks/99999/artifacts/x').status == 404, '404')
-same(len(list((TMP / 'data/blobs').glob('*/*'))) >= 2 and not list((TMP / 'data/blobs/new').iterdir()), True, 'they are kept by content, and nothing half')
+if os.environ.get('WEIR_TEST_STORE') != 'postgres':  # there they are in the database
+    same(len(list((TMP / 'data/blobs').glob('*/*'))) >= 2 and not list((TMP / 'data/blobs/new').iterdir()), True, 'they are kept by content, and nothing half')
 late = s.post(f'/v1/tasks/{task["id"]}/artifacts/late?fence=1-{task["id"]}-00000001&last=1', {})
 ok(late.status in (400, 409), 'a stale fence is refused', late)
 
