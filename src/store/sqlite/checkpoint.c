@@ -1,9 +1,10 @@
-/* checkpoint: a thread that moves the WAL's pages into the database beside the writer.
+/* checkpoint: a thread that moves the WAL's pages into the database beside the writer, so that the WAL can start anew.
  *
- * The writer's WAL hook counts frames; per 16 MiB the thread runs a PASSIVE checkpoint on a connection of its own, which waits for
- * nobody. While the writer never rests the WAL can't start anew, so at 256 MiB the writer itself, between two turns, runs a TRUNCATE:
- * most pages are in the database by then, and what is left is short. A reader that stands in the way makes that attempt fail; the next
- * one comes 16 MiB later. Without commits nothing wakes up.
+ * The WAL is used over and over: a sync of bytes that are written over costs half of one of a file that grows. SQLite starts it anew with
+ * a write that finds everything copied and no reader in it. Per 16 MiB the thread copies (PASSIVE, which waits for nobody) and syncs on a
+ * connection of its own, twice, since the writer goes on meanwhile; the little that is left then the writer copies itself, between two
+ * turns. A reader that stands in the way makes that attempt fail; the next one comes 16 MiB later, and at 256 MiB the writer cuts the
+ * WAL (TRUNCATE), waiting a moment for readers. Without commits nothing wakes up.
  *
  * A checkpoint that finds no room or no lock loses nothing (the WAL keeps what it has) and is tried again. One that meets an I/O error
  * is remembered: checkpoint_failed tells the writer, whose next commit then stops the process, since a disk that lost a write isn't
@@ -12,7 +13,7 @@
 
 #include <pthread.h>
 
-enum { PASSIVE_BYTES = 16 << 20, TRUNCATE_BYTES = 256 << 20, TRUNCATE_BUSY_MS = 20 };
+enum { PASSIVE_BYTES = 16 << 20, TRUNCATE_BYTES = 256 << 20, TRUNCATE_BUSY_MS = 20, PASSES = 2 };
 
 struct checkpoint {
     struct db db;      /* the thread's */
@@ -23,6 +24,7 @@ struct checkpoint {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     bool due, stop; /* under mutex */
+    _Atomic bool nearly;  /* all but what came during the last pass is copied: the rest is the writer's */
     _Atomic int io_error; /* SQLite's code of the first one; 0: none */
 };
 
@@ -43,6 +45,19 @@ static int wal_grown(void *owner, sqlite3 *conn, const char *name, int pages)
     return SQLITE_OK;
 }
 
+static void copy_pages(struct checkpoint *cp, struct db *db)
+{
+    result_note(cp, sqlite3_wal_checkpoint_v2(db->conn, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL));
+}
+
+/* What was copied is synced here, so that little is left to sync for the writer, whose pass is the one that ends the WAL. */
+static void copy_sync(struct checkpoint *cp)
+{
+    sqlite3_file *file = NULL;
+    if (sqlite3_file_control(cp->db.conn, NULL, SQLITE_FCNTL_FILE_POINTER, &file) == SQLITE_OK && file && file->pMethods)
+        result_note(cp, file->pMethods->xSync(file, SQLITE_SYNC_NORMAL));
+}
+
 static void *checkpoint_run(void *owner)
 {
     struct checkpoint *cp = owner;
@@ -54,7 +69,11 @@ static void *checkpoint_run(void *owner)
             break;
         cp->due = false;
         pthread_mutex_unlock(&cp->mutex);
-        result_note(cp, sqlite3_wal_checkpoint_v2(cp->db.conn, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL));
+        for (int pass = 0; pass < PASSES; pass++) {
+            copy_pages(cp, &cp->db);
+            copy_sync(cp);
+        }
+        cp->nearly = true;
         pthread_mutex_lock(&cp->mutex);
     }
     pthread_mutex_unlock(&cp->mutex);
@@ -96,6 +115,9 @@ void checkpoint_between_turns(struct checkpoint *cp)
             cp->wal_bytes = 0, cp->passive_at = PASSIVE_BYTES, cp->truncate_at = TRUNCATE_BYTES;
         else
             cp->truncate_at = cp->wal_bytes + PASSIVE_BYTES;
+    } else if (cp->nearly) {
+        cp->nearly = false;
+        copy_pages(cp, cp->writer);
     } else if (cp->wal_bytes >= cp->passive_at) {
         cp->passive_at = cp->wal_bytes + PASSIVE_BYTES;
         pthread_mutex_lock(&cp->mutex);

@@ -7,12 +7,12 @@ PRAGMA page_size = 4096;
 PRAGMA auto_vacuum = NONE;
 
 -- name: pragma_writer
--- Checkpoints are made by a thread of their own (checkpoint.c). The WAL is cut back to 16 MiB when it starts anew.
+-- Checkpoints are made by a thread of their own (checkpoint.c). The WAL is used over and over; what a burst made of it is cut back to 64 MiB.
 -- Debian's SQLite overwrites what is deleted with zeros, which writes pages that nobody reads: nothing secret is kept here but hashes.
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = FULL;
 PRAGMA wal_autocheckpoint = 0;
-PRAGMA journal_size_limit = 16777216;
+PRAGMA journal_size_limit = 67108864;
 PRAGMA cache_size = -32768;
 PRAGMA secure_delete = OFF;
 
