@@ -2,7 +2,8 @@
  * answered after its one commit; what became ready is granted to waiting polls in the same turn.
  *
  * engine_turn is the whole engine as a function of (store, commands, times): no thread, no clock, no socket; the simulator calls it.
- * engine_start puts a thread around it: commands are taken from a queue, `done` is called on the loop's thread.
+ * engine_start puts threads around it: commands are taken from a queue, by the loop's thread itself before it waits (few and small ones
+ * while the store is quick and nobody else's), else by a thread of the engine's; `done` is called on the loop's thread.
  * A refused command has err.code set and has changed nothing. When the store says 'unknown', all commands of the turn are answered
  * outcome_unknown and the process ends. Parked polls are answered when there is work, a cancel, or their time is over. */
 #ifndef WEIR_ENGINE_ENGINE_H
@@ -220,7 +221,7 @@ bool engine_turn(struct engine *engine, struct command **commands, size_t n, int
     int64_t *out_next, struct err *err);
 int64_t engine_seq(const struct engine *engine); /* newest event's seq */
 
-/* The thread around it. on_commit is called on the loop's thread after turns that appended events. */
+/* The threads around it. on_commit is called on the loop's thread after turns that appended events. */
 bool engine_start(struct engine *engine, struct loop *loop, void (*on_commit)(int64_t seq, void *owner),
     void (*on_failure)(const struct err *err, void *owner), void *owner, struct err *err);
 void engine_submit(struct engine *engine, struct command *command); /* from the loop's thread */

@@ -1,5 +1,8 @@
-/* thread: the engine's own thread. Commands come in through a queue under a lock, one eventful wait between turns; answers go back through
- * another queue and a wake-up of the loop. The engine thread never touches the loop but by loop_wake. */
+/* thread: who takes the turns. Commands come in through a queue under a lock; whoever holds `turning` takes all of them as one turn.
+ *
+ * A turn of a few small commands is taken on the loop's own thread, before it waits: it sleeps and wakes nobody, which would cost more
+ * than the turn. Everything else (large calls, rare kinds, what falls due, a store that is shared or slow just now) is taken by the
+ * engine's thread, so that the loop goes on answering; its answers go back through another queue and a wake-up of the loop. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -7,7 +10,11 @@
 #include "engine/turn.h"
 #include "io/clock.h"
 
-enum { TURN_COMMANDS_MAX = 4096 };
+enum {
+    TURN_COMMANDS_MAX = 4096,
+    LOOP_WEIGHT_MAX = 256, /* tasks, results and polls of a turn that the loop takes itself */
+    LOOP_TURN_US_MAX = 2000, /* turns that take longer, on average, keep the loop from its other clients */
+};
 
 struct engine_thread {
     pthread_t thread;
@@ -19,11 +26,18 @@ struct engine_thread {
     pthread_mutex_t lock;
     pthread_cond_t news;
     struct list incoming, answered; /* under lock */
+    size_t weight;                  /* of incoming; under lock */
+    bool turning;                   /* somebody takes a turn; under lock */
+    bool loops;                     /* incoming is the loop's to take, before it waits; under lock */
+    int64_t next;                   /* boot ms of the turn that is due without commands; under lock */
+    int64_t sleeps_until;           /* boot ms, the engine's thread; INT64_MIN: it is awake; under lock */
+    int64_t turn_us;                /* how long a turn that the loop could take takes, smoothed; under lock */
     int64_t seq, commit;            /* newest, for on_commit; under lock */
     bool stop, failed, wake;        /* under lock */
     struct err err;                 /* of the failure; under lock until failed is seen */
     int64_t told_seq, told_commit;  /* the loop's own */
     bool told_failure;
+    struct command *batch[TURN_COMMANDS_MAX]; /* of the turn; whose `turning` is */
 };
 
 static void wait_for_news(struct engine_thread *t, int64_t until_boot)
@@ -45,37 +59,67 @@ static void wait_for_news(struct engine_thread *t, int64_t until_boot)
     pthread_cond_timedwait(&t->news, &t->lock, &at);
 }
 
+/* What a command costs, roughly; one that may cost anything is more than the loop takes. */
+static size_t command_weight(const struct command *command)
+{
+    if (command->kind == CMD_ENQUEUE) return command->in.enqueue.n_defs;
+    if (command->kind == CMD_FINISH) return command->in.finish.n_items;
+    if (command->kind == CMD_POLL) return 1 + command->in.poll.n_renew + command->in.poll.n_finishes;
+    return LOOP_WEIGHT_MAX + 1;
+}
+
+/* Takes one turn with what has come; called and left with the lock held, which is given up meanwhile. */
+static void turn_take(struct engine *engine)
+{
+    struct engine_thread *t = engine->thread;
+    size_t n = 0, weight = t->weight;
+    struct list_node *at;
+    while (n < TURN_COMMANDS_MAX && (at = list_take_first(&t->incoming))) t->batch[n++] = CONTAINER_OF(at, struct command, node);
+    if (!t->incoming.first) t->weight = 0;
+    t->turning = true;
+    t->wake = t->loops = false;
+    pthread_mutex_unlock(&t->lock);
+
+    struct list answered = { 0 };
+    struct err err = { 0 };
+    int64_t next, before = clock_boot_us();
+    bool ok = engine_turn(engine, t->batch, n, clock_wall_ms(), clock_boot_ms(), &answered, &next, &err);
+    int64_t took = clock_boot_us() - before;
+
+    pthread_mutex_lock(&t->lock);
+    t->turning = false;
+    t->next = next;
+    if (weight && weight <= LOOP_WEIGHT_MAX) t->turn_us += (took - t->turn_us) / 8;
+    while ((at = list_take_first(&answered))) list_append(&t->answered, at);
+    t->seq = engine->head.seq;
+    if (ok) t->commit = engine->head.commit;
+    if (!ok) {
+        t->failed = true;
+        t->err = err;
+    }
+}
+
+static bool thread_waits(const struct engine_thread *t)
+{
+    if (t->turning) return true;
+    return !t->stop && !t->failed && !t->wake && (!t->incoming.first || t->loops) && t->next > clock_boot_ms();
+}
+
 static void *run(void *arg)
 {
     struct engine *engine = arg;
     struct engine_thread *t = engine->thread;
-    struct command *batch[TURN_COMMANDS_MAX];
-    int64_t next = clock_boot_ms();
     pthread_mutex_lock(&t->lock);
     for (;;) {
-        while (!t->stop && !t->incoming.first && !t->wake && next > clock_boot_ms()) wait_for_news(t, next);
-        t->wake = false;
-        if (t->stop && !t->incoming.first) break;
-        size_t n = 0;
-        struct list_node *at;
-        while (n < TURN_COMMANDS_MAX && (at = list_take_first(&t->incoming))) batch[n++] = CONTAINER_OF(at, struct command, node);
-        pthread_mutex_unlock(&t->lock);
-
-        struct list answered = { 0 };
-        struct err err = { 0 };
-        bool ok = engine_turn(engine, batch, n, clock_wall_ms(), clock_boot_ms(), &answered, &next, &err);
-
-        pthread_mutex_lock(&t->lock);
-        bool news = answered.first || engine->head.seq != t->seq || engine->head.commit != t->commit || !ok;
-        while ((at = list_take_first(&answered))) list_append(&t->answered, at);
-        t->seq = engine->head.seq;
-        if (ok) t->commit = engine->head.commit;
-        if (!ok) {
-            t->failed = true;
-            t->err = err;
+        while (thread_waits(t)) {
+            t->sleeps_until = t->turning ? INT64_MAX : t->next;
+            wait_for_news(t, t->sleeps_until);
         }
-        if (news) loop_wake(t->loop);
-        if (!ok) break;
+        t->sleeps_until = INT64_MIN;
+        if (t->failed || (t->stop && !t->incoming.first)) break;
+        int64_t seq = t->seq, commit = t->commit;
+        turn_take(engine);
+        if (t->answered.first || t->seq != seq || t->commit != commit || t->failed) loop_wake(t->loop);
     }
     pthread_mutex_unlock(&t->lock);
     return NULL;
@@ -109,6 +153,22 @@ static void woken(void *owner)
     }
 }
 
+/* On the loop's thread, before it waits: the turn that is the loop's to take. */
+static int64_t loop_turn(void *owner)
+{
+    struct engine *engine = owner;
+    struct engine_thread *t = engine->thread;
+    pthread_mutex_lock(&t->lock);
+    bool mine = t->loops && !t->turning && !t->failed;
+    if (mine) {
+        turn_take(engine);
+        if (t->next < t->sleeps_until || t->wake || t->failed) pthread_cond_signal(&t->news);
+    }
+    pthread_mutex_unlock(&t->lock);
+    if (mine) woken(engine);
+    return INT64_MAX;
+}
+
 bool engine_start(struct engine *engine, struct loop *loop, void (*on_commit)(int64_t seq, void *owner),
     void (*on_failure)(const struct err *err, void *owner), void *owner, struct err *err)
 {
@@ -120,7 +180,8 @@ bool engine_start(struct engine *engine, struct loop *loop, void (*on_commit)(in
         .seq = engine->head.seq,
         .told_seq = engine->head.seq,
         .commit = engine->head.commit,
-        .told_commit = engine->head.commit };
+        .told_commit = engine->head.commit,
+        .next = clock_boot_ms() };
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -129,8 +190,10 @@ bool engine_start(struct engine *engine, struct loop *loop, void (*on_commit)(in
     pthread_mutex_init(&t->lock, NULL);
     engine->thread = t;
     loop_on_wake(loop, woken, engine);
+    loop_before_wait(loop, loop_turn, engine);
     int code = pthread_create(&t->thread, NULL, run, engine);
     if (code == 0) return true;
+    loop_forget(loop, engine);
     mem_free(t);
     engine->thread = NULL;
     return err_set(err, ERR_io, "the engine's thread could not be started: %s", strerror(code));
@@ -146,7 +209,11 @@ void engine_submit(struct engine *engine, struct command *command)
         loop_wake(t->loop);
     } else {
         list_append(&t->incoming, &command->node);
-        pthread_cond_signal(&t->news);
+        t->weight += command_weight(command);
+        bool small = t->weight <= LOOP_WEIGHT_MAX && t->turn_us <= LOOP_TURN_US_MAX && engine->store->exclusive;
+        t->loops = small && !t->turning;
+        if (t->loops) loop_again(t->loop);
+        else pthread_cond_signal(&t->news);
     }
     pthread_mutex_unlock(&t->lock);
 }
@@ -188,6 +255,7 @@ void engine_thread_free(struct engine *engine)
     struct engine_thread *t = engine->thread;
     if (!t) return;
     engine_stop(engine);
+    loop_forget(t->loop, engine);
     pthread_cond_destroy(&t->news);
     pthread_mutex_destroy(&t->lock);
     mem_free(t);

@@ -37,6 +37,7 @@ struct loop_trap {
 struct loop {
     int epoll;
     bool running, stopping;
+    bool again; /* somebody has work for a hook: no sleep before it was called */
     int64_t now; /* 0: not inside an iteration */
     struct heap timers;
     struct loop_fd wake_watch, signal_watch;
@@ -187,6 +188,11 @@ void loop_before_wait(struct loop *loop, int64_t (*fn)(void *owner), void *owner
     loop->hooks[i] = (struct loop_hook){ fn, owner };
 }
 
+void loop_again(struct loop *loop)
+{
+    loop->again = true;
+}
+
 void loop_forget(struct loop *loop, void *owner)
 {
     for (size_t i = 0; i < LOOP_HOOKS_MAX; i++) {
@@ -204,6 +210,7 @@ void loop_forget(struct loop *loop, void *owner)
 static int loop_wait_ms(struct loop *loop, int64_t max_ms)
 {
     int64_t deadline = INT64_MAX;
+    loop->again = false;
     for (size_t i = 0; i < LOOP_HOOKS_MAX; i++) {
         if (!loop->hooks[i].fn)
             continue;
@@ -214,7 +221,7 @@ static int loop_wait_ms(struct loop *loop, int64_t max_ms)
     struct heap_node *first = heap_first(&loop->timers);
     if (first && first->key < deadline)
         deadline = first->key;
-    if (loop->stopping)
+    if (loop->stopping || loop->again)
         return 0;
     if (deadline == INT64_MAX)
         return max_ms < 0 ? -1 : (int)(max_ms < INT_MAX ? max_ms : INT_MAX);

@@ -38,6 +38,7 @@ void loop_on_signal(struct loop *loop, int signo, void (*fn)(int signo, void *ow
  * registered with loop_on_wake, loop_on_signal and loop_before_wait (a signal stays blocked). */
 void loop_before_wait(struct loop *loop, int64_t (*fn)(void *owner), void *owner);
 void loop_forget(struct loop *loop, void *owner);
+void loop_again(struct loop *loop); /* on the loop's thread: the hooks are called once more before the loop sleeps */
 void loop_run(struct loop *loop);                  /* until loop_stop; may be run again */
 void loop_step(struct loop *loop, int64_t max_ms); /* one iteration that waits at most max_ms (-1: as long as it takes) */
 void loop_stop(struct loop *loop);                 /* the running iteration is finished first */

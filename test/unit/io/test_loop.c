@@ -196,11 +196,34 @@ static void hooks_before_waiting(void **state)
     loop_free(probe.loop);
 }
 
+static int64_t hook_once_more(void *owner)
+{
+    struct probe *probe = owner;
+    if (atomic_fetch_add(&probe->again, 1) < 2)
+        loop_again(probe->loop);
+    return INT64_MAX;
+}
+
+static void work_for_hooks_is_no_sleep(void **state)
+{
+    (void)state;
+    struct probe probe = { .loop = loop_new() };
+    loop_before_wait(probe.loop, hook_once_more, &probe);
+    int64_t begun = now_ms();
+    loop_step(probe.loop, 60000);
+    loop_step(probe.loop, 60000);
+    assert_true(now_ms() - begun < 30000);
+    loop_step(probe.loop, 30); /* nobody has asked: it sleeps */
+    assert_true(now_ms() - begun >= 30);
+    assert_int_equal(atomic_load(&probe.again), 3);
+    loop_free(probe.loop);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(timers_in_order),          cmocka_unit_test(watches_vanish),       cmocka_unit_test(wakes_from_threads),
-        cmocka_unit_test(signals_come_in_the_loop), cmocka_unit_test(hooks_before_waiting),
+        cmocka_unit_test(signals_come_in_the_loop), cmocka_unit_test(hooks_before_waiting), cmocka_unit_test(work_for_hooks_is_no_sleep),
     };
     return cmocka_run_group_tests_name("io-loop", tests, NULL, NULL);
 }
