@@ -177,6 +177,12 @@ static void node_self(struct call *call, struct json *json)
                            : "failing");
     json_key(json, "load");
     json_f64(json, load[0]);
+    json_key(json, "warnings");
+    json_array_begin(json);
+    for (unsigned weak = engine_weak(config->engine), one = 1; one <= weak; one <<= 1)
+        if (weak & one)
+            json_z(json, store_weakness(one));
+    json_array_end(json);
     json_object_end(json);
 }
 
@@ -333,7 +339,8 @@ void serve_health_get(struct call *call)
 void serve_ready_get(struct call *call)
 {
     static const char *const faults[] = {
-        [ENGINE_OK] = NULL, [ENGINE_DISK_FULL] = "the disk is full", [ENGINE_FAILED] = "the store has failed"
+        [ENGINE_OK] = NULL, [ENGINE_DISK_FULL] = "the disk is full", [ENGINE_FAILED] = "the store has failed",
+        [ENGINE_STORE_AWAY] = "the database of the store can't be reached"
     };
     const char *fault = call->api->closing ? "the server is stopping" : faults[engine_health(call->api->config.engine)];
     if (fault != NULL) {

@@ -58,6 +58,8 @@
     X(lock_ignored, "a data directory that is in use is opened all the same") \
     X(chain_unchecked, "verify doesn't compare the hashes of turns") \
     X(incarnation_kept, "a restored store keeps its incarnation") \
+    X(standby_unwaited, "a commit that didn't wait for the synchronous standby is believed") \
+    X(timeline_ignored, "a primary whose standby was promoted is believed") \
     X(incarnation_anew, "a store takes a new incarnation at every start")
 
 enum plant {

@@ -127,6 +127,10 @@ static bool open_tls(struct server *server, struct err *err)
 static bool open_store(struct server *server, struct err *err)
 {
     server->store = store_open(&server->store_config, err);
+    unsigned weak = server->store ? server->store->weak : 0;
+    for (unsigned one = 1; one <= weak; one <<= 1)
+        if (weak & one)
+            log_warn("store.weak", "note=%s", log_quote(str_of(store_weakness(one))).z);
     return server->store != NULL;
 }
 

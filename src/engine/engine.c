@@ -215,6 +215,12 @@ static void changes_small(struct turn *turn, struct changes *c)
     c->executors = executors; c->n_executors = turn->n_executors;
 }
 
+void turn_incarnate(struct turn *turn, struct str who, struct str reason)
+{
+    clock_entropy(&turn->head.incarnation, sizeof turn->head.incarnation);
+    slice_event(turn->slice, &(struct event){ .kind = EVENT_incarnation, .subject = who, .actor = who, .reason = reason });
+}
+
 static bool turn_commit(struct turn *turn, struct err *err)
 {
     struct engine *engine = turn->engine;
@@ -226,6 +232,7 @@ static bool turn_commit(struct turn *turn, struct err *err)
     changes_small(turn, &c);
     changes_archives(turn, &c);
     c.head = turn->head;
+    for (size_t i = 0; i < turn->n_answered; i++) c.told |= turn->answered[i]->kind != CMD_POLL;
     c.head.v_now = slice->v_now;
     c.first_seq = turn->head.seq + 1;
     c.time = turn->slice->stamp;
@@ -490,6 +497,26 @@ static void store_lost(struct engine *engine, struct command **commands, size_t 
     engine->stale = true;
 }
 
+/* The first try failed. When the store was lost, once more: it comes back, or another server does the work. A commit of unknown outcome
+ * isn't the end of the process: everything is read anew, and what was recorded is seen then. */
+static bool shared_again(struct engine *engine, struct command **commands, size_t n, int64_t wall, int64_t boot, struct list *out,
+    bool *out_away, struct err *err)
+{
+    bool ok = false;
+    if (err->code == ERR_unavailable) {
+        store_lost(engine, commands, n);
+        *err = (struct err){ .code = ERR_none };
+        ok = run_once(engine, commands, n, wall, boot, out, err);
+    }
+    *out_away = !ok && (err->code == ERR_unavailable || err->code == ERR_outcome_unknown);
+    if (!*out_away) return ok;
+    store_lost(engine, commands, n);
+    if (err->code == ERR_outcome_unknown) answer_all(commands, n, ERR_outcome_unknown, err->text, out);
+    else answer_all(commands, n, ERR_unavailable, "the database can't be reached; nothing was recorded", out);
+    *err = (struct err){ .code = ERR_none };
+    return true;
+}
+
 bool engine_turn(struct engine *engine, struct command **commands, size_t n, int64_t wall, int64_t boot, struct list *out_answered,
     int64_t *out_next, struct err *err)
 {
@@ -498,15 +525,8 @@ bool engine_turn(struct engine *engine, struct command **commands, size_t n, int
     if (boot - engine->wanted > engine->config.lease_ms / 3 && engine->wanted != INT64_MAX && !PLANT(no_new_watch))
         leases_watch_anew(engine, boot);
     space_look(&engine->space, boot);
-    bool ok = run_once(engine, commands, n, wall, boot, out_answered, err), again = !ok;
-    for (int tries = 0; !ok && err->code == ERR_unavailable && !engine->store->exclusive && tries < 2; tries++) {
-        store_lost(engine, commands, n); /* it comes back, or another server does the work */
-        *err = (struct err){ .code = ERR_none };
-        ok = tries == 0 && run_once(engine, commands, n, wall, boot, out_answered, err);
-        if (tries == 0 && !ok) continue;
-        if (!ok) answer_all(commands, n, ERR_unavailable, "the database can't be reached; nothing was recorded", out_answered);
-        ok = true;
-    }
+    bool ok = run_once(engine, commands, n, wall, boot, out_answered, err), again = !ok, away = false;
+    if (!ok && !engine->store->exclusive) ok = shared_again(engine, commands, n, wall, boot, out_answered, &away, err);
     if (!ok && err->code != ERR_outcome_unknown && err->code != ERR_corrupt) {
         *err = (struct err){ .code = err->code };
         ok = run_again(engine, commands, n, wall, boot, out_answered, err);
@@ -516,7 +536,7 @@ bool engine_turn(struct engine *engine, struct command **commands, size_t n, int
     *out_next = next_turn(engine, wall, boot);
     if (again && *out_next < boot + TRY_AGAIN_MS) *out_next = boot + TRY_AGAIN_MS; /* what failed now will fail at once again */
     engine->wanted = *out_next > boot ? *out_next : boot;
-    atomic_store(&engine->health, !ok ? ENGINE_FAILED : engine->space.full ? ENGINE_DISK_FULL : ENGINE_OK);
+    atomic_store(&engine->health, !ok ? ENGINE_FAILED : away ? ENGINE_STORE_AWAY : engine->space.full ? ENGINE_DISK_FULL : ENGINE_OK);
     atomic_fetch_add(&engine->n_turns, 1);
     atomic_fetch_add(&engine->n_commands, n);
     atomic_fetch_add(&engine->turn_us, (uint64_t)(clock_boot_us() - before));
@@ -646,6 +666,11 @@ void engine_free(struct engine *engine)
 int64_t engine_seq(const struct engine *engine)
 {
     return engine->head.seq;
+}
+
+unsigned engine_weak(const struct engine *engine)
+{
+    return atomic_load(&engine->store->weak);
 }
 
 enum engine_health engine_health(struct engine *engine)

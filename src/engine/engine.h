@@ -5,7 +5,8 @@
  * engine_start puts threads around it: commands are taken from a queue, by the loop's thread itself before it waits (few and small ones
  * while the store is quick and nobody else's), else by a thread of the engine's; `done` is called on the loop's thread.
  * A refused command has err.code set and has changed nothing. When the store says 'unknown', all commands of the turn are answered
- * outcome_unknown and the process ends. Parked polls are answered when there is work, a cancel, or their time is over. */
+ * outcome_unknown and the process ends, unless the store is shared: then everything is read anew. Parked polls are answered when there is
+ * work, a cancel, or their time is over. */
 #ifndef WEIR_ENGINE_ENGINE_H
 #define WEIR_ENGINE_ENGINE_H
 
@@ -237,8 +238,9 @@ struct executor_live {
 };
 size_t engine_executors(struct engine *engine, struct arena *arena, struct executor_live **out);
 
-enum engine_health { ENGINE_OK, ENGINE_DISK_FULL, ENGINE_FAILED };
+enum engine_health { ENGINE_OK, ENGINE_DISK_FULL, ENGINE_FAILED, ENGINE_STORE_AWAY };
 enum engine_health engine_health(struct engine *engine);
+unsigned engine_weak(const struct engine *engine); /* STORE_WEAK_... of the store */
 
 struct engine_counters { /* since start; atomics read relaxed */
     uint64_t turns, commands, commits, events, granted, finished, lost, turn_us, commit_us;

@@ -124,17 +124,23 @@ static bool others_take(struct turn *turn, const struct store_head *head, struct
     return (!tokens || tokens_load(engine, err)) && (!schedules || schedules_load(engine, err)) && !turn->slice->failed;
 }
 
+/* A standby that wasn't synchronous was promoted, or an older copy put in the store's place: less is there than this server has seen. */
+static bool store_is_older(const struct store_head *now, const struct store_head *known)
+{
+    return now->incarnation == known->incarnation && (now->commit < known->commit || now->seq < known->seq);
+}
+
 bool others_follow(struct turn *turn, struct err *err)
 {
     struct engine *engine = turn->engine;
     struct store *store = engine->store;
-    struct store_head head;
+    struct store_head head, known = engine->head;
     if (store->exclusive && !engine->stale) return true;
-    if (engine->stale) {
+    if (!store->ops->load_head(store, &head, err)) return false;
+    bool older = !store->exclusive && store_is_older(&head, &known);
+    if (engine->stale || older) {
         if (!anew(turn, err) || (!store->exclusive && !duties_load(turn, err))) return false;
         engine->stale = false;
-    } else if (!store->ops->load_head(store, &head, err)) {
-        return false;
     } else if (head.commit != engine->head.commit && !others_take(turn, &head, err)) {
         return false;
     } else if (!engine->beaten && !duties_load(turn, err)) {
@@ -146,6 +152,9 @@ bool others_follow(struct turn *turn, struct err *err)
     turn->slice->v_now = engine->head.v_now;
     int64_t first = (engine->head.turn + 1) << 16;
     if (turn->slice->arrivals < first) turn->slice->arrivals = first;
+    if (older)
+        turn_incarnate(turn, engine->config.server_name, str_fmt(turn->arena, "the store went back from commit %lld to %lld",
+            (long long)known.commit, (long long)head.commit));
     return true;
 }
 

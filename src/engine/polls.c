@@ -270,9 +270,7 @@ static void poll_seq(struct turn *turn, struct known_executor *known, struct com
 static void store_went_back(struct turn *turn, const struct known_executor *known, const struct command *poll)
 {
     if (poll->in.poll.seen_seq <= turn->engine->head.seq) return;
-    clock_entropy(&turn->head.incarnation, sizeof turn->head.incarnation);
-    slice_event(turn->slice, &(struct event){ .kind = EVENT_incarnation, .subject = known->row.name, .actor = known->row.name,
-                                              .reason = STR("an executor has seen later events: this store is an older copy") });
+    turn_incarnate(turn, known->row.name, STR("an executor has seen later events: this store is an older copy"));
 }
 
 void cmd_poll(struct turn *turn, struct command *poll)

@@ -189,6 +189,8 @@ struct name_track { /* the newest revision that has a task of a name, and those 
 };
 
 /* engine.c */
+/* turn_incarnate: a new incarnation; all fences given out so far are stale. */
+void turn_incarnate(struct turn *turn, struct str who, struct str reason);
 void turn_answer(struct turn *turn, struct command *command); /* to be answered after the commit */
 bool turn_refuse(struct turn *turn, struct command *command, enum err_code code, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));

@@ -24,6 +24,19 @@ struct backend {
     struct copy_target *(*copy_to)(const struct store_config *config, const char *place, struct err *err);
 };
 
+const char *store_weakness(unsigned one)
+{
+    static const struct { unsigned weak; const char *text; } texts[] = {
+        { STORE_WEAK_POWER, "fsync is off in PostgreSQL: a power cut loses accepted work" },
+        { STORE_WEAK_PAGES, "full_page_writes is off in PostgreSQL: a power cut may damage the store" },
+        { STORE_WEAK_FAILOVER, "no standby of PostgreSQL is synchronous: a failover loses accepted work (set synchronous_standby_names)" },
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (texts[i].weak == one)
+            return texts[i].text;
+    return NULL;
+}
+
 /* ---- SQLite: the place is a directory ---- */
 
 static struct reader *sqlite_read(const struct store_config *config, const char *dir, struct err *err)

@@ -77,6 +77,7 @@ struct changes {
     const struct duty *duties;              size_t n_duties;     /* upsert by name */
     struct store_head head;   /* after the turn; turn = the turn that carries `events`; head.hash is filled in by the store */
     int64_t first_seq, time;  /* of the events */
+    bool told; /* somebody is told that something is accepted, be it long ago: what the turn has read must be durable, too */
     struct str events;        /* packed (store/pack.h); empty: the turn has no event and writes no turn row */
 };
 
@@ -168,7 +169,12 @@ struct store {
     const struct store_ops *ops;
     int64_t commit; /* the number of the last commit that begin saw or commit made */
     bool exclusive; /* nobody else writes while it is open: what the caller committed is what a load would bring */
+    _Atomic unsigned weak; /* STORE_WEAK_... */
 };
+
+/* What accepted work would not survive, by the settings of the database; store_weakness: one of them in words. */
+enum { STORE_WEAK_POWER = 1, STORE_WEAK_PAGES = 2, STORE_WEAK_FAILOVER = 4 };
+const char *store_weakness(unsigned one);
 
 /* store_open: opens (or creates, with config.create) and migrates; refuses a newer schema, a foreign database, a second opener
  * (lock held by whom), a database that fails its quick check. */

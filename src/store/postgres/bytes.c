@@ -7,13 +7,16 @@
 #include <string.h>
 
 #include "io/clock.h"
+#include "store/postgres/timeline.h"
 
 enum { RETRY_MS = 500 };
 
 static bool bytes_connect(struct bytes_pg *self, struct err *err)
 {
     struct pg *pg = &self->pg;
-    if (pg_connect(pg, self->url, err) && pg_writable(pg, err) && pg_exec(pg, PG_session_durable, err) && pg_prepare(pg, PG_FOR_BYTES, err))
+    bool ok = pg_connect(pg, self->url, err) && pg_writable(pg, err) && pg_exec(pg, PG_session_durable, err) &&
+              pg_prepare(pg, PG_FOR_BYTES, err);
+    if (ok && pg_run(pg, PG_barrier, NULL, NULL, err)) /* what a lost connection has written is asked for again, and found */
         return true;
     pg->lost = true;
     self->retry_ms = clock_boot_ms() + RETRY_MS;
@@ -39,9 +42,9 @@ void bytes_close(struct bytes_pg *self)
 
 bool bytes_ready(struct bytes_pg *self, struct err *err)
 {
-    if (!self->pg.lost)
+    if (!self->pg.lost && timeline_current(&self->pg))
         return true;
-    if (clock_boot_ms() < self->retry_ms)
+    if (writer_is_away() || (self->pg.lost && clock_boot_ms() < self->retry_ms))
         return err_set(err, ERR_unavailable, "the database of the store is away");
     pg_close(&self->pg);
     return bytes_connect(self, err);

@@ -12,20 +12,34 @@ SET enable_mergejoin = off;
 SET idle_in_transaction_session_timeout = '60s';
 SET standard_conforming_strings = on;
 
+-- name: session_place
+-- The cluster, and its timeline, which grows with each promotion; 0: a standby. The checkpoint's timeline would come late.
+SELECT system_identifier::text, CASE WHEN pg_is_in_recovery() THEN 0
+    ELSE ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint END FROM pg_control_system();
+
 -- name: session_durable
 -- Stronger settings (remote_write, remote_apply) stay as they are.
 SELECT set_config('synchronous_commit', 'on', false) FROM pg_settings WHERE name = 'synchronous_commit' AND setting IN ('off', 'local');
 
 -- name: session_keepalive
--- A server whose network is gone gives its lock back within a quarter of a minute; a unix socket ignores these.
-SET tcp_keepalives_idle = 5;
-SET tcp_keepalives_interval = 3;
+-- A server whose network is gone gives its lock back within seconds; a unix socket ignores these.
+SET tcp_keepalives_idle = 1;
+SET tcp_keepalives_interval = 1;
 SET tcp_keepalives_count = 3;
-SET tcp_user_timeout = 15000;
+SET tcp_user_timeout = 3000;
 
 -- name: session_turns
 -- A server that stands still in the middle of a turn loses it, and the turn's lock with it: the others go on within seconds.
 SET idle_in_transaction_session_timeout = '3s';
+-- Who waits longer for his turn tells his clients that there is none: a synchronous standby may be away.
+SET lock_timeout = '10s';
+-- A commit that is broken off while it waits for the standby would be answered as done.
+SET statement_timeout = 0;
+
+-- name: weaknesses
+-- What accepted work wouldn't survive: 1 a power cut (fsync), 2 a torn page, 4 a failover (standbys, none of them synchronous).
+SELECT '', (current_setting('fsync') = 'off')::int + 2 * (current_setting('full_page_writes') = 'off')::int
+    + 4 * (current_setting('synchronous_standby_names') = '' AND EXISTS (SELECT 1 FROM pg_stat_replication))::int;
 
 -- name: session_reader
 SET default_transaction_read_only = on;

@@ -7,16 +7,20 @@
  * ERR_corrupt. */
 #include <inttypes.h>
 #include <sodium.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "io/clock.h"
+#include "io/log.h"
 #include "store/files.h"
+#include "store/postgres/timeline.h"
 #include "store/postgres/postgres.h"
 
-enum { SCRATCH_BYTES_MAX = 64 << 20, REOPEN_MS = 20000, REOPEN_PAUSE_MS = 100 };
+enum { SCRATCH_BYTES_MAX = 64 << 20, REOPEN_MS = 4000, REOPEN_PAUSE_MS = 100 };
 
 bool head_read(struct pg *pg, struct store_head *out, uint8_t *out_seal, struct err *err)
 {
@@ -125,14 +129,26 @@ static bool writer_connect(struct postgres_store *self, bool create, int64_t *ou
            pg_exec(pg, PG_session_turns, err);
 }
 
+/* Prepared, and everything that this connection can see is where accepted work has to be. */
+static bool writer_ready(struct postgres_store *self, struct err *err)
+{
+    char none[2];
+    int64_t weak = 0;
+    (void)pg_words(&self->pg, PG_weaknesses, none, sizeof none, &weak);
+    atomic_store(&self->port.weak, (unsigned)weak);
+    if (!pg_prepare(&self->pg, PG_FOR_WRITER, err) || !pg_run(&self->pg, PG_barrier, NULL, NULL, err))
+        return false;
+    self->backend = PQbackendPID(self->pg.conn);
+    return timeline_keep(self->data_dir, err);
+}
+
 static bool database_open(struct postgres_store *self, const struct store_config *config, struct err *err)
 {
     int64_t version;
     bool used;
     if (!writer_connect(self, config->create, &version, err) || !beginnings_look(&self->pg, &used, err) ||
-        !key_open(self, config->data_dir, !used, err) || !pg_prepare(&self->pg, PG_FOR_WRITER, err))
+        !key_open(self, config->data_dir, !used, err) || !writer_ready(self, err))
         return false;
-    self->backend = PQbackendPID(self->pg.conn);
     return (used || head_make(self, err)) && head_check(self, err);
 }
 
@@ -151,6 +167,7 @@ struct store *postgres_store_open(const struct store_config *config, struct err 
     self->port.ops = &postgres_ops;
     self->url = mem_alloc(n);
     memcpy(self->url, config->url, n);
+    self->data_dir = config->data_dir ? strdup(config->data_dir) : NULL;
     self->lock_fd = -1;
     instance_make(self);
     buf_init(&self->scratch, SCRATCH_BYTES_MAX);
@@ -163,7 +180,7 @@ struct store *postgres_store_open(const struct store_config *config, struct err 
     else if (ok && !file_exists(config->data_dir))
         ok = err_set(err, ERR_not_found, "there is no data directory %s", config->data_dir);
     ok = ok && (self->lock_fd = lock_take(config->data_dir, err)) >= 0; /* its logs and blobs have one owner */
-    if (!ok || !database_open(self, config, err)) {
+    if (!ok || !timeline_load(config->data_dir, err) || !database_open(self, config, err)) {
         postgres_store_close(&self->port);
         return NULL;
     }
@@ -174,6 +191,8 @@ void postgres_store_close(struct store *store)
 {
     struct postgres_store *self = postgres_of(store);
     listener_stop(self);
+    if (self->away_since)
+        writer_back(); /* nobody looks for it any more: who reads may try himself */
     pg_close(&self->pg);
     if (self->lock_fd >= 0)
         close(self->lock_fd);
@@ -183,6 +202,7 @@ void postgres_store_close(struct store *store)
     sodium_memzero(self->key, sizeof self->key);
     sodium_memzero(self->url, strlen(self->url)); /* it may hold a password */
     mem_free(self->url);
+    free(self->data_dir);
     mem_free(self);
 }
 
@@ -192,39 +212,46 @@ static void pause_briefly(void)
     nanosleep(&ts, NULL);
 }
 
-/* The database may not have noticed that our connection is gone: its process would keep our lock, and might still commit. */
-static bool old_backend_end(struct postgres_store *self, struct err *err)
+/* The database may not have noticed that our connection is gone: its process would keep our lock, and might still commit. After a failover
+ * there is no such process. */
+static bool old_backend_end(struct postgres_store *self, int backend, struct err *err)
 {
-    struct pg aside = { 0 };
     struct pg_args args = { 0 };
-    bool ok = pg_connect(&aside, self->url, err) && pg_prepare(&aside, PG_FOR_WRITER, err);
-    arg_i64(&args, self->backend);
-    arg_text(&args, str_of(aside.name));
-    ok = ok && pg_run(&aside, PG_backend_end, &args, NULL, err);
-    pg_close(&aside);
-    return ok;
+    arg_i64(&args, backend);
+    arg_text(&args, str_of(self->pg.name));
+    return pg_run(&self->pg, PG_backend_end, &args, NULL, err);
 }
 
 static bool reopen_once(struct postgres_store *self, struct err *err)
 {
     int64_t version;
+    int backend = self->backend;
     pg_close(&self->pg);
-    if (!old_backend_end(self, err) || !writer_connect(self, false, &version, err) || !pg_prepare(&self->pg, PG_FOR_WRITER, err))
-        return false;
-    self->backend = PQbackendPID(self->pg.conn);
-    return true;
+    return writer_connect(self, false, &version, err) && writer_ready(self, err) && old_backend_end(self, backend, err);
 }
 
+/* The first who misses the database waits a little for it; while it stays away everybody else is told at once. */
 bool writer_reopen(struct postgres_store *self, struct err *err)
 {
-    int64_t deadline = clock_boot_ms() + REOPEN_MS;
+    int64_t now = clock_boot_ms();
+    bool told = self->away_since != 0;
+    self->away_since = self->away_since ? self->away_since : now;
+    writer_gone();
     for (;;) {
         struct err why = { 0 };
-        if (reopen_once(self, &why))
+        if (reopen_once(self, &why)) {
+            log_event("store.back", "place=%s timeline=%" PRId64 " away_ms=%" PRId64, log_quote(str_of(self->pg.place)).z,
+                      self->pg.timeline, clock_boot_ms() - self->away_since);
+            self->away_since = 0;
+            writer_back();
             return true;
+        }
         bool hopeless = why.code == ERR_corrupt || why.code == ERR_not_found;
         self->pg.lost = true;
-        if (hopeless || clock_boot_ms() > deadline)
+        if (!told)
+            log_warn("store.away", "error=%s", log_quote(str_of(why.text)).z);
+        told = true;
+        if (hopeless || clock_boot_ms() > self->away_since + REOPEN_MS)
             return err_set(err, ERR_unavailable, "%s", why.text);
         pause_briefly();
     }

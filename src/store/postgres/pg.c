@@ -1,14 +1,25 @@
 /* pg: one PostgreSQL connection with its statements. See pg.h.
  *
  * Owns how a connection is made, how PostgreSQL's states become our errors, and the pipeline. A connection that doesn't come about is told
- * in PostgreSQL's words with what to do; the password never stands in a text of ours. */
+ * in PostgreSQL's words with what to do; the password never stands in a text of ours.
+ *
+ * Nothing waits for ever: a link that was cut is noticed by the kernel (keepalives, tcp_user_timeout) in about 3 s, a database that
+ * stands still by the deadline of each exchange. Of several hosts the first that is what the URL wants (target_session_attrs) and isn't a
+ * primary of the past (timeline.h) is taken. */
 #include "store/postgres/pg.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/plant.h"
+#include "io/clock.h"
+#include "store/postgres/timeline.h"
+
+enum { ANSWER_MS = 15000, HOST_BYTES_MAX = 256, HOSTS_MAX = 16 }; /* the first: longer than lock_timeout of session_turns */
 enum { BULK_BYTES_MAX = 256 << 20, ARRAY_HEAD_BYTES = 20, SERVER_VERSION_MIN = 130000, OID_BYTEA = 17, OID_INT8 = 20, OID_TEXT = 25 };
 
 /* ---- errors ---- */
@@ -38,9 +49,9 @@ static bool pg_fail(struct pg *pg, const PGresult *result, const char *what, str
     const char *primary = result ? PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY) : NULL;
     enum err_code code = ERR_internal;
     char text[300];
-    snprintf(text, sizeof text, "%s", primary ? primary : PQerrorMessage(pg->conn));
+    snprintf(text, sizeof text, "%s", pg->silent ? "it doesn't answer" : primary ? primary : PQerrorMessage(pg->conn));
     text_trim(text);
-    if (PQstatus(pg->conn) != CONNECTION_OK || (!state && !primary)) {
+    if (pg->silent || PQstatus(pg->conn) != CONNECTION_OK || (!state && !primary)) {
         pg->lost = true;
         return err_set(err, ERR_unavailable, "%s: the connection to %s is lost: %s", what, pg->place, text);
     }
@@ -106,29 +117,98 @@ static bool server_fits(struct pg *pg, struct err *err)
     return true;
 }
 
-/* Notices of the server ("relation exists, skipping") are nobody's. */
-static void notice_drop(void *owner, const PGresult *result)
+/* Notices ("relation exists, skipping") are nobody's, but one: a commit whose wait for the synchronous standby was broken off is answered
+ * as done, though only the primary has it. */
+static void notice_take(void *owner, const PGresult *result)
 {
-    (void)owner, (void)result;
+    struct pg *pg = owner;
+    const char *from = PQresultErrorField(result, PG_DIAG_SOURCE_FUNCTION);
+    if (from && strncmp(from, "SyncRep", strlen("SyncRep")) == 0 && !PLANT(standby_unwaited))
+        pg->unsure = true;
 }
 
-bool pg_connect(struct pg *pg, const char *url, struct err *err)
+/* host, port: "": as the URL says. */
+static bool host_connect(struct pg *pg, const char *url, const char *host, const char *port, struct err *err)
 {
-    char host[32] = "";
-    gethostname(host, sizeof host - 1);
-    pg->lost = false;
-    snprintf(pg->name, sizeof pg->name, "weir process %ld on %s", (long)getpid(), host);
-    /* What stands before the URL it may say otherwise; what stands behind, not. */
+    /* What stands before the URL it may say otherwise; what stands behind, not. An empty value is as none. */
     const char *keys[] = { "connect_timeout", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout", "dbname",
-                           "client_encoding", "application_name", NULL };
-    const char *values[] = { "5", "5", "3", "3", "15000", url, "UTF8", pg->name, NULL };
+                           "client_encoding", "application_name", "host", "port", NULL };
+    const char *values[] = { "2", "1", "1", "3", "3000", url, "UTF8", pg->name, host, port, NULL };
+    pg->lost = pg->unsure = pg->silent = false;
     snprintf(pg->place, sizeof pg->place, "the database");
     pg->conn = PQconnectdbParams(keys, values, 1);
     if (!pg->conn || PQstatus(pg->conn) != CONNECTION_OK)
         return connect_fail(pg, err);
-    PQsetNoticeReceiver(pg->conn, notice_drop, NULL);
+    PQsetNoticeReceiver(pg->conn, notice_take, pg);
     place_name(pg);
-    return server_fits(pg, err) && pg_exec(pg, PG_session, err) && pg_exec(pg, PG_session_keepalive, err);
+    return server_fits(pg, err) && timeline_check(pg, err) && pg_exec(pg, PG_session, err) && pg_exec(pg, PG_session_keepalive, err);
+}
+
+/* The n-th of a list with commas; a list of one is for all. */
+static bool list_item(const char *list, size_t n, char out[HOST_BYTES_MAX])
+{
+    struct str rest = str_of(list ? list : "");
+    ptrdiff_t comma = str_index(rest, ',');
+    out[0] = '\0';
+    if (comma < 0 && n > 0)
+        n = 0;
+    for (; n > 0; n--, comma = str_index(rest, ',')) {
+        if (comma < 0)
+            return false;
+        rest = str_sub(rest, (size_t)comma + 1, rest.len);
+    }
+    struct str item = str_sub(rest, 0, comma < 0 ? rest.len : (size_t)comma);
+    return (size_t)snprintf(out, HOST_BYTES_MAX, "%.*s", STR_ARG(item)) < HOST_BYTES_MAX;
+}
+
+static size_t list_count(const char *list)
+{
+    size_t n = 1;
+    for (; list && *list; list++)
+        n += *list == ',';
+    return n;
+}
+
+/* libpq goes from host to host by itself, but stops at one that we refuse: so it gets them one by one. The one that was good last comes
+ * first: another may be a machine that is gone, and cost the whole connect_timeout. */
+static bool hosts_connect(struct pg *pg, const char *url, const char *hosts, const char *ports, struct err *err)
+{
+    static _Atomic size_t good;
+    size_t n = list_count(hosts), first = good;
+    char host[HOST_BYTES_MAX], port[HOST_BYTES_MAX];
+    struct err why = { 0 };
+    for (size_t i = 0; i < n && i < HOSTS_MAX; i++) {
+        struct err one = { 0 };
+        size_t at = (first + i) % n;
+        if (!list_item(hosts, at, host) || !list_item(ports, at, port))
+            return err_set(err, ERR_invalid, "the store: the hosts and ports of the URL don't fit together: HOST:PORT,HOST:PORT");
+        if (host_connect(pg, url, host, port, &one)) {
+            good = at;
+            return true;
+        }
+        pg_close(pg);
+        pg->lost = true;
+        if (i == 0 || one.code != ERR_unreachable) /* what can be helped is told rather than that one of them is away */
+            why = one;
+    }
+    return err_set(err, why.code, "%s", why.text);
+}
+
+bool pg_connect(struct pg *pg, const char *url, struct err *err)
+{
+    const char *hosts = NULL, *ports = NULL, *addresses = NULL;
+    char host[32] = "";
+    gethostname(host, sizeof host - 1);
+    snprintf(pg->name, sizeof pg->name, "weir process %ld on %s", (long)getpid(), host);
+    PQconninfoOption *options = PQconninfoParse(url, NULL);
+    for (PQconninfoOption *at = options; at && at->keyword; at++) {
+        hosts = strcmp(at->keyword, "host") == 0 ? at->val : hosts;
+        ports = strcmp(at->keyword, "port") == 0 ? at->val : ports;
+        addresses = strcmp(at->keyword, "hostaddr") == 0 ? at->val : addresses;
+    }
+    bool ok = addresses || list_count(hosts) < 2 ? host_connect(pg, url, "", "", err) : hosts_connect(pg, url, hosts, ports, err);
+    PQconninfoFree(options);
+    return ok;
 }
 
 void pg_close(struct pg *pg)
@@ -217,18 +297,35 @@ void pg_clear(struct pg *pg)
     pg->exchanged = false;
 }
 
+/* Until PQgetResult won't block, or the exchange has lasted too long: then the connection counts as lost. */
+static bool answer_wait(struct pg *pg)
+{
+    while (PQisBusy(pg->conn)) {
+        struct pollfd fd = { .fd = PQsocket(pg->conn), .events = POLLIN };
+        int64_t left = pg->answer_by_ms - clock_boot_ms();
+        int ready = left > 0 ? poll(&fd, 1, (int)left) : 0;
+        if (ready == 0) {
+            pg->lost = pg->silent = true;
+            return false;
+        }
+        if (ready > 0 && !PQconsumeInput(pg->conn))
+            break; /* PQgetResult tells why */
+    }
+    return true;
+}
+
 /* The results of one queued statement, up to the NULL that ends them; the first is kept. */
 static PGresult *result_take(struct pg *pg)
 {
-    PGresult *first = PQgetResult(pg->conn), *next;
-    while (first && (next = PQgetResult(pg->conn)) != NULL)
+    PGresult *first = answer_wait(pg) ? PQgetResult(pg->conn) : NULL, *next;
+    while (first && answer_wait(pg) && (next = PQgetResult(pg->conn)) != NULL)
         PQclear(next);
     return first;
 }
 
 static bool sync_take(struct pg *pg)
 {
-    PGresult *result = PQgetResult(pg->conn);
+    PGresult *result = answer_wait(pg) ? PQgetResult(pg->conn) : NULL;
     bool ok = result && PQresultStatus(result) == PGRES_PIPELINE_SYNC;
     PQclear(result);
     return ok;
@@ -239,6 +336,7 @@ bool pg_exchange(struct pg *pg, struct err *err)
     bool ok = true;
     ASSERT(!pg->exchanged);
     pg->exchanged = true;
+    pg->answer_by_ms = clock_boot_ms() + ANSWER_MS;
     memset(pg->results, 0, sizeof pg->results);
     if (!pg->lost && !PQpipelineSync(pg->conn))
         pg->lost = true;
@@ -252,7 +350,12 @@ bool pg_exchange(struct pg *pg, struct err *err)
     if (!pg->lost && !sync_take(pg)) {
         pg->lost = true;
         if (ok)
-            ok = err_set(err, ERR_unavailable, "the connection to %s is lost: %s", pg->place, PQerrorMessage(pg->conn));
+            ok = err_set(err, ERR_unavailable, "the connection to %s is lost: %s", pg->place,
+                         pg->silent ? "it doesn't answer" : PQerrorMessage(pg->conn));
+    }
+    if (ok && pg->unsure) { /* what was committed is looked for on a new connection, which waits for the standby first */
+        pg->lost = true;
+        ok = err_set(err, ERR_unavailable, "%s didn't wait for its synchronous standby", pg->place);
     }
     return ok;
 }
@@ -287,6 +390,7 @@ bool pg_prepare(struct pg *pg, unsigned users, struct err *err)
     enum pg_id sent[PG_COUNT];
     if (!PQenterPipelineMode(pg->conn))
         return pg_fail(pg, NULL, "pipeline", err);
+    pg->answer_by_ms = clock_boot_ms() + ANSWER_MS;
     for (int id = 0; id < PG_COUNT; id++)
         if (pg_texts[id].users & users && PQsendPrepare(pg->conn, pg_texts[id].name, pg_texts[id].text, 0, NULL))
             sent[n++] = (enum pg_id)id;

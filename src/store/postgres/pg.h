@@ -16,7 +16,7 @@
 #include "base/err.h"
 #include "store_pg.h"
 
-enum { PG_ARGS_MAX = 20, PG_QUEUE_MAX = 48, PG_NAME_BYTES = 64, PG_PLACE_BYTES = 320 };
+enum { PG_ARGS_MAX = 20, PG_QUEUE_MAX = 48, PG_NAME_BYTES = 64, PG_PLACE_BYTES = 320, PG_SYSTEM_BYTES = 24 };
 
 struct pg_args { /* parameters of one statement; what they point to must live until it is queued */
     int n;
@@ -35,6 +35,12 @@ struct pg_bulk { /* rows of one statement, as one array per column */
 struct pg {
     PGconn *conn;
     bool lost;
+    bool unsure; /* a commit was answered before the synchronous standby had it */
+    bool silent; /* lost because no answer came in time */
+    int64_t answer_by_ms; /* boot time */
+    char system[PG_SYSTEM_BYTES]; /* the cluster and its timeline; 0: a standby's */
+    int64_t timeline;
+    int epoch; /* see timeline.h */
     enum pg_id queue[PG_QUEUE_MAX];
     PGresult *results[PG_QUEUE_MAX]; /* of the last exchange, in the order they were queued */
     size_t n_queue;

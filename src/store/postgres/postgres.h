@@ -11,10 +11,12 @@
 struct postgres_store {
     struct store port; /* first: a struct store * is one of these */
     struct pg pg;
-    char *url;
+    char *url, *data_dir;
+    int64_t away_since; /* boot ms since when there is no connection; 0: there is one, or it hasn't been missed yet */
     int lock_fd; /* of the data directory */
     uint8_t key[CHAIN_KEY_BYTES];
     struct store_head head; /* as of the last commit */
+    int64_t sure;           /* the last commit of which it is known that the synchronous standby has it */
     bool in_turn;           /* a transaction is open, with the turn's lock */
     char instance[40];      /* this process: whose mark our commits carry */
     int64_t nonce;          /* the mark of the last commit */
@@ -36,7 +38,8 @@ struct reader *postgres_reader_open(const struct store_config *config, struct er
 bool postgres_verify(const struct store_config *config, int64_t witness_seq, const uint8_t *witness_hash, struct verify_report *out,
                      struct err *err);
 
-/* open.c. writer_reopen: after the connection was lost: a new one. Tries for REOPEN_MS; ERR_unavailable. */
+/* open.c. writer_reopen: after the connection was lost: a new one. Tries for REOPEN_MS after the
+ * loss, then once a call; ERR_unavailable. */
 bool writer_reopen(struct postgres_store *self, struct err *err);
 bool head_read(struct pg *pg, struct store_head *out, uint8_t *out_seal, struct err *err); /* out_seal may be NULL */
 void postgres_store_close(struct store *store);

@@ -10,6 +10,7 @@
 #include "io/clock.h"
 #include "store/pack.h"
 #include "store/postgres/archives.h"
+#include "store/postgres/timeline.h"
 
 enum { TURNS_STEP = 64 };
 
@@ -47,9 +48,9 @@ struct reader *postgres_reader_open(const struct store_config *config, struct er
 
 bool reader_ready(struct postgres_reader *self, struct err *err)
 {
-    if (!self->pg.lost)
+    if (!self->pg.lost && timeline_current(&self->pg))
         return true;
-    if (clock_boot_ms() < self->retry_ms)
+    if (writer_is_away() || (self->pg.lost && clock_boot_ms() < self->retry_ms))
         return err_set(err, ERR_unavailable, "the database of the store is away");
     pg_close(&self->pg);
     if (connection_open(self, err))
@@ -62,9 +63,10 @@ bool reader_ready(struct postgres_reader *self, struct err *err)
 bool reader_ask(struct postgres_reader *self, enum pg_id id, const struct pg_args *args, PGresult **out, struct err *err)
 {
     struct err why = { 0 };
-    if (pg_run(&self->pg, id, args, out, &why))
+    bool current = timeline_current(&self->pg);
+    if (current && pg_run(&self->pg, id, args, out, &why))
         return true;
-    if (!self->pg.lost)
+    if (current && !self->pg.lost)
         return err_set(err, why.code, "%s", why.text);
     return reader_ready(self, err) && pg_run(&self->pg, id, args, out, err);
 }

@@ -19,3 +19,10 @@ ORDER BY r.nprio, r.vt, r.task;
 
 -- name: size
 SELECT pg_database_size(current_database());
+
+-- for: writer bytes
+
+-- name: barrier
+-- A commit of nothing: when it is answered, the synchronous standby has everything that was visible before it. A crash of the primary and
+-- an ended connection make commits visible that the standby doesn't have yet.
+SELECT pg_logical_emit_message(true, 'weir', '');

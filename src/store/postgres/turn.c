@@ -5,7 +5,11 @@
  * before what is added; the head last) and the chain of turns. True from commit means durable. A statement that is refused ends the turn:
  * nothing changed, err says which (disk_full, internal: a row contradicts another). When the connection is lost before the commit was sent,
  * nothing was recorded (ERR_unavailable: the caller decides anew). When it is lost in the middle of it, the mark of this server tells after
- * a reconnect whether the turn is there. Only when that can't be found out: outcome_unknown. */
+ * a reconnect whether the turn is there. Only when that can't be found out: outcome_unknown.
+ *
+ * Durable means: on the synchronous standby too, where there is one. What a turn has read may be newer than that (barrier in snapshot.sql
+ * says why); its own commit waits for both. A turn that writes nothing but tells somebody that his work was accepted commits nothing for
+ * the same wait, unless this server's last commit is the newest. */
 #include <stdio.h>
 #include <string.h>
 
@@ -46,8 +50,8 @@ bool postgres_begin(struct store *store, struct err *err)
         if (begin_once(self, err))
             return true;
         turn_over(self);
-        if (!self->pg.lost) {
-            if (err->code == ERR_conflict) /* another's turn, or a migration, has the lock for long */
+        if (!self->pg.lost || self->away_since) {
+            if (err->code == ERR_conflict) /* another's turn, or a migration, has the lock for long: its synchronous standby is away? */
                 err->code = ERR_unavailable;
             return false;
         }
@@ -563,7 +567,8 @@ static enum landed landing_look(struct postgres_store *self, struct err *err)
     pg_queue(pg, PG_turn_begin, NULL);
     pg_queue(pg, PG_turn_lock, NULL);
     pg_queue(pg, PG_mark_get, &args);
-    pg_queue(pg, PG_rollback, NULL);
+    pg_queue(pg, PG_barrier, NULL);
+    pg_queue(pg, PG_commit, NULL);
     if (!pg_exchange(pg, err)) {
         err_set(err, ERR_outcome_unknown, "%.200s; and the database doesn't say whether the turn is there", lost);
         return NOT_KNOWN;
@@ -571,6 +576,18 @@ static enum landed landing_look(struct postgres_store *self, struct err *err)
     bool there = PQntuples(pg->results[2]) > 0 && cell_i64(pg->results[2], 0, 0) == self->nonce;
     err_set(err, ERR_unavailable, "%.200s", lost);
     return there ? LANDED : NOT_LANDED;
+}
+
+/* Nothing to write. */
+static bool commit_sure(struct postgres_store *self, struct err *err)
+{
+    pg_queue(&self->pg, PG_barrier, NULL);
+    pg_queue(&self->pg, PG_commit, NULL);
+    if (!pg_exchange(&self->pg, err))
+        return false;
+    self->in_turn = false;
+    self->sure = self->head.commit;
+    return true;
 }
 
 bool postgres_commit(struct store *store, const struct changes *changes, struct err *err)
@@ -587,10 +604,12 @@ bool postgres_commit(struct store *store, const struct changes *changes, struct 
             ok = landing_look(self, err) == LANDED;
         if (ok) {
             *err = (struct err){ .arena = err->arena };
-            head.commit = self->head.commit + 1;
+            head.commit = self->sure = self->head.commit + 1;
             self->head = head;
             self->port.commit = head.commit;
         }
+    } else if (ok && changes->told && self->sure != self->head.commit) {
+        ok = commit_sure(self, err);
     }
     turn_over(self);
     return ok;

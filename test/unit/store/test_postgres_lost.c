@@ -203,6 +203,7 @@ static void loads_are_asked_again(void **state)
         atomic_store(&proxy.fault, i ? LOSE_REQUEST : LOSE_ANSWER);
         MUST(&w, OPS(&w)->load_lanes(w.store, &w.arena, &lanes, &n, &w.err));
         assert_int_equal(n, 1);
+        MUST(&w, reader_head(w.reader, &head, &w.err)); /* follows the writer to its new connection */
         atomic_store(&proxy.fault, i ? LOSE_REQUEST : LOSE_ANSWER);
         MUST(&w, reader_head(w.reader, &head, &w.err));
         assert_int_equal(head.turn, 1);
