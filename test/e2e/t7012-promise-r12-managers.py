@@ -3,7 +3,9 @@
 # store: sqlite (it starts its own PostgreSQL)
 """R12 and R13, several servers on one PostgreSQL: three servers and five executors that know all of them, under tasks with dependencies, semaphores and timers, an
 archive whose revisions come doubled and in any order through any server, schedules and cancels. Servers and executors are killed and stopped for longer than
-a lease, connections cut, the database restarted. Then there is peace: everything drains, and the history and what the jobs wrote are compared."""
+a lease, connections cut, the database restarted. Each is on a machine of its own (a network namespace), whose links are cut so that nothing says so, or pulled; the
+database is a primary with a synchronous standby, which is promoted when the primary is killed. Where the kernel refuses namespaces all of it is on one machine, without cuts.
+Then there is peace: everything drains, and the history, the logs and what the jobs wrote are compared."""
 import http.client
 import json
 import os
@@ -17,6 +19,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'promises'))
 from promise import SEED, Agent, Promise, scaled  # noqa: E402
+import netns  # noqa: E402
 import postgres  # noqa: E402
 from house import ENDED, TMP, House, Worker, alive, end, ok, run, skip, until  # noqa: E402
 
@@ -24,16 +27,20 @@ if not postgres.available():
     skip('PostgreSQL', f'there is no {postgres.BIN}')
     end()
     sys.exit(0)
+refused = netns.enter()
 LEASE, SECONDS, PEACE, REVS, TAKEOVER = 3, 24 * scaled(1), 60, 12 * scaled(1), 5
 TASKS_MAX = 320 * scaled(1)
 p = Promise('R12', 'managers')
 ZEROS = ('accepted lost', 'doubled', 'invented', 'out of order', 'completed twice', 'one fence begun twice', 'done without its work', 'timers twice', 'timers early', 'slots twice',
-         'semaphore overruns', 'locks overrun', 'cancelled but done', 'epochs twice', 'undrained', 'wrong answers', 'servers that ended', 'servers that differ', 'verify faults')
+         'semaphore overruns', 'locks overrun', 'cancelled but done', 'epochs twice', 'undrained', 'wrong answers', 'servers that ended', 'servers that differ', 'verify faults', 'lost logs')
 for what in ZEROS:
     p.zero(what)
 rng = random.Random(SEED)
-pg = postgres.Postgres().start()
+net = None if refused else netns.Net()
+pg = postgres.Pair([net.machine('pa'), net.machine('pb')]).start() if net else postgres.Postgres().start()
 url = pg.create('weir')
+if not net:
+    skip('R12: machines of their own', refused)
 servers, agents, peace, threads = [], [], threading.Event(), []
 effects = TMP / 'effects'
 effects.write_text('')
@@ -42,7 +49,8 @@ for i in range(3):
     if i:
         (TMP / f's{i}').mkdir(mode=0o711)
         shutil.copy(TMP / 's0/verify.key', TMP / f's{i}/verify.key')
-    servers.append(House(f's{i}', '--store', url, '--name', f's{i}', slots=0, lease=f'{LEASE}s'))
+    options = dict(slots=0, lease=f'{LEASE}s')
+    servers.append(netns.Far(net.machine(f's{i}'), '--store', url, **options) if net else House(f's{i}', '--store', url, '--name', f's{i}', **options))
 
 
 # -- a server dies together with the executor that it alone had heard of: the others give its task to somebody else
@@ -54,13 +62,16 @@ began = time.monotonic()
 until(lambda: servers[1].state(orphan) == 'P', seconds=30)
 p.bound('seconds to give up an executor whose server is dead too', time.monotonic() - began, 2 * LEASE + 2)
 servers[0].start()
+token = TMP / 'token'
+token.write_text(servers[0].cli('token', 'create', '--name', 'agents', '--scope', 'execute').out)
+token.chmod(0o600)
 for i in range(5):
     order = servers[i % 3:] + servers[:i % 3]
-    agents.append(Agent(order[0], f'a{i}', slots=4, options=[part for s in order[1:] for part in ('--server', s.socket)]))
+    agents.append(netns.FarAgent(net.machine(f'a{i}'), order, token, slots=4) if net else Agent(order[0], f'a{i}', slots=4, options=[part for s in order[1:] for part in ('--server', s.socket)]))
 
 
 def script(seconds):
-    return f'{MARK % "begin"}; sleep {seconds}; {MARK % "end"}'
+    return f'{MARK % "begin"}; echo "$WEIR_FENCE begins"; sleep {seconds}; {MARK % "end"}; echo "$WEIR_FENCE ends"'
 
 
 class Hand:
@@ -212,10 +223,14 @@ hands = [Hand(SEED + i) for i in range(1, 5)]
 threads = [threading.Thread(target=intake, args=(hands[i], 'uvw'[i]), daemon=True) for i in range(3)] + [threading.Thread(target=revisions, args=(hands[3],), daemon=True)]
 for thread in threads:
     thread.start()
-stopped = {}
+stopped, apart = {}, {}
 
 
 def go_on(everything=False):
+    for cut, until_when in list(apart.items()):
+        if everything or time.monotonic() > until_when:
+            del apart[cut]
+            net.up(cut[0]) if cut[1] == 'cable' else net.heal(*cut)
     for pid, until_when in list(stopped.items()):
         if everything or time.monotonic() > until_when:
             del stopped[pid]
@@ -230,19 +245,56 @@ def ended_alone(server):
     return True
 
 
+def reached(server):
+    return server.process.pid not in stopped and all(cut[0] != server.dir.name for cut in apart)
+
+
+LINKS = ['server, database', 'server', 'executor, server', 'executor', 'primary, standby']
+
+
+def link_fault(link):
+    """what goes over a link vanishes for a while, and nobody is told"""
+    server, agent = rng.choice(servers), rng.choice(agents)
+    seconds = rng.uniform(0.5, LEASE + 4)
+    if link == 'primary, standby': # nothing can be accepted meanwhile
+        net.cut('pa', 'pb')
+        time.sleep(rng.uniform(0.5, 2))
+        net.heal('pa', 'pb')
+    elif link == 'server':
+        net.down(server.dir.name)
+        apart[(server.dir.name, 'cable')] = time.monotonic() + seconds
+    else:
+        cut = {'server, database': (server.dir.name, pg.primary.machine.name), 'executor, server': (agent.name, server.dir.name), 'executor': (agent.name, None)}[link]
+        net.cut(*cut)
+        apart[cut] = time.monotonic() + seconds
+    p.did('links cut')
+    others = [s for s in servers if reached(s)]
+    if others and link.startswith('server'):
+        served_by(rng.choice(others))
+
+
+def fail_over():
+    go_on(True)
+    pg.primary.kill()
+    pg.promote()
+    p.did('standbys promoted')
+    pg.renew()
+
+
 def fault(roll):
     server, other = rng.sample(servers, 2)
     if roll < 0.25:
         stopped.pop(server.process.pid, None)
         server.kill()
-        if other.process.pid not in stopped:
+        if reached(other):
             served_by(other)
         server.start()
         p.did('servers killed')
     elif roll < 0.45 and not stopped:
         os.kill(server.process.pid, signal.SIGSTOP)
         stopped[server.process.pid] = time.monotonic() + LEASE + 2
-        served_by(other)
+        if reached(other):
+            served_by(other)
         p.did('servers stopped')
     elif roll < 0.7:
         agent = rng.choice(agents)
@@ -261,7 +313,7 @@ def fault(roll):
 
 deadline = time.monotonic() + SECONDS
 restarts = [deadline - SECONDS * part for part in (0.35, 0.7)]
-first_rolls = [0.1, 0.3, 0.6, 0.75, 0.95]  # each kind at least once
+first_rolls, first_links, promoted = [0.1, 0.3, 0.6, 0.75, 0.95], list(LINKS), False  # each kind at least once
 
 
 def minute_between():
@@ -279,7 +331,12 @@ while time.monotonic() < deadline or not minute_between():
         restarts.pop()
         pg.restart(rng.choice([signal.SIGINT, signal.SIGQUIT]))
         p.did('database restarts')
+    if net and not promoted and time.monotonic() > deadline - SECONDS / 2:
+        promoted = True
+        fail_over()
     fault(first_rolls.pop() if first_rolls else rng.random())
+    if net and (first_links or rng.random() < 0.5):
+        link_fault(first_links.pop() if first_links else rng.choice(LINKS))
     time.sleep(rng.uniform(0, 1))
 
 # -- peace
@@ -367,6 +424,9 @@ for task, list_of in moves.items():
             where = written.get((task, fence, 'end'))
             p.zero('done without its work', int(not where), (task, fence, [k for k in written if k[0] == task]))
             done_line[task] = where[0] if where else 0
+            if not by_id[task]['key'].get('queue') == 'orphans':
+                log = lead.ask('GET', f'/v1/tasks/{task}/log').body
+                p.zero('lost logs', int(f'{fence} begins\n{fence} ends\n'.encode() not in log), (task, fence, log[-200:]))
 for (task, fence, word), where in written.items():
     if word == 'begin':
         p.zero('one fence begun twice', len(where) - 1, (task, fence))

@@ -163,6 +163,13 @@ class Pair:
         self.primary.create(database)
         return self.url(database)
 
+    def sql(self, text, database='postgres'):
+        return self.primary.sql(text, database)
+
+    def restart(self, how=signal.SIGINT):
+        self.primary.restart(how)
+        return self
+
     def names(self, text):
         self.primary.sql(f"ALTER SYSTEM SET synchronous_standby_names = '{text}'")
         self.primary.sql('SELECT pg_reload_conf()')
