@@ -23,6 +23,7 @@ struct prune {
     struct actor actor;
     struct str lane;
     int64_t before, tasks, log_bytes;
+    int64_t epoch; /* of the duty, when the rule asks; 0: a person */
     bool dry_run;
 };
 
@@ -175,6 +176,8 @@ static void prune_submit(struct prune *prune, int64_t after)
 {
     prune->command = (struct command){ .kind = CMD_PRUNE, .actor = prune->actor, .arena = &prune->arena, .done = prune_done };
     prune->command.err.arena = &prune->arena;
+    prune->command.under.duty = DUTY_retention;
+    prune->command.under.epoch = prune->epoch;
     prune->command.in.prune.before = prune->before;
     prune->command.in.prune.after = after;
     prune->command.in.prune.lane = prune->lane;
@@ -194,10 +197,11 @@ static void rule_due(struct loop_timer *timer)
     struct retention *r = timer->owner;
     struct api *api = r->api;
     loop_arm(api->config.loop, &r->rule, loop_now(api->config.loop) + RULE_EVERY_MS);
-    if (r->running != NULL || engine_duty(api->config.engine, DUTY_retention) == 0)
+    int64_t epoch = engine_duty(api->config.engine, DUTY_retention);
+    if (r->running != NULL || epoch == 0)
         return; /* of the servers that share a store one does it */
     struct prune *prune = mem_alloc(sizeof *prune);
-    *prune = (struct prune){ .retention = r, .actor = { STR("retention"), STR("default") } };
+    *prune = (struct prune){ .retention = r, .epoch = epoch, .actor = { STR("retention"), STR("default") } };
     prune->before = clock_wall_ms() - api->config.history_ms;
     r->running = prune;
     prune_submit(prune, 0);

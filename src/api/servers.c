@@ -1,10 +1,12 @@
 /* servers: the others of a shared store, and whether they live: a server writes its row anew every second (its beat), and one whose beat
- * stands still is lost. Beats are held against this server's clock only. Nothing of this in a store that is one server's. */
+ * stands still is lost, sooner when a coordination service says that it is gone. Beats are held against this server's clock only. Nothing
+ * of this in a store that is one server's. */
 #include <string.h>
 
 #include "api/call.h"
+#include "coord/coord.h"
 
-enum { LOOK_MS = 2000, LOST_MS = 5000 };
+enum { LOOK_MS = 2000, LOST_MS = 5000, DOUBT_MS = 3000 };
 
 struct server_seen {
     char name[NAME_CHARS_MAX + 1];
@@ -42,7 +44,8 @@ bool servers_look(struct api *api, struct arena *arena, struct server_row **out,
 
 bool server_lives(struct api *api, const struct server_row *row)
 {
-    return loop_now(api->config.loop) - seen_of(api, row)->moved_ms <= LOST_MS;
+    int64_t still = loop_now(api->config.loop) - seen_of(api, row)->moved_ms;
+    return still <= LOST_MS && (still <= DOUBT_MS || !coord_absent(engine_coord(api->config.engine), row->name));
 }
 
 static void look_due(struct loop_timer *timer)

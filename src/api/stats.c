@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "api/call.h"
+#include "coord/coord.h"
 
 enum { HOLDERS_MAX = 1000, WAITING_MAX = 10000 };
 
@@ -164,19 +165,26 @@ static void node_begin(struct json *json, struct str name, const char *role, str
     json_put_z(json, "state", state);
 }
 
-static void node_self(struct call *call, struct json *json)
+/* load_now: of this machine; of servers that share a store as its row says it, so that all of them say the same. */
+static double load_now(const struct call *call, const struct server_row *rows, size_t n)
+{
+    double load[1] = { 0 };
+    for (size_t i = 0; i < n; i++)
+        if (str_eqz(rows[i].name, call->api->config.server_name))
+            return (double)rows[i].load / SERVER_LOAD_UNIT;
+    return getloadavg(load, 1) == 1 ? load[0] : 0;
+}
+
+static void node_self(struct call *call, struct json *json, double load)
 {
     const struct api_config *config = &call->api->config;
-    double load[1] = { 0 };
-    if (getloadavg(load, 1) != 1)
-        load[0] = 0;
     bool healthy = engine_health(config->engine) == ENGINE_OK;
     node_begin(json, str_of(config->server_name), "server", str_of(config->version), str_of(config->host),
         call->api->closing ? "draining"
         : healthy          ? "active"
                            : "failing");
     json_key(json, "load");
-    json_f64(json, load[0]);
+    json_f64(json, load);
     json_key(json, "warnings");
     json_array_begin(json);
     for (unsigned weak = engine_weak(config->engine), one = 1; one <= weak; one <<= 1)
@@ -194,9 +202,24 @@ static void nodes_others(struct call *call, struct json *json, const struct serv
             continue;
         node_begin(json, rows[i].name, "server", rows[i].version, rows[i].host, server_lives(call->api, &rows[i]) ? "active" : "lost");
         json_key(json, "load");
-        json_f64(json, (double)rows[i].load);
+        json_f64(json, (double)rows[i].load / SERVER_LOAD_UNIT);
         json_object_end(json);
     }
+}
+
+static void coordination_render(struct call *call, struct json *json)
+{
+    struct coord_status status;
+    coord_status(engine_coord(call->api->config.engine), &status);
+    json_key(json, "coordination");
+    json_object_begin(json);
+    json_put_z(json, "kind", status.kind);
+    json_put_z(json, "state", status.away ? "away" : "active");
+    if (status.since > 0)
+        json_put_time(json, "since", status.since);
+    if (status.away)
+        json_put_z(json, "detail", status.text);
+    json_object_end(json);
 }
 
 void serve_nodes_list(struct call *call)
@@ -214,7 +237,7 @@ void serve_nodes_list(struct call *call)
     json_object_begin(&json);
     json_key(&json, "nodes");
     json_array_begin(&json);
-    node_self(call, &json);
+    node_self(call, &json, load_now(call, servers, n_servers));
     nodes_others(call, &json, servers, n_servers);
     for (size_t i = 0; i < facts.n_executors; i++) {
         const struct executor *executor = facts.executors[i];
@@ -229,6 +252,7 @@ void serve_nodes_list(struct call *call)
         json_object_end(&json);
     }
     json_array_end(&json);
+    coordination_render(call, &json);
     json_key(&json, "next");
     json_nil(&json);
     json_object_end(&json);
@@ -320,6 +344,9 @@ void serve_metrics_get(struct call *call)
     uint64_t polls = 0;
     MAP_EACH (&call->api->polls, entry)
         polls += ((const struct executor_poll *)entry->value)->open;
+    struct coord_status coordination;
+    coord_status(engine_coord(call->api->config.engine), &coordination);
+    metric_u64(out, "weir_coordination_away", "gauge", "1: the coordination service can't be asked.", coordination.away);
     metric_u64(out, "weir_polls_open", "gauge", "Polls of executors that wait here.", polls);
     metric_u64(out, "weir_executing", "gauge", "Attempts that run on live executors.", running);
     metric_u64(out, "weir_http_requests_total", "counter", "Requests served.", call->api->requests);
@@ -332,7 +359,10 @@ void serve_metrics_get(struct call *call)
 
 void serve_health_get(struct call *call)
 {
-    buf_add_z(&call->out, "{\"status\":\"ok\"}");
+    struct coord_status status;
+    coord_status(engine_coord(call->api->config.engine), &status);
+    /* It is advice: work goes on without it. */
+    buf_addf(&call->out, "{\"status\":\"ok\"%s}", status.away ? ",\"coordination\":\"away\"" : "");
     call_answer(call, 200);
 }
 

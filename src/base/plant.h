@@ -60,7 +60,8 @@
     X(incarnation_kept, "a restored store keeps its incarnation") \
     X(standby_unwaited, "a commit that didn't wait for the synchronous standby is believed") \
     X(timeline_ignored, "a primary whose standby was promoted is believed") \
-    X(incarnation_anew, "a store takes a new incarnation at every start")
+    X(incarnation_anew, "a store takes a new incarnation at every start") \
+    X(leader_trusted, "who leads by ZooKeeper acts without an epoch of the store")
 
 enum plant {
     PLANT_none,

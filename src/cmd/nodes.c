@@ -1,14 +1,30 @@
 /* nodes: the servers and executors that are there. */
+#include <string.h>
+
 #include "cmd/command.h"
 #include "cmd/node_table.h"
 #include "cmd/session.h"
+#include "cmd/task_text.h"
 
 const struct command_spec nodes_spec = {
     .name = "nodes",
     .operands = "",
     .summary = "the servers and executors",
+    .description =
+        "Every server that shares the store and every executor, with its version, host, load and state. A server's load is that of its "
+        "machine; an executor's is what it runs of what it could. Says so when the coordination service is away.",
     .flags = COMMAND_CLIENT,
 };
+
+/* coordination_say: nothing has to be done about it at once, but nobody else would tell. */
+static void coordination_say(struct session *s, const json_t *coordination)
+{
+    if (strcmp(field_z(coordination, "state"), "away") != 0)
+        return;
+    const char *why = field_z(coordination, "detail");
+    session_note(s, "coordination: %s is away (%s) since %s: work goes on, duties go by the store alone", field_z(coordination, "kind"),
+        term_safe_z(&s->arena, why), field_z(coordination, "since"));
+}
 
 int nodes_main(int argc, char **argv)
 {
@@ -16,10 +32,10 @@ int nodes_main(int argc, char **argv)
     int status = session_open(&s, &nodes_spec, argc, argv);
     if (status != OPTIONS_RUN)
         return status;
-    bool more;
-    json_t *nodes = session_pages(&s, "/v1/nodes", "nodes", 0, &more);
-    if (!nodes)
+    json_t *answer = session_get(&s, "/v1/nodes"), *nodes = json_object_get(answer, "nodes");
+    if (!answer)
         return session_close(&s, s.status);
+    coordination_say(&s, json_object_get(answer, "coordination"));
     if (s.json) {
         session_print(&s, nodes);
     } else {
@@ -27,6 +43,6 @@ int nodes_main(int argc, char **argv)
         node_table(&table, &s.arena, nodes, NULL);
         table_print(&table, &s.term, stdout, 0);
     }
-    json_decref(nodes);
+    json_decref(answer);
     return session_close(&s, 0);
 }

@@ -21,7 +21,7 @@ static const struct option_spec serve_options[] = {
     { "listen", 0, "ADDR:PORT", "the address to listen on; port 0 picks one (default 127.0.0.1:8420)", OPTION_NON_EMPTY, NULL },
     { "socket", 0, "PATH", "the unix socket (default DIR/weir.sock)", OPTION_NON_EMPTY, NULL },
     { "store", 0, "URL", "sqlite:///DIR or postgresql://USER@HOST/DB (default: SQLite in the data directory)", OPTION_NON_EMPTY, NULL },
-    { "coordination", 0, "URL", "how several servers agree (default: through the store)", OPTION_NON_EMPTY, NULL },
+    { "coordination", 0, "URL", "zookeeper://HOST:PORT,HOST:PORT/PATH advises servers (default: the store)", OPTION_NON_EMPTY, NULL },
     { "name", 0, "N", "this server's name, unique (default: made from the host's)", OPTION_NON_EMPTY, NULL },
     { "tls-certificate", 0, "F", "speak TLS at that address: the certificate and the chain behind it, PEM", OPTION_NON_EMPTY, NULL },
     { "tls-key", 0, "F", "its key, PEM, mode 0600", OPTION_NON_EMPTY, NULL },

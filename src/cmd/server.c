@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -15,6 +16,7 @@
 
 #include "api/api.h"
 #include "cmd/beside.h"
+#include "coord/coord.h"
 #include "engine/engine.h"
 #include "io/clock.h"
 #include "io/fsx.h"
@@ -34,7 +36,8 @@ enum {
     INTERRUPT_EXTRA_MS = 10000,
     HOST_MAX = 65,
     NAME_WATCH_MS = 2500,
-    NAME_LOOK_MS = 100
+    NAME_LOOK_MS = 100,
+    TELL_MS = 5000
 };
 
 struct server {
@@ -59,7 +62,9 @@ struct server {
     struct beside beside;
     bool beside_open, engine_started;
     bool hangs; /* a thread that reads a repository doesn't come back */
-    struct loop_timer end;
+    struct loop_timer end, tell;
+    bool coordination_away;     /* as it was told last */
+    int64_t coordination_since;
     int status;
 };
 
@@ -85,8 +90,9 @@ static bool open_data(struct server *server, struct err *err)
     const char *run = str_dupz(arena, str_fmt(arena, "%s/run", server->data));
     /* Of a store elsewhere the key of the history, logs and blobs stay in the data directory. */
     struct str store_dir = server->conf.store_dir.len > 0 ? server->conf.store_dir : server->conf.data;
-    if (server->conf.coordination.len > 0)
-        return err_set(err, ERR_usage, "coordination: %.*s isn't supported yet", STR_ARG(server->conf.coordination));
+    bool alone = !str_starts(server->conf.store, STR("postgres"));
+    if (server->conf.coordination.len > 0 && !coord_url_check(server->conf.coordination, alone, err))
+        return false;
     server->store_config =
         (struct store_config){ .url = str_dupz(arena, server->conf.store), .data_dir = str_dupz(arena, store_dir), .create = true };
     return fsx_make_dirs(server->data, 0711, err) && dir_check(server->data, err) && fsx_make_dirs(run, 0755, err) &&
@@ -184,6 +190,7 @@ static bool open_engine(struct server *server, struct err *err)
         .lease_ms = conf->lease_ms,
         .data_dir = server->store_config.data_dir,
         .server_name = conf->name,
+        .coordination = conf->coordination,
         .server_host = host_name(&server->arena),
         .server_version = STR(WEIR_VERSION),
         .server_instance = str_fmt(&server->arena, "%d", (int)getpid()),
@@ -274,9 +281,66 @@ static void on_failure(const struct err *err, void *owner)
     loop_arm(server->loop, &server->end, loop_now(server->loop) + FAILURE_MS); /* the answers go out first */
 }
 
-static void others_committed(void *owner)
+static void others_committed(struct str note, void *owner)
 {
-    engine_wake(((struct server *)owner)->engine);
+    struct server *server = owner;
+    if (note.len > 0)
+        watch_note(server->watch, note);
+    else
+        engine_wake(server->engine);
+}
+
+/* coordination_look: told when it changes: the service is advice, so nobody is hurt, but somebody should look after it. */
+static void coordination_look(void *owner)
+{
+    struct server *server = owner;
+    struct coord_status now;
+    coord_status(engine_coord(server->engine), &now);
+    if (now.since == 0 || (now.away == server->coordination_away && now.since == server->coordination_since))
+        return;
+    server->coordination_away = now.away;
+    server->coordination_since = now.since;
+    if (now.away)
+        log_warn("coordination.away", "service=%s error=%s note=\"duties go by the store alone\"", now.kind, log_quote(str_of(now.text)).z);
+    else
+        log_event("coordination.connected", "service=%s", now.kind);
+}
+
+/* coordination_tell: what onlookers of the service see of this server. */
+static void coordination_tell(struct loop_timer *timer)
+{
+    struct server *server = timer->owner;
+    struct buf text;
+    double load[1] = { 0 };
+    bool first = true;
+    if (getloadavg(load, 1) != 1)
+        load[0] = 0;
+    buf_init(&text, COORD_CONTENT_MAX);
+    buf_addf(&text, "{\"name\":\"%.*s\",\"role\":\"server\",\"version\":\"%s\",\"host\":\"%s\",\"address\":\"%s\",\"load\":%.2f",
+        STR_ARG(server->conf.name), WEIR_VERSION, server->host, http_server_address(server->http), load[0]);
+    buf_addf(&text, ",\"state\":\"%s\",\"epochs\":{", engine_health(server->engine) == ENGINE_OK ? "active" : "failing");
+    for (size_t i = 0; i < DUTY_COUNT; i++) {
+        int64_t epoch = engine_duty(server->engine, (enum duty_kind)i);
+        if (epoch == 0)
+            continue;
+        buf_addf(&text, "%s\"%s\":%lld", first ? "" : ",", engine_duty_name((enum duty_kind)i), (long long)epoch);
+        first = false;
+    }
+    buf_add_z(&text, "}}");
+    coord_tell(engine_coord(server->engine), buf_str(&text));
+    buf_release(&text);
+    loop_arm(server->loop, timer, loop_now(server->loop) + TELL_MS);
+}
+
+static bool open_coordination(struct server *server, struct err *err)
+{
+    (void)err;
+    if (server->conf.coordination.len == 0)
+        return true;
+    loop_on_wake(server->loop, coordination_look, server);
+    server->tell = (struct loop_timer){ .due = coordination_tell, .owner = server };
+    coordination_tell(&server->tell);
+    return true;
 }
 
 static bool start_engine(struct server *server, struct err *err)
@@ -407,7 +471,7 @@ static void on_hup(int signo, void *owner)
 static bool server_open(struct server *server, struct err *err)
 {
     static bool (*const steps[])(struct server * server, struct err * err) = { open_data, open_tls, open_store, open_logs, open_reader,
-        name_free, open_engine, open_watch, open_api, start_engine, open_http };
+        name_free, open_engine, open_watch, open_api, start_engine, open_http, open_coordination };
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
         if (!steps[i](server, err))
             return false;

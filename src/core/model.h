@@ -210,8 +210,9 @@ struct executor {
 
 struct server_row { /* one of those that share a store */
     struct str name, instance, host, version, address;
-    int64_t started, beat, load; /* load: tasks that its executors run */
+    int64_t started, beat, load; /* load: of its machine, in 1 / SERVER_LOAD_UNIT */
 };
+enum { SERVER_LOAD_UNIT = 100 };
 
 struct duty { /* what one server does for all */
     struct str name, holder;

@@ -55,6 +55,7 @@ static void (*const apply[CMD_KIND_COUNT])(struct turn *turn, struct command *co
     [CMD_CAUSE] = cmd_cause,
     [CMD_RUN] = cmd_run,
     [CMD_PRUNE] = cmd_prune,
+    [CMD_NOTE] = cmd_note,
 };
 
 static void turn_open(struct turn *turn, struct engine *engine, int64_t wall, int64_t boot, struct err *err)
@@ -91,6 +92,7 @@ static void holds_lift(struct turn *turn)
     struct engine *engine = turn->engine;
     struct hold *due;
     size_t n;
+    if (!duty_acts(turn, DUTY_timers)) return;
     bool set_back = engine->offset - (turn->wall - turn->boot) > 1000 &&
                     !PLANT(clock_back); /* then back-offs are looked at anew, whatever their time */
     if (set_back || turn->wall - turn->boot > engine->offset || engine->offset > INT64_MAX / 4) engine->offset = turn->wall - turn->boot;
@@ -115,7 +117,7 @@ static bool holds_next(struct turn *turn, struct err *err)
     bool touched = engine->next_time <= turn->wall;
     for (size_t i = 0; i < turn->slice->n_holds_add && !touched; i++) touched = turn->slice->holds_add[i].kind == HOLD_time;
     for (size_t i = 0; i < turn->slice->n_holds_remove && !touched; i++) touched = turn->slice->holds_remove[i].kind == HOLD_time;
-    if (!touched) return true;
+    if (!touched || !duty_acts(turn, DUTY_timers)) return true;
     if (PLANT(wake_forgotten)) return engine->next_time = INT64_MAX, true;
     struct hold *first;
     size_t n;
@@ -203,6 +205,7 @@ static void changes_small(struct turn *turn, struct changes *c)
     c->outputs = turn->outputs; c->n_outputs = turn->n_outputs;
     c->log_tails = turn->tails; c->n_log_tails = turn->n_tails;
     c->duties = turn->duties; c->n_duties = turn->n_duties;
+    c->notes = turn->notes; c->n_notes = turn->n_notes;
     c->server = turn->beats ? &turn->server : NULL;
     c->results_remove = turn->pruned; c->n_results_remove = turn->n_pruned;
     c->unique_add = turn->unique_add; c->n_unique_add = turn->n_unique_add;
@@ -321,7 +324,7 @@ static bool turn_run(struct turn *turn, struct command **commands, size_t n, str
         command->err = (struct err){ .arena = items };
         command->answered = false;
         ASSERT(command->kind > 0 && command->kind < CMD_KIND_COUNT);
-        apply[command->kind](turn, command);
+        if (!duty_refused(turn, command)) apply[command->kind](turn, command);
         slice_settle(turn->slice);
         if (command->kind != CMD_POLL || command->err.code) turn_answer(turn, command);
     }
@@ -399,6 +402,7 @@ bool engine_anew(struct engine *engine, int64_t boot, struct err *err)
     engine->next_time = 0; /* look again */
     engine->next_watch = 0;
     engine->claims_left = true;
+    atomic_fetch_add(&engine->archives_version, 1);
     return true;
 }
 
@@ -478,8 +482,8 @@ static int64_t next_turn(struct engine *engine, int64_t wall, int64_t boot)
     if (engine->n_resuming || engine->claims_left || engine->n_removing || engine->archives_left) next = boot;
     if (engine->next_watch < next) next = engine->next_watch;
     if (duties_next(engine) < next) next = duties_next(engine);
-    int64_t due = schedules_next(engine);
-    if (engine->next_time < due) due = engine->next_time;
+    int64_t due = coord_holds(engine->coord, DUTY_schedules) ? schedules_next(engine) : INT64_MAX;
+    if (coord_holds(engine->coord, DUTY_timers) && engine->next_time < due) due = engine->next_time;
     if (due != INT64_MAX) {
         int64_t in = due - wall;
         if (in < 0) in = 0;
@@ -619,7 +623,7 @@ struct engine *engine_new(const struct engine_config *config, int64_t wall, int6
     space_open(&engine->space, config->data_dir);
     struct token **rows;
     size_t n = 0;
-    bool ok = caches_load(engine, err) && lives_load(engine, boot, err) &&
+    bool ok = duties_open(engine, err) && caches_load(engine, err) && lives_load(engine, boot, err) &&
               engine->store->ops->load_tokens(engine->store, &engine->arena, &rows, &n, err) && start_turn(engine, wall, boot, err);
     if (!ok) {
         engine_free(engine);
@@ -635,6 +639,8 @@ struct engine *engine_new(const struct engine_config *config, int64_t wall, int6
 void engine_free(struct engine *engine)
 {
     if (!engine) return;
+    engine_stop(engine);
+    coord_close(engine->coord);
     engine_thread_free(engine);
     heap_release(&engine->deadlines);
     mem_free(engine->polls_due.nodes); /* without a look at the polls: their owners may have gone first */

@@ -38,11 +38,16 @@ enum command_kind {
     CMD_REVISION,     /* a revision is known: from a repository in order, or posted in any order */
     CMD_CAUSE,        /* what was said late of a revision that is known: in.revision: archive, row.rev, row.txn, cause */
     CMD_RUN,          /* by hand */
+    CMD_NOTE,         /* something to be told to the other servers of the store */
     CMD_PRUNE,        /* a batch of old tasks loses its logs, outputs and artifacts */
     CMD_KIND_COUNT
 };
 
+struct coord;      /* coord/coord.h */
 struct definition; /* engine/definition.h */
+
+/* What one server is enough for, of those that share a store. */
+enum duty_kind { DUTY_timers, DUTY_schedules, DUTY_watch, DUTY_retention, DUTY_COUNT };
 
 struct actor {
     struct str name;   /* "token:ci", "uid:0", "executor:node-a" */
@@ -128,6 +133,8 @@ struct command {
         uint8_t body_hash[16];
     } idempotency;
 
+    struct { enum duty_kind duty; int64_t epoch; } under; /* what it is part of; epoch 0: nobody's duty */
+
     union {
         struct { struct task_def *defs; size_t n_defs; } enqueue;
         struct { int64_t task; struct str reason; bool force; } task; /* cancel, retry, promote */
@@ -160,6 +167,7 @@ struct command {
             struct str params, reason;     /* JSON object text, or empty */
             struct definition *definition; /* of that revision */
         } run;
+        struct { struct str text; } note; /* begins with a letter; at most NOTE_MAX bytes */
         struct {
             int64_t before; /* tasks that ended earlier than this */
             int64_t after;  /* go on behind this id; 0: from the first */
@@ -197,9 +205,6 @@ struct command {
     unsigned life;            /* private: polls: of the executor, when it came */
 };
 
-/* What one server is enough for, of those that share a store. */
-enum duty_kind { DUTY_watch, DUTY_retention, DUTY_COUNT };
-
 struct engine_config {
     struct store *store;
     struct logs *logs; /* NULL in simulation */
@@ -208,6 +213,7 @@ struct engine_config {
     struct semaphore_conf *semaphores; size_t n_semaphores;
     const char *data_dir; /* for the disk-space watch; NULL in simulation */
     struct str server_name;
+    struct str coordination; /* URL; empty: the store */
     struct str server_host, server_version, server_address, server_instance; /* for the others; a shared store only */
 };
 
@@ -247,8 +253,11 @@ struct engine_counters { /* since start; atomics read relaxed */
 };
 void engine_counters(struct engine *engine, struct engine_counters *out);
 
-/* engine_duty: the epoch under which this server has the duty now; 0: it hasn't. Any thread. */
+/* engine_duty: the epoch under which this server has the duty now; 0: it hasn't. Any thread. What is then asked of the engine as part of
+ * the duty carries the epoch (command.under) and is refused (stale_fence) when another server has taken over meanwhile. */
 int64_t engine_duty(struct engine *engine, enum duty_kind duty);
+const char *engine_duty_name(enum duty_kind duty);
+struct coord *engine_coord(struct engine *engine);
 /* engine_time: the number of the newest commit that the loop's thread was told of, this server's or another's; every command answered so
  * far, every read begun now and what the engine tells from memory is at least as new. On the loop's thread; 0: it hasn't been started. */
 int64_t engine_time(const struct engine *engine);
@@ -256,5 +265,6 @@ void engine_wake(struct engine *engine); /* another server has committed: a turn
 
 /* engine_tokens_version: changes whenever tokens change, so that the api knows its copy is stale. */
 uint64_t engine_tokens_version(struct engine *engine);
+uint64_t engine_archives_version(struct engine *engine); /* changes when another server has added, removed or skipped */
 
 #endif

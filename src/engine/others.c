@@ -3,17 +3,16 @@
  * every turn decides on the present, wherever it is taken.
  *
  * Leases across servers hang on each executor's row, which whoever hears the executor writes anew once a second (its beat): a server that
- * sees no beat for a lease, by its own clock, may give the executor up. Duties that one server is enough for (following repositories,
- * pruning) belong to the server that their row names; it moves the row's beat on, and when that stands still for DUTY_MS
- * another takes over with the next epoch. A server that could not commit for so long doesn't believe itself any more. */
+ * sees no beat for a lease, by its own clock, may give the executor up. Duties that one server is enough for are rows too; whose they
+ * are is src/coord's to say, and what is done under an epoch that isn't the row's any more is refused by the turn it comes to. */
 #include <string.h>
 
 #include "engine/turn.h"
 #include "io/clock.h"
 
-enum { BEAT_MS = 1000, DUTY_MS = 4000 };
-
-static const char *const duty_names[DUTY_COUNT] = { [DUTY_watch] = "watch", [DUTY_retention] = "retention" };
+static const char *const duty_names[DUTY_COUNT] = {
+    [DUTY_timers] = "timers", [DUTY_schedules] = "schedules", [DUTY_watch] = "watch", [DUTY_retention] = "retention"
+};
 
 /* --- taking over ---------------------------------------------------------------------------------------------------------------------- */
 
@@ -60,23 +59,9 @@ static void event_follow(struct turn *turn, const struct event *event, bool *out
     }
     engine->claims_left |= (event->kind == EVENT_move && event->to == STATE_P) || event->kind == EVENT_resume;
     *out_tokens |= event->kind == EVENT_token || event->kind == EVENT_token_revoked;
+    if (event->kind == EVENT_archive || event->kind == EVENT_archive_removed || event->kind == EVENT_revision_skipped)
+        atomic_fetch_add(&engine->archives_version, 1);
     *out_schedules |= event->kind == EVENT_scheduled || event->kind == EVENT_revision || event->kind == EVENT_archive_removed;
-}
-
-static void duties_follow(struct engine *engine, const struct others *others, int64_t boot)
-{
-    for (size_t i = 0; i < others->n_duties; i++)
-        for (size_t d = 0; d < DUTY_COUNT; d++) {
-            struct known_duty *known = &engine->duties[d];
-            if (!str_eqz(others->duties[i].name, duty_names[d])) continue;
-            if (known->row.epoch == others->duties[i].epoch && known->row.beat == others->duties[i].beat && known->seen) continue;
-            known->row = others->duties[i];
-            known->row.name = str_of(duty_names[d]);
-            size_t n = known->row.holder.len < sizeof known->holder ? known->row.holder.len : sizeof known->holder;
-            if (n) memcpy(known->holder, known->row.holder.ptr, n);
-            known->row.holder = (struct str){ known->holder, n };
-            known->seen = boot;
-        }
 }
 
 /* Everything is read again: a cancel among it that another server took must not wait for its executor's next poll. */
@@ -98,7 +83,7 @@ static bool duties_load(struct turn *turn, struct err *err)
     struct store *store = turn->engine->store;
     struct others others = { 0 };
     if (!store->ops->load_others(store, turn->arena, &turn->engine->head, &others, err)) return false;
-    duties_follow(turn->engine, &others, turn->boot);
+    coord_follow(turn->engine->coord, others.duties, others.n_duties, turn->boot);
     return true;
 }
 
@@ -118,7 +103,7 @@ static bool others_take(struct turn *turn, const struct store_head *head, struct
     }
     for (size_t i = 0; i < others.n_events; i++) event_follow(turn, &others.events[i], &tokens, &schedules);
     leases_count(engine);
-    duties_follow(engine, &others, turn->boot);
+    coord_follow(engine->coord, others.duties, others.n_duties, turn->boot);
     engine->next_time = 0;  /* look again */
     engine->next_watch = 0;
     return (!tokens || tokens_load(engine, err)) && (!schedules || schedules_load(engine, err)) && !turn->slice->failed;
@@ -162,65 +147,111 @@ bool others_follow(struct turn *turn, struct err *err)
 
 void executor_beat(struct turn *turn, struct known_executor *known)
 {
-    if (turn->engine->store->exclusive || (known->beaten && turn->boot - known->beaten < BEAT_MS)) return;
+    if (turn->engine->store->exclusive || (known->beaten && turn->boot - known->beaten < COORD_BEAT_MS)) return;
     known->beaten = turn->boot;
     turn_executor_changed(turn, known);
 }
 
-static void duty_run(struct turn *turn, struct known_duty *known)
+static void duty_say(struct turn *turn, const struct coord_step *step)
 {
-    struct engine *engine = turn->engine;
-    bool own = str_eq(known->row.holder, engine->config.server_name);
-    bool free = known->row.epoch == 0 || (known->seen && turn->boot - known->seen > DUTY_MS);
-    if (!known->seen) known->seen = turn->boot; /* the watch begins */
-    if (!own && !free) return;
-    struct duty *row = ARENA_NEW(turn->arena, struct duty);
-    *row = known->row;
-    row->holder = engine->config.server_name;
-    row->beat++;
-    if (!own) {
-        row->epoch++;
-        slice_event(turn->slice, &(struct event){ .kind = EVENT_duty, .subject = row->name, .actor = engine->config.server_name,
-                                                  .reason = str_fmt(turn->arena, "epoch %lld", (long long)row->epoch) });
-    }
-    *ARENA_PUSH(turn->arena, turn->duties, turn->n_duties, turn->cap_duties) = *row;
+    bool taken = step->move == COORD_TAKE;
+    slice_event(turn->slice, &(struct event){ .kind = EVENT_duty,
+                                 .subject = step->row.name,
+                                 .actor = turn->engine->config.server_name,
+                                 .reason = str_fmt(turn->arena, "%sepoch %lld", taken ? "" : "gave up ", (long long)step->row.epoch) });
 }
 
 void duties_run(struct turn *turn)
 {
     struct engine *engine = turn->engine;
-    if (engine->store->exclusive || (engine->beaten && turn->boot - engine->beaten < BEAT_MS)) return;
+    bool beats = !engine->beaten || turn->boot - engine->beaten >= COORD_BEAT_MS || engine->coord->leaving;
+    struct coord_step *steps = NULL;
+    if (engine->store->exclusive || (!beats && turn->boot < coord_next(engine->coord))) return;
     turn->server = engine->server;
     turn->server.beat++;
-    turn->beats = true;
-    for (size_t d = 0; d < DUTY_COUNT; d++) {
-        engine->duties[d].row.name = str_of(duty_names[d]);
-        duty_run(turn, &engine->duties[d]);
+    turn->beats = beats;
+    size_t n = coord_decide(engine->coord, turn->arena, turn->boot, beats, &steps);
+    for (size_t i = 0; i < n; i++) {
+        if (steps[i].move != COORD_BEAT) duty_say(turn, &steps[i]);
+        *ARENA_PUSH(turn->arena, turn->duties, turn->n_duties, turn->cap_duties) = steps[i].row;
     }
 }
 
 void duties_commit(struct turn *turn)
 {
     struct engine *engine = turn->engine;
-    if (!turn->beats) return;
-    engine->beaten = turn->boot;
-    engine->server = turn->server;
-    struct others own = { .duties = turn->duties, .n_duties = turn->n_duties };
-    duties_follow(engine, &own, turn->boot);
-    for (size_t d = 0; d < DUTY_COUNT; d++) {
-        bool held = str_eq(engine->duties[d].row.holder, engine->config.server_name);
-        atomic_store(&engine->duty_epoch[d], held ? engine->duties[d].row.epoch : 0);
+    if (turn->beats) {
+        engine->beaten = turn->boot;
+        engine->server = turn->server;
     }
-    atomic_store(&engine->duty_until, turn->boot + DUTY_MS - BEAT_MS);
+    if (turn->n_duties == 0) return;
+    bool timers = coord_holds(engine->coord, DUTY_timers);
+    coord_commit(engine->coord, turn->duties, turn->n_duties, turn->boot);
+    if (!timers && coord_holds(engine->coord, DUTY_timers)) engine->next_time = 0; /* what the one before has left */
 }
 
-int64_t duties_next(const struct engine *engine)
+int64_t duties_next(struct engine *engine)
 {
-    return engine->store->exclusive ? INT64_MAX : engine->beaten + BEAT_MS;
+    if (engine->store->exclusive) return INT64_MAX;
+    int64_t beat = engine->beaten + COORD_BEAT_MS, free = coord_next(engine->coord);
+    return free < beat ? free : beat;
+}
+
+bool duty_acts(struct turn *turn, enum duty_kind duty)
+{
+    return coord_holds(turn->engine->coord, duty);
+}
+
+bool duty_refused(struct turn *turn, struct command *command)
+{
+    const struct coord_seat *seat = &turn->engine->coord->seats[command->under.duty];
+    if (command->under.epoch == 0 || turn->engine->store->exclusive) return false;
+    if (duty_acts(turn, command->under.duty) && (seat->row.epoch == command->under.epoch || PLANT(leader_trusted))) return false;
+    return !turn_refuse(turn, command, ERR_stale_fence, "another server has the duty '%s' now", duty_names[command->under.duty]);
+}
+
+/* Under what a server does for all of a shared store. */
+struct str duty_text(struct turn *turn, enum duty_kind duty)
+{
+    const struct engine *engine = turn->engine;
+    if (engine->store->exclusive) return (struct str){ 0 };
+    return str_fmt(turn->arena, "%.*s, epoch %lld", STR_ARG(engine->config.server_name), (long long)engine->coord->seats[duty].row.epoch);
+}
+
+void cmd_note(struct turn *turn, struct command *command)
+{
+    if (turn->engine->store->exclusive) return; /* nobody else is there */
+    *ARENA_PUSH(turn->arena, turn->notes, turn->n_notes, turn->cap_notes) = str_dup(turn->arena, command->in.note.text);
+    command->status = 202;
+}
+
+uint64_t engine_archives_version(struct engine *engine)
+{
+    return atomic_load(&engine->archives_version);
 }
 
 int64_t engine_duty(struct engine *engine, enum duty_kind duty)
 {
-    if (engine->store->exclusive) return 1;
-    return clock_boot_ms() < atomic_load(&engine->duty_until) ? atomic_load(&engine->duty_epoch[duty]) : 0;
+    return coord_epoch(engine->coord, duty, clock_boot_ms());
+}
+
+const char *engine_duty_name(enum duty_kind duty)
+{
+    return duty_names[duty];
+}
+
+struct coord *engine_coord(struct engine *engine)
+{
+    return engine->coord;
+}
+
+bool duties_open(struct engine *engine, struct err *err)
+{
+    struct coord_config config = { .url = engine->config.coordination,
+        .alone = engine->store->exclusive,
+        .member = engine->config.server_name,
+        .names = duty_names,
+        .n_names = DUTY_COUNT };
+    engine->coord = coord_open(&config, err);
+    return engine->coord != NULL;
 }

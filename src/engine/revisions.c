@@ -642,6 +642,7 @@ void cmd_revision(struct turn *turn, struct command *command)
     slice_event(turn->slice, &(struct event){ .kind = EVENT_revision,
                                  .lane = archive->lane,
                                  .actor = command->actor.name,
+                                 .reason = command->under.epoch ? duty_text(turn, DUTY_watch) : (struct str){ 0 },
                                  .cause = row->cause,
                                  .subject = str_fmt(turn->arena, "%.*s@%lld", STR_ARG(name), (long long)rev) });
     if (rev > archive->youngest) archive->youngest = rev;

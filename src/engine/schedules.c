@@ -147,6 +147,7 @@ static void schedule_fire(struct turn *turn, const struct schedule *row)
         turn->slice->failed = true;
     struct definition *definition = found ? definition_get(turn, archive->definition) : NULL;
     if (!definition || turn->slice->failed) return;
+    struct str by = duty_text(turn, DUTY_schedules);
     struct because because = { .actor = STR("schedule"), .reason = str_fmt(turn->arena, "schedule %.*s", STR_ARG(row->cron)) };
     const struct node *node = run_make(turn, archive, &revision, definition, row->task, (struct str){ 0 }, &because);
     slice_event(turn->slice, &(struct event){ .kind = EVENT_scheduled,
@@ -154,7 +155,8 @@ static void schedule_fire(struct turn *turn, const struct schedule *row)
                                  .task = node ? node->row.id : 0,
                                  .actor = because.actor,
                                  .subject = row->task,
-                                 .reason = str_fmt(turn->arena, "%.*s for %lld", STR_ARG(row->cron), (long long)(row->next / 1000)) });
+                                 .reason = str_fmt(turn->arena, "%.*s for %lld%s%.*s", STR_ARG(row->cron), (long long)(row->next / 1000),
+                                     by.len ? "; " : "", STR_ARG(by)) });
 }
 
 /* Before the commands, so that what they add counts from now. */
@@ -162,6 +164,7 @@ void schedules_fire(struct turn *turn)
 {
     struct engine *engine = turn->engine;
     struct heap_node *first;
+    if (!duty_acts(turn, DUTY_schedules)) return;
     for (size_t n = 0; n < FIRED_BATCH && !turn->slice->failed && (first = heap_first(&engine->schedules)) && first->key <= turn->wall;
          n++) {
         const struct known_schedule *known = CONTAINER_OF(first, struct known_schedule, due);

@@ -4,6 +4,7 @@
  * than the turn. Everything else (large calls, rare kinds, what falls due, a store that is shared or slow just now) is taken by the
  * engine's thread, so that the loop goes on answering; its answers go back through another queue and a wake-up of the loop. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -68,6 +69,15 @@ static size_t command_weight(const struct command *command)
     return LOOP_WEIGHT_MAX + 1;
 }
 
+/* The machine's load goes into the server's row, with its beat. */
+static void load_look(struct engine *engine, int64_t boot)
+{
+    double load[1] = { 0 };
+    if (engine->store->exclusive || boot - engine->load_seen < COORD_BEAT_MS / 2) return;
+    engine->load_seen = boot;
+    if (getloadavg(load, 1) == 1) engine->server.load = (int64_t)(load[0] * SERVER_LOAD_UNIT);
+}
+
 /* Takes one turn with what has come; called and left with the lock held, which is given up meanwhile. */
 static void turn_take(struct engine *engine)
 {
@@ -82,6 +92,7 @@ static void turn_take(struct engine *engine)
 
     struct list answered = { 0 };
     struct err err = { 0 };
+    load_look(engine, clock_boot_ms());
     int64_t next, before = clock_boot_us();
     bool ok = engine_turn(engine, t->batch, n, clock_wall_ms(), clock_boot_ms(), &answered, &next, &err);
     int64_t took = clock_boot_us() - before;
@@ -105,6 +116,21 @@ static bool thread_waits(const struct engine_thread *t)
     return !t->stop && !t->failed && !t->wake && (!t->incoming.first || t->loops) && t->next > clock_boot_ms();
 }
 
+/* A last turn, so that others needn't wait until our duties are free; not when the store wasn't there lately: nobody waits for it now. */
+static void leave(struct engine *engine)
+{
+    struct list answered = { 0 };
+    struct err err = { 0 };
+    int64_t next, boot = clock_boot_ms();
+    if (engine->store->exclusive || engine->stale || boot - engine->beaten > 2 * COORD_BEAT_MS) return;
+    coord_leave(engine->coord);
+    (void)engine_turn(engine, NULL, 0, clock_wall_ms(), boot, &answered, &next, &err);
+    struct list_node *at;
+    pthread_mutex_lock(&engine->thread->lock);
+    while ((at = list_take_first(&answered))) list_append(&engine->thread->answered, at);
+    pthread_mutex_unlock(&engine->thread->lock);
+}
+
 static void *run(void *arg)
 {
     struct engine *engine = arg;
@@ -121,7 +147,9 @@ static void *run(void *arg)
         turn_take(engine);
         if (t->answered.first || t->seq != seq || t->commit != commit || t->failed) loop_wake(t->loop);
     }
+    bool failed = t->failed;
     pthread_mutex_unlock(&t->lock);
+    if (!failed) leave(engine);
     return NULL;
 }
 
@@ -169,6 +197,14 @@ static int64_t loop_turn(void *owner)
     return INT64_MAX;
 }
 
+/* A row may have become free, or the api has something new to say. Any thread. */
+static void coord_changed(void *owner)
+{
+    struct engine *engine = owner;
+    engine_wake(engine);
+    loop_wake(engine->thread->loop);
+}
+
 bool engine_start(struct engine *engine, struct loop *loop, void (*on_commit)(int64_t seq, void *owner),
     void (*on_failure)(const struct err *err, void *owner), void *owner, struct err *err)
 {
@@ -192,7 +228,7 @@ bool engine_start(struct engine *engine, struct loop *loop, void (*on_commit)(in
     loop_on_wake(loop, woken, engine);
     loop_before_wait(loop, loop_turn, engine);
     int code = pthread_create(&t->thread, NULL, run, engine);
-    if (code == 0) return true;
+    if (code == 0) return coord_start(engine->coord, coord_changed, engine, err);
     loop_forget(loop, engine);
     mem_free(t);
     engine->thread = NULL;

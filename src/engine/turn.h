@@ -12,6 +12,7 @@
 #include "base/heap.h"
 #include "base/map.h"
 #include "base/plant.h"
+#include "coord/coord.h"
 #include "core/settle.h"
 #include "core/why.h"
 #include "engine/definition.h"
@@ -82,12 +83,6 @@ struct known_schedule { /* a cron line of an archive's task */
     struct heap_node due; /* by the minute it fires next */
 };
 
-struct known_duty {
-    struct duty row;
-    char holder[128];
-    int64_t seen; /* boot ms at which its beat moved last; 0: not watched yet */
-};
-
 struct engine {
     struct engine_config config;
     struct store *store;
@@ -122,8 +117,8 @@ struct engine {
     bool stale;            /* a shared store was lost: everything is read anew when it is back */
     struct server_row server;  /* this one, as the others see it */
     int64_t beaten;        /* boot ms of its last beat */
-    struct known_duty duties[DUTY_COUNT];
-    _Atomic int64_t duty_epoch[DUTY_COUNT], duty_until;
+    struct coord *coord;
+    int64_t load_seen;     /* boot ms at which the machine was asked for its load; the thread's */
     struct slice slice; /* kept for its tables' memory */
     struct space space;
     struct token *tokens;
@@ -131,7 +126,7 @@ struct engine {
 
     /* shared with other threads */
     pthread_mutex_t heard_lock; /* executors' heard, free, running, seen through engine_executors */
-    _Atomic uint64_t tokens_version;
+    _Atomic uint64_t tokens_version, archives_version;
     _Atomic int health;
     _Atomic uint64_t n_turns, n_commands, n_commits, n_events, n_granted, n_finished, n_lost, turn_us, commit_us;
     struct engine_thread *thread;
@@ -177,6 +172,7 @@ struct turn {
     struct schedule *schedules_gone; size_t n_schedules_gone, cap_schedules_gone;
     bool schedules_changed;
     struct duty *duties; size_t n_duties, cap_duties;
+    struct str *notes; size_t n_notes, cap_notes;
     struct server_row server;
     bool beats; /* this turn moves the server's beat on */
     int64_t *pruned; size_t n_pruned, cap_pruned; /* tasks whose results go */
@@ -281,7 +277,12 @@ bool others_follow(struct turn *turn, struct err *err); /* after begin: the turn
 void executor_beat(struct turn *turn, struct known_executor *known);
 void duties_run(struct turn *turn);
 void duties_commit(struct turn *turn);
-int64_t duties_next(const struct engine *engine); /* boot ms */
+void cmd_note(struct turn *turn, struct command *command);
+int64_t duties_next(struct engine *engine); /* boot ms */
+bool duties_open(struct engine *engine, struct err *err);
+bool duty_acts(struct turn *turn, enum duty_kind duty); /* this server, in this turn */
+bool duty_refused(struct turn *turn, struct command *command); /* it was made under an epoch that is over */
+struct str duty_text(struct turn *turn, enum duty_kind duty);  /* "NAME, epoch N" for events; empty: nobody else is there */
 bool engine_anew(struct engine *engine, int64_t boot, struct err *err); /* engine.c: everything is read again */
 bool tokens_load(struct engine *engine, struct err *err);               /* engine.c */
 void caches_refresh(struct engine *engine, const struct others *others); /* caches.c */

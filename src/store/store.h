@@ -75,6 +75,7 @@ struct changes {
     const struct schedule *schedules_remove; size_t n_schedules_remove;
     const struct server_row *server;            /* upsert by name; NULL: none */
     const struct duty *duties;              size_t n_duties;     /* upsert by name */
+    const struct str *notes;                size_t n_notes;      /* told to the other servers, if they listen; not kept */
     struct store_head head;   /* after the turn; turn = the turn that carries `events`; head.hash is filled in by the store */
     int64_t first_seq, time;  /* of the events */
     bool told; /* somebody is told that something is accepted, be it long ago: what the turn has read must be durable, too */
@@ -159,7 +160,7 @@ struct store_ops {
                         struct err *err); /* the first n ids above `after` */
     /* Shared stores only: `others` is called, on a thread of the store's own, whenever another server has committed;
      * NULL ends that. */
-    bool (*on_others)(struct store *store, void (*others)(void *owner), void *owner, struct err *err);
+    bool (*on_others)(struct store *store, void (*others)(struct str note, void *owner), void *owner, struct err *err);
     /* Shared stores only. begin has locked the store: nobody else commits until this turn is over. */
     bool (*load_others)(struct store *store, struct arena *arena, const struct store_head *since, struct others *out, struct err *err);
     int64_t (*size_bytes)(struct store *store);

@@ -266,7 +266,7 @@ static void batch_answered(struct batch *batch)
         follow->asked_next = 0;
     batch_free(batch);
     if (err.code != ERR_none || follow->gone || follow->watch->closing)
-        settle(follow, err.code != ERR_none ? &err : NULL);
+        settle(follow, err.code != ERR_none && err.code != ERR_stale_fence ? &err : NULL);
     else
         follow_give(follow); /* there may be more */
 }
@@ -296,6 +296,8 @@ static void batch_send(struct follow *follow)
     for (size_t i = 0; i < batch->n; i++) {
         batch->commands[i].done = revision_done;
         batch->commands[i].owner = batch;
+        batch->commands[i].under.duty = DUTY_watch;
+        batch->commands[i].under.epoch = follow->epoch;
     }
     for (size_t i = 0; i < batch->n; i++)
         engine_submit(follow->watch->config.engine, &batch->commands[i]);
@@ -318,8 +320,29 @@ static void round_done(struct crew_job *job)
     }
 }
 
+/* follow_rest: another server follows the repositories; woken when this one has to. */
+static void follow_rest(struct follow *follow)
+{
+    heap_take(&follow->watch->dues, &follow->due);
+    dues_arm(follow->watch);
+    eyes_close(follow);
+    follow_source_close(follow);
+    follow->recheck = true;
+    follow->pause_ms = 0;
+    status_set(follow, WATCH_OK, "another server of this store follows it");
+}
+
 static void follow_give(struct follow *follow)
 {
+    follow->epoch = engine_duty(follow->watch->config.engine, DUTY_watch);
+    if (follow->epoch == 0) {
+        follow->watch->epoch = 0;
+        if (follow->busy) /* in the middle of many */
+            settle(follow, NULL);
+        else
+            follow_rest(follow);
+        return;
+    }
     follow->busy = true;
     follow->seen_at = 0;
     if (follow->recheck)

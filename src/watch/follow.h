@@ -19,6 +19,7 @@
 #include "watch/watch.h"
 
 enum {
+    NOTES_MAX = 1024, /* of other servers, not taken yet; more are lost, and a slow look finds what they told of */
     BATCH_REVISIONS_MAX = 256, /* of one batch; also no more than */
     BATCH_BYTES_MAX = 8 << 20, /* and what was read in */
     BATCH_MS_MAX = 250,
@@ -79,6 +80,7 @@ struct follow {
     int64_t ended;    /* boot ms of the last look's end */
     int64_t pause_ms; /* between tries while there is a fault; 0: none */
     struct batch *sent;
+    int64_t epoch; /* under which the look was begun */
 
     /* the crew's while it is at work, else the loop's */
     struct crew_job job;
@@ -125,10 +127,15 @@ struct watch {
     struct heap dues;
     struct loop_timer timer;
     bool closing, closed;
+    int64_t epoch;             /* of the duty; 0: another server follows the repositories */
+    uint64_t archives_version; /* the engine's, when the store was asked last */
     struct list probes, trees;
     struct watch *left_before;
     atomic_size_t sources_open;
     pthread_mutex_t lock;
+
+    struct list notes; /* told by other servers; under lock */
+    size_t n_notes;
 
     /* notify.c */
     char *notify_path;
@@ -201,6 +208,9 @@ void eyes_look(struct follow *follow);  /* on the crew's thread, before it asks 
 void eyes_close(struct follow *follow); /* nothing of it is looked at any more */
 
 /* notify.c */
+void notes_take(struct watch *watch); /* what other servers were told */
+void notes_pass(struct watch *watch, const struct follow *follow, const struct watch_hint *hint); /* to the server that follows */
+void notes_release(struct watch *watch);
 bool notify_init(struct watch *watch, struct err *err);
 void notify_release(struct watch *watch);
 

@@ -44,6 +44,101 @@ static enum note_answer not_followed(struct watch *watch, const struct note *not
     return answer;
 }
 
+/* ---- from one server to the other ---- */
+
+struct passed { /* on its way in, or out through the engine */
+    struct list_node node;
+    struct command command;
+    struct arena arena;
+    struct str text;
+};
+
+static void passed_free(struct passed *passed)
+{
+    arena_release(&passed->arena);
+    mem_free(passed);
+}
+
+static void passed_done(struct command *command)
+{
+    struct passed *passed = command->owner;
+    if (command->err.code != ERR_none)
+        log_debug("notify.lost", "error=%s", log_quote(str_of(command->err.text)).z); /* a slow look finds it */
+    passed_free(passed);
+}
+
+static struct passed *passed_new(struct str text)
+{
+    struct passed *passed = mem_alloc_zero(sizeof *passed);
+    passed->text = str_dup(&passed->arena, text);
+    return passed;
+}
+
+void notes_pass(struct watch *watch, const struct follow *follow, const struct watch_hint *hint)
+{
+    struct buf text;
+    struct err err = { 0 };
+    char number[24];
+    struct str rev = hint->commit.len > 0 ? hint->commit : STR("HEAD");
+    if (hint->rev > 0) {
+        snprintf(number, sizeof number, "%lld", (long long)hint->rev);
+        rev = str_of(number);
+    }
+    buf_init(&text, NOTE_BYTES_MAX);
+    if (!watch->closing && note_format(&text, follow->name, rev, hint->txn, hint->cause, &err)) {
+        struct passed *passed = passed_new(buf_str(&text));
+        passed->command = (struct command){ .kind = CMD_NOTE, .actor = { STR("watch"), STR("default") }, .arena = &passed->arena,
+            .done = passed_done, .owner = passed, .in.note.text = passed->text };
+        engine_submit(watch->config.engine, &passed->command);
+    }
+    buf_release(&text);
+}
+
+void watch_note(struct watch *watch, struct str note)
+{
+    pthread_mutex_lock(&watch->lock);
+    if (watch->n_notes < NOTES_MAX) {
+        list_append(&watch->notes, &passed_new(note)->node);
+        watch->n_notes++;
+    }
+    pthread_mutex_unlock(&watch->lock);
+    loop_wake(watch->config.loop);
+}
+
+static struct list notes_all(struct watch *watch)
+{
+    pthread_mutex_lock(&watch->lock);
+    struct list notes = watch->notes;
+    watch->notes = (struct list){ 0 };
+    watch->n_notes = 0;
+    pthread_mutex_unlock(&watch->lock);
+    return notes;
+}
+
+void notes_take(struct watch *watch)
+{
+    struct list notes = notes_all(watch);
+    struct list_node *at;
+    while ((at = list_take_first(&notes)) != NULL) {
+        struct passed *passed = CONTAINER_OF(at, struct passed, node);
+        struct note note;
+        struct follow *follow = note_parse(passed->text, &note) ? smap_find(&watch->by_name, note.archive) : NULL;
+        if (follow != NULL && watch->epoch > 0) /* else a server in between lost its duty: the next one looks at all anyway */
+            follow_hint(follow, &(struct watch_hint){ note.rev, note.commit, note.txn, note.cause });
+        passed_free(passed);
+    }
+}
+
+void notes_release(struct watch *watch)
+{
+    struct list notes = notes_all(watch);
+    struct list_node *at;
+    while ((at = list_take_first(&notes)) != NULL)
+        passed_free(CONTAINER_OF(at, struct passed, node));
+}
+
+/* ---- from hooks ---- */
+
 static enum note_answer note_take(struct watch *watch, struct str bytes)
 {
     struct note note;

@@ -100,8 +100,27 @@ bool watch_hint(struct watch *watch, struct str archive, const struct watch_hint
     struct follow *follow = follow_find(watch, archive);
     if (follow == NULL)
         return false;
-    follow_hint(follow, hint);
+    if (engine_duty(watch->config.engine, DUTY_watch) > 0)
+        follow_hint(follow, hint);
+    else
+        notes_pass(watch, follow, hint);
     return true;
+}
+
+/* woken: by the engine: has the duty come to this server, or have other servers changed which archives there are? */
+static void woken(void *owner)
+{
+    struct watch *watch = owner;
+    if (watch->closing)
+        return;
+    int64_t epoch = engine_duty(watch->config.engine, DUTY_watch);
+    uint64_t version = engine_archives_version(watch->config.engine);
+    bool news = (epoch > 0 && epoch != watch->epoch) || version != watch->archives_version;
+    watch->epoch = epoch;
+    watch->archives_version = version;
+    if (news)
+        watch_archives_changed(watch); /* and a look at each */
+    notes_take(watch);
 }
 
 const char *watch_notify_path(const struct watch *watch)
@@ -123,6 +142,7 @@ bool watch_status(struct watch *watch, struct str archive, struct watch_status *
 
 static void watch_free(struct watch *watch)
 {
+    notes_release(watch);
     eyes_release(watch);
     heap_release(&watch->dues);
     smap_release(&watch->by_name);
@@ -140,6 +160,7 @@ struct watch *watch_open(const struct watch_config *config, struct err *err)
         watch->config.look_safety_ms = LOOK_SAFETY_MS;
     if (config->look_remote_ms == 0)
         watch->config.look_remote_ms = LOOK_REMOTE_MS;
+    loop_on_wake(config->loop, woken, watch);
     watch->timer = (struct loop_timer){ .due = timer_due, .owner = watch };
     watch->notify_fd.fd = -1;
     pthread_mutex_init(&watch->lock, NULL);
@@ -155,6 +176,7 @@ struct watch *watch_open(const struct watch_config *config, struct err *err)
 void watch_closing(struct watch *watch)
 {
     watch->closing = true;
+    loop_forget(watch->config.loop, watch);
     loop_disarm(watch->config.loop, &watch->timer);
     notify_release(watch);
     trees_stop(watch);

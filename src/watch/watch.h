@@ -9,7 +9,10 @@
  * were answered. A repository that can't be read is a fault of that archive: kept for watch_status, logged when it changes, tried again
  * with growing pauses, gone by itself.
  *
- * All functions are called on the loop's thread but watch_status, which any thread may call. */
+ * Of servers that share a store one follows the repositories (DUTY_watch); what it brings carries the epoch, and hints that others get are
+ * passed on to it. A repository must be within reach of each of them.
+ *
+ * All functions are called on the loop's thread but watch_status and watch_note, which any thread may call. */
 #ifndef WEIR_WATCH_WATCH_H
 #define WEIR_WATCH_WATCH_H
 
@@ -52,6 +55,9 @@ struct watch_hint {
     struct str cause; /* key of the task whose job made it; empty: a person's */
 };
 bool watch_hint(struct watch *watch, struct str archive, const struct watch_hint *hint);
+
+/* watch_note: what another server passes on, because this one follows the repositories. Any thread, from watch_open to watch_closing. */
+void watch_note(struct watch *watch, struct str note);
 
 /* watch_notify_path: absolute; hooks call `weir --server unix:PATH notify ARCHIVE REV`. NULL: there is none. */
 const char *watch_notify_path(const struct watch *watch);

@@ -31,7 +31,7 @@ status, out, err = serve('--data', str(TMP / 'elsewhere'), '--store', 'postgresq
 ok(status == 69 and 'is PostgreSQL running there' in err, 'a database that is not there is said at once', status, err)
 for args, words in [(['--coordination', 'zookeeper://h:1/w'], 'coordination')]:
     status, out, err = serve('--data', str(TMP / 'unused'), *args)
-    ok(status == 2 and words in err and 'yet' in err, f'{args[0]} says that it is not there yet', status, err)
+    ok(status == 2 and words in err and 'PostgreSQL' in err, f'{args[0]} on SQLite says what it needs', status, err)
 
 # -- configuration
 config = TMP / 'weir.yaml'

@@ -73,7 +73,7 @@ struct listener {
     struct postgres_store *store;
     pthread_t thread;
     int stop_fd;
-    void (*others)(void *owner);
+    void (*others)(struct str note, void *owner);
     void *owner;
 };
 
@@ -86,15 +86,18 @@ static bool listener_wait(const struct listener *listener, int fd, int timeout_m
     return fds[0].revents == 0;
 }
 
-/* Hints of our own commits come too, and are as good as none. */
-static bool hints_take(struct pg *pg, int own)
+/* Hints of our own commits come too, and are as good as none. A commit's has its number; anything else is a note. */
+static bool hints_take(const struct listener *listener, struct pg *pg)
 {
     PGnotify *hint;
     bool others = false;
     if (!PQconsumeInput(pg->conn))
         pg->lost = true;
     while ((hint = PQnotifies(pg->conn)) != NULL) {
-        others |= hint->be_pid != own;
+        bool theirs = hint->be_pid != listener->store->backend, note = hint->extra[0] > '9';
+        if (theirs && note)
+            listener->others(str_of(hint->extra), listener->owner);
+        others |= theirs && !note;
         PQfreemem(hint);
     }
     return others;
@@ -109,17 +112,17 @@ static void *listener_run(void *arg)
         struct err ignored = { 0 };
         bool ok = pg_connect(&pg, listener->store->url, &ignored) && pg_exec(&pg, PG_listen, &ignored);
         if (ok)
-            listener->others(listener->owner); /* what came before we listened */
+            listener->others((struct str){ 0 }, listener->owner); /* what came before we listened */
         while (ok && !pg.lost && (on = listener_wait(listener, PQsocket(pg.conn), -1)))
-            if (hints_take(&pg, listener->store->backend))
-                listener->others(listener->owner);
+            if (hints_take(listener, &pg))
+                listener->others((struct str){ 0 }, listener->owner);
         pg_close(&pg);
         on = on && listener_wait(listener, -1, LISTEN_AGAIN_MS);
     }
     return NULL;
 }
 
-bool postgres_on_others(struct store *store, void (*others)(void *owner), void *owner, struct err *err)
+bool postgres_on_others(struct store *store, void (*others)(struct str note, void *owner), void *owner, struct err *err)
 {
     struct postgres_store *self = postgres_of(store);
     listener_stop(self);

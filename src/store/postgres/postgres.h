@@ -64,7 +64,7 @@ void head_queue(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], const struct 
 
 /* others.c: what other servers do */
 bool postgres_load_others(struct store *store, struct arena *arena, const struct store_head *since, struct others *out, struct err *err);
-bool postgres_on_others(struct store *store, void (*others)(void *owner), void *owner, struct err *err);
+bool postgres_on_others(struct store *store, void (*others)(struct str note, void *owner), void *owner, struct err *err);
 void listener_stop(struct postgres_store *self);
 
 /* load.c. writer_ask: one statement on the writer's connection; one that is lost outside a turn is made anew once. */

@@ -464,6 +464,11 @@ static void servers_write(struct write *w)
         bulk_i64(b, w->c->duties[i].beat);
     }
     write_end(w, PG_duty_put, false);
+    for (size_t i = 0; i < w->c->n_notes; i++) {
+        struct pg_args note = { 0 };
+        arg_text(&note, w->c->notes[i]);
+        pg_queue(&w->self->pg, PG_notify, &note);
+    }
 }
 
 /* What this server commits last: asked for when the answer is lost. */

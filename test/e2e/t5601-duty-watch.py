@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+# time limit: 150
+# store: sqlite (it starts its own PostgreSQL)
+"""Repositories are followed by one of the servers that share a store: archives that another adds are followed by it, hooks may tell any server, and when it dies
+another one goes on where it ended, each revision once and in order."""
+import json
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
+import postgres  # noqa: E402
+from house import TMP, House, end, ok, same, skip, until  # noqa: E402
+from repos import git_commit, git_make, next_of, sh, svn_commit, svn_make  # noqa: E402
+from zookeeper import free_port  # noqa: E402
+
+if not postgres.available():
+    skip('PostgreSQL', f'there is no {postgres.BIN}')
+    end()
+    sys.exit(0)
+pg = postgres.Postgres().start()
+url = pg.create('weir')
+servers = {}
+for name in 'ab':
+    if name == 'b':
+        (TMP / 'b').mkdir(mode=0o711)
+        shutil.copy(TMP / 'a/verify.key', TMP / 'b/verify.key')
+    servers[name] = House(name, '--store', url, '--name', name, '--look-remote', '10m', slots=0)
+a, b = servers['a'], servers['b']
+
+
+def holder():
+    return pg.sql("SELECT holder FROM duty WHERE name = 'watch'", 'weir')
+
+
+def eyes(server):
+    """folders that a server watches with inotify"""
+    n = 0
+    for info in pathlib.Path(f'/proc/{server.process.pid}/fdinfo').iterdir():
+        try:
+            n += info.read_text().count('inotify wd:')
+        except OSError:
+            pass
+    return n
+
+
+until(lambda: holder() == 'a', 'a has the duty')
+svn, git = svn_make('svn', 3), git_make('git', 3)
+sh('git clone -q git wc')
+same(b.cli('archive', 'add', 's', '--svn', svn, '--from', '1', '--no-hook').code, 0, 'b is told of a Subversion archive')
+same(b.cli('archive', 'add', 'g', '--git', git, '--from', '1', '--no-hook').code, 0, 'and of a git archive')
+until(lambda: next_of(b, 's') == 4 and next_of(b, 'g') == 4, 'a takes their history', seconds=40)
+until(lambda: eyes(a) > 0, 'a keeps an eye on them', seconds=20)
+same(eyes(b), 0, 'b does not')
+ok('another server' in b.get('/v1/archives/s').json['watch'].get('detail', ''), 'and says so', b.get('/v1/archives/s').json)
+for i in range(3):
+    svn_commit('svn', f'n{i}')
+    git_commit('wc', f'n{i}')
+until(lambda: next_of(b, 's') == 7 and next_of(b, 'g') == 7, 'commits are found', seconds=40)
+
+# -- a served repository that nobody looks at by himself for ten minutes: the hook tells the server that doesn't follow it
+port = free_port()
+svn_make('far', 2)
+served = subprocess.Popen(['setpriv', '--pdeathsig', 'KILL', 'svnserve', '-d', '--foreground', '--listen-host', '127.0.0.1', '--listen-port', str(port), '-r', str(TMP)])
+until(lambda: not socket.socket().connect_ex(('127.0.0.1', port)), seconds=20)
+same(b.cli('archive', 'add', 'far', '--svn', f'svn://127.0.0.1:{port}/far', '--from', '1').code, 0, 'a served repository')
+until(lambda: next_of(b, 'far') == 3, 'its history is taken', seconds=40)
+cause = b.enqueue(dict(name='maker', queue='q', data=1))['id']
+svn_commit('far', 'x')
+began = time.monotonic()
+same(b.cli('notify', 'far', '3', WEIR_KEY=str(cause)).code, 0, 'its hook tells b')
+until(lambda: next_of(b, 'far') == 4, f'a hears of it and takes it', seconds=40)
+took = time.monotonic() - began
+same(a.get('/v1/archives/far/revisions/3').json.get('cause'), b.get('/v1/archives/far/revisions/3').json.get('cause'), f'after {took:.1f} s')
+ok(str(cause) in json.dumps(a.get('/v1/archives/far/revisions/3').json.get('cause')), 'and knows the cause that the hook told', a.get('/v1/archives/far/revisions/3').json)
+
+# -- the holder dies
+began = time.monotonic()
+a.kill()
+svn_commit('svn', 'after')
+git_commit('wc', 'after')
+until(lambda: next_of(b, 's') == 8 and next_of(b, 'g') == 8, 'a is killed: b takes the commits', seconds=40)
+took = time.monotonic() - began
+ok(took < 20, f'soon ({took:.1f} s after the kill)')
+ok(eyes(b) > 0, 'and keeps an eye on the repositories')
+
+# -- and comes back: it doesn't follow
+a.start()
+until(lambda: a.get('/v1/nodes').status == 200, 'a is back')
+svn_commit('svn', 'later')
+until(lambda: next_of(a, 's') == 9, 'commits are found', seconds=40)
+same((holder(), eyes(a)), ('b', 0), 'by b alone')
+
+# -- frozen: what it had begun is refused
+b.process.send_signal(signal.SIGSTOP)
+until(lambda: holder() == 'a', 'b is frozen: a takes over', seconds=30)
+svn_commit('svn', 'frozen')
+git_commit('wc', 'frozen')
+until(lambda: next_of(a, 's') == 10 and next_of(a, 'g') == 9, 'and follows', seconds=40)
+b.process.send_signal(signal.SIGCONT)
+svn_commit('svn', 'thawed')
+until(lambda: next_of(b, 's') == 11, 'b goes on and sees what a takes', seconds=40)
+until(lambda: eyes(b) == 0, 'it keeps no eye on them any more', seconds=30)
+same(holder(), 'a', 'a follows')
+events = a.events('since=0&limit=100000')
+for name, last in (('s', 10), ('g', 8), ('far', 3)):
+    seen = [(e.get('subject') or e.get('key')) for e in events if e['kind'] == 'revision' and (e.get('subject') or e.get('key') or '').startswith(name + '@')]
+    same(seen, [f'{name}@{rev}' for rev in range(1, last + 1)], f'{name}: each revision once, in order')
+held = {}
+for e in events:
+    if e['kind'] == 'duty':
+        held[e.get('subject') or e.get('key')] = f'{e["actor"]}, {e["reason"]}'
+    if e['kind'] == 'revision' and e.get('reason') != held.get('watch'):
+        ok(False, 'a revision was brought by who had not the epoch', e, held)
+for s in (a, b):
+    s.stop(signal.SIGINT)
+served.kill()
+served.wait()
+pg.remove()
+end()
