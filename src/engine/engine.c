@@ -707,8 +707,10 @@ size_t engine_executors(struct engine *engine, struct arena *arena, struct execu
     MAP_EACH(&engine->executors, e) {
         const struct known_executor *known = e->value;
         int64_t ago = known->heard ? now - known->heard : -1;
+        int64_t spare = known->row.slots - known->running; /* of a shared store: what every server knows, whichever it polls */
         (*out)[n++] = (struct executor_live){
-            .id = known->row.id, .live = ago >= 0 && ago <= silent, .heard_ago_ms = ago, .running = known->running, .free = known->free
+            .id = known->row.id, .live = ago >= 0 && ago <= silent, .heard_ago_ms = ago, .running = known->running,
+            .free = engine->store->exclusive ? known->free : spare > 0 ? spare : 0,
         };
     }
     pthread_mutex_unlock(&engine->heard_lock);
