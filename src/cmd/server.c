@@ -94,7 +94,8 @@ static bool open_data(struct server *server, struct err *err)
     if (server->conf.coordination.len > 0 && !coord_url_check(server->conf.coordination, alone, err))
         return false;
     server->store_config =
-        (struct store_config){ .url = str_dupz(arena, server->conf.store), .data_dir = str_dupz(arena, store_dir), .create = true };
+        (struct store_config){ .url = str_dupz(arena, server->conf.store), .data_dir = str_dupz(arena, store_dir), .create = true,
+                               .server = server->conf.name };
     return fsx_make_dirs(server->data, 0711, err) && dir_check(server->data, err) && fsx_make_dirs(run, 0755, err) &&
            (str_eq(store_dir, server->conf.data) || fsx_make_dirs(server->store_config.data_dir, 0700, err));
 }

@@ -13,10 +13,16 @@ base = s.post('/v1/tasks', dict(name='base', data=1)).json['id']
 grant = w.claim()[0]
 
 
+def picture():
+    """without the number of the newest commit: on a shared store servers commit their beats"""
+    stats = s.get('/v1/stats').json
+    return s.get('/v1/events').body, {key: value for key, value in stats.items() if key != 'turn'}
+
+
 def changed_nothing(question, text):
-    before = s.get('/v1/events').body, s.get('/v1/stats').body
+    before = picture()
     question()
-    same((s.get('/v1/events').body, s.get('/v1/stats').body), before, f'{text}: nothing changed')
+    same(picture(), before, f'{text}: nothing changed')
 
 
 def documents():

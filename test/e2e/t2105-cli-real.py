@@ -113,7 +113,7 @@ same(w('cancel', long, '--reason', 'enough').returncode, 0, 'cancel of a running
 done = w('wait', long, '--timeout', '60s')
 ok(done.returncode == 1 and 'T terminated' in done.out, 'becomes T', done.out)
 done = w('cancel', long, '--reason', 'again')
-ok(done.returncode == 1 and 'weir retry' in done.err, 'cancel of an ended one: 1', done.returncode, done.err)
+ok(done.returncode == 1 and 'is terminated' in done.err, 'cancel of an ended one: 1', done.returncode, done.err)
 
 # -- following: log -f, events -f, wait through a restart of the server
 slow = w('enqueue', '--name', 'slow', '-', stdin=json.dumps(dict(script='echo one; while [ ! -e %s/go ]; do sleep 0.05; done; echo two' % TMP))).out.strip()

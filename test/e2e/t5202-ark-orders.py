@@ -62,7 +62,8 @@ for number in range(ROUNDS):
     same(sorted(x for x in lines if x.startswith('build')), [f'build {rev}' for rev in range(1, REVS + 1)], f'{archive}: every build once')
     ok(all(lines.index(f'index {rev} end') < lines.index(f'build {rev}') for rev in range(1, REVS + 1)), f'{archive}: each after its index', lines)
     started = [e['key'] for e in s.events(f'archive={archive}') if e['kind'] == 'move' and e.get('to') == 'X' and ':index' in e['key']]
-    same(started, [f'{archive}@{rev}:index' for rev in range(1, REVS + 1)], f'{archive}: the events say the same')
+    # a grant whose answer died with the server is taken back and given again, before the job began: the log above says that it ran once
+    same(list(dict.fromkeys(started)), [f'{archive}@{rev}:index' for rev in range(1, REVS + 1)], f'{archive}: the events say the same')
     commits = [e['key'] for e in s.events(f'archive={archive}') if e['kind'] == 'move' and e.get('to') == 'D' and e['key'].endswith(':COMMIT')]
     same(commits, [f'{archive}@{rev}:COMMIT' for rev in range(1, REVS + 1)], f'{archive}: commits in order')
 verify = s.cli('verify')

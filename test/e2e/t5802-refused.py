@@ -7,6 +7,7 @@ server's own certificate: t5401, t5402.)"""
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import sqlite3
 import subprocess
@@ -15,7 +16,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
 import postgres  # noqa: E402
-from house import TMP, House, end, ok, run, same, skip, until  # noqa: E402
+from house import TMP, WEIR, House, clean_env, end, ok, run, same, skip, until  # noqa: E402
 from papers import FOLDER, authority, free_port, issue  # noqa: E402
 
 SECONDS = 20  # a connection is given 5; the rest is for a busy machine
@@ -108,6 +109,21 @@ ok(SECRET not in a.log.read_text() and SECRET not in a.get('/v1/nodes').body.dec
 shutil.copy(TMP / 'a/verify.key', TMP / 'b/verify.key')
 told(serve('b', '--name', 'a', '--store', pg.url('weir')), 1, ['name a', '--name'], 'a second server with the name of one that runs')
 same(a.task(task)['key']['name'], 'one', 'the first does not notice')
+a.process.send_signal(signal.SIGSTOP)
+told(serve('b', '--name', 'a', '--store', pg.url('weir')), 1, ['name a', '--name'], 'also of one that stands still')
+a.process.send_signal(signal.SIGCONT)
+twins = []
+for name in ('t1', 't2', 't3'):
+    (TMP / name).mkdir(mode=0o711)
+    shutil.copy(TMP / 'a/verify.key', TMP / name / 'verify.key')
+    twins.append(subprocess.Popen([WEIR, 'serve', '--data', str(TMP / name), '--name', 'twin', '--listen', '127.0.0.1:0', '--slots', '0', '--store', pg.url('weir')],
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=clean_env(), start_new_session=True))
+until(lambda: sum(p.poll() is not None for p in twins) == 2, 'of three with one name that start at once two are refused', seconds=60)
+same(sorted(p.poll() for p in twins if p.poll() is not None), [1, 1], 'as it should be')
+for process in twins:
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        same(process.wait(60), 0, 'the third one runs')
 b = House('b', '--store', pg.url('weir'), '--name', 'b', slots=0)
 same(b.task(task)['key']['name'], 'one', 'with a name of its own it is welcome')
 b.stop()

@@ -58,6 +58,15 @@ SELECT pg_advisory_lock(1466263922, hashtext('writer ' || current_schema()));
 -- Servers share the store; what must be alone with it (store copy) takes the lock above.
 SELECT pg_advisory_lock_shared(1466263922, hashtext('writer ' || current_schema()));
 
+-- name: server_name
+-- Held by the server of that name (its hash): two that start at the same moment, and one that stands still, are told apart too.
+SELECT pg_advisory_lock(1466263922, hashtext('name ' || $1::bigint || ' ' || current_schema()));
+
+-- name: own_backend_end
+-- Before the name is asked for again: the database's process that served us before, should it not have noticed that we are gone.
+SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+WHERE pid = $1::bigint::int AND application_name = current_setting('application_name');
+
 -- name: listen
 LISTEN weir;
 

@@ -116,6 +116,21 @@ bool writer_lock(struct pg *pg, struct err *err)
     return lock_get(pg, PG_writer_lock, err);
 }
 
+/* One server of a name. One that was killed has given its name back by the time that its connection is seen to be gone. */
+static bool name_take(struct postgres_store *self, struct err *err)
+{
+    struct pg *pg = &self->pg;
+    if (!self->server[0])
+        return true;
+    if (self->backend && !pg_number_for(pg, PG_own_backend_end, self->backend, NULL, err))
+        return false;
+    if (pg_exec(pg, PG_lock_wait, err) && pg_number_for(pg, PG_server_name, (int64_t)str_hash(str_of(self->server)), NULL, err))
+        return pg_exec(pg, PG_lock_wait_long, err);
+    return err->code == ERR_conflict &&
+           err_set(err, ERR_conflict, "a server with the name %s runs on this store already: stop it (weir nodes says where it is), or "
+                   "give this one another --name", self->server);
+}
+
 /* The connection as a writer's, up to and with its share of the lock. */
 static bool writer_connect(struct postgres_store *self, bool create, int64_t *out_version, struct err *err)
 {
@@ -126,7 +141,7 @@ static bool writer_connect(struct postgres_store *self, bool create, int64_t *ou
     if (*out_version == 0 && !create)
         return err_set(err, ERR_not_found, "%s is empty", pg->place);
     return (!pg_schema_older(*out_version) || pg_schema_migrate(pg, err)) && lock_get(pg, PG_writer_share, err) &&
-           pg_exec(pg, PG_session_turns, err);
+           name_take(self, err) && pg_exec(pg, PG_session_turns, err);
 }
 
 /* Prepared, and everything that this connection can see is where accepted work has to be. */
@@ -169,6 +184,7 @@ struct store *postgres_store_open(const struct store_config *config, struct err 
     memcpy(self->url, config->url, n);
     self->data_dir = config->data_dir ? strdup(config->data_dir) : NULL;
     self->lock_fd = -1;
+    snprintf(self->server, sizeof self->server, "%.*s", STR_ARG(config->server));
     instance_make(self);
     buf_init(&self->scratch, SCRATCH_BYTES_MAX);
     bool ok = config->data_dir && *config->data_dir;

@@ -13,6 +13,7 @@ struct postgres_store {
     struct pg pg;
     char *url, *data_dir;
     int64_t away_since; /* boot ms since when there is no connection; 0: there is one, or it hasn't been missed yet */
+    char server[PG_NAME_BYTES]; /* its name; empty: none */
     int lock_fd; /* of the data directory */
     uint8_t key[CHAIN_KEY_BYTES];
     struct store_head head; /* as of the last commit */
