@@ -4,7 +4,8 @@
  * a write that finds everything copied and no reader in it. Per 16 MiB the thread copies (PASSIVE, which waits for nobody) and syncs on a
  * connection of its own, twice, since the writer goes on meanwhile; the little that is left then the writer copies itself, between two
  * turns. A reader that stands in the way makes that attempt fail; the next one comes 16 MiB later, and at 256 MiB the writer cuts the
- * WAL (TRUNCATE), waiting a moment for readers. Without commits nothing wakes up.
+ * WAL (TRUNCATE), waiting a moment for readers. Without commits nothing wakes up. On its way to its first 16 MiB the WAL is lengthened
+ * by zeros, 1 MiB at a time, for the same reason; to SQLite they are frames that aren't valid, as those of an earlier round are.
  *
  * A checkpoint that finds no room or no lock loses nothing (the WAL keeps what it has) and is tried again. One that meets an I/O error
  * is remembered: checkpoint_failed tells the writer, whose next commit then stops the process, since a disk that lost a write isn't
@@ -14,12 +15,15 @@
 #include <pthread.h>
 
 enum { PASSIVE_BYTES = 16 << 20, TRUNCATE_BYTES = 256 << 20, TRUNCATE_BUSY_MS = 20, PASSES = 2 };
+enum { WAL_HEAD_BYTES = 32, FRAME_HEAD_BYTES = 24 };
+enum { ROOM_BYTES = 256 << 10, ROOM_STEP = 1 << 20, ROOM_END_MAX = PASSIVE_BYTES + (4 << 20), ZEROS = 64 << 10 };
 
 struct checkpoint {
     struct db db;      /* the thread's */
     struct db *writer; /* the writer's; used on its thread only */
     int64_t page_bytes;
     int64_t wal_bytes, passive_at, truncate_at; /* the writer's thread only */
+    int64_t wal_end, room_end; /* of the frames, of the file as far as we made it; the writer's thread only */
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -42,6 +46,7 @@ static int wal_grown(void *owner, sqlite3 *conn, const char *name, int pages)
     if (bytes < cp->wal_bytes) /* the WAL started anew */
         cp->passive_at = PASSIVE_BYTES, cp->truncate_at = TRUNCATE_BYTES;
     cp->wal_bytes = bytes;
+    cp->wal_end = WAL_HEAD_BYTES + (int64_t)pages * (cp->page_bytes + FRAME_HEAD_BYTES);
     return SQLITE_OK;
 }
 
@@ -104,15 +109,42 @@ fail:
     return NULL;
 }
 
+static bool zeros_write(sqlite3_file *file, int64_t from)
+{
+    static const char zeros[ZEROS];
+    bool ok = true;
+    for (int64_t at = from; ok && at < from + ROOM_STEP; at += ZEROS)
+        ok = file->pMethods->xWrite(file, zeros, ZEROS, at) == SQLITE_OK;
+    if (!ok)
+        file->pMethods->xTruncate(file, from);
+    return ok;
+}
+
+/* Zeros behind the frames, synced with the next commit. What goes wrong here costs only time: a disk that is full or broken is met by that
+ * commit itself. */
+static void room_make(struct checkpoint *cp)
+{
+    sqlite3_file *file = NULL;
+    sqlite3_int64 size = 0;
+    if (sqlite3_file_control(cp->writer->conn, NULL, SQLITE_FCNTL_JOURNAL_POINTER, &file) != SQLITE_OK || !file || !file->pMethods ||
+        file->pMethods->xFileSize(file, &size) != SQLITE_OK || size < cp->wal_end)
+        return;
+    cp->room_end = size;
+    if (size < cp->wal_end + ROOM_BYTES)
+        cp->room_end = zeros_write(file, size) ? size + ROOM_STEP : ROOM_END_MAX; /* the latter: no more of this */
+}
+
 void checkpoint_between_turns(struct checkpoint *cp)
 {
+    if (cp->wal_end + ROOM_BYTES > cp->room_end && cp->room_end < ROOM_END_MAX)
+        room_make(cp);
     if (cp->wal_bytes >= cp->truncate_at) {
         sqlite3_busy_timeout(cp->writer->conn, TRUNCATE_BUSY_MS);
         int rc = sqlite3_wal_checkpoint_v2(cp->writer->conn, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
         sqlite3_busy_timeout(cp->writer->conn, DB_BUSY_MS);
         result_note(cp, rc);
         if (rc == SQLITE_OK)
-            cp->wal_bytes = 0, cp->passive_at = PASSIVE_BYTES, cp->truncate_at = TRUNCATE_BYTES;
+            cp->wal_bytes = cp->wal_end = cp->room_end = 0, cp->passive_at = PASSIVE_BYTES, cp->truncate_at = TRUNCATE_BYTES;
         else
             cp->truncate_at = cp->wal_bytes + PASSIVE_BYTES;
     } else if (cp->nearly) {

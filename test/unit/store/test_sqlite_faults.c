@@ -235,6 +235,10 @@ static void the_wal_is_used_again(void **state)
     life_begin(&w, &life);
     memset((char *)(uintptr_t)noise.ptr, 'y', noise.len);
     snprintf(path, sizeof path, "%s/weir.db-wal", w.dir);
+    life_turn(&w, &life, &rng, 5, 5);
+    turn_end(&w);
+    assert_int_equal(stat(path, &st), 0);
+    assert_true(st.st_size > 1 << 20); /* room for what comes */
     uint32_t before = wal_generation(&w);
     int64_t deadline = clock_boot_ms() + 60000;
     for (int64_t i = 0; wal_generation(&w) == before && clock_boot_ms() < deadline; i++) {
