@@ -491,6 +491,16 @@ static void zookeeper_status(struct coord *coord, struct coord_status *out)
     pthread_mutex_unlock(&z->lock);
 }
 
+static const char *missing; /* of the library; NULL: it is loaded */
+
+static void library_load(void)
+{
+    if (!coord_zk_load(&missing))
+        return;
+    missing = NULL;
+    zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
+}
+
 struct coord *coord_zookeeper_new(const struct coord_config *config, struct err *err)
 {
     static const struct coord_ops ops = { .kind = "zookeeper",
@@ -501,12 +511,12 @@ struct coord *coord_zookeeper_new(const struct coord_config *config, struct err 
         .absent = zookeeper_absent,
         .members = zookeeper_members,
         .status = zookeeper_status };
-    const char *missing = NULL;
-    if (!coord_zk_load(&missing)) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, library_load);
+    if (missing != NULL) {
         err_set(err, ERR_usage, "coordination: ZooKeeper's client library can't be loaded (%s): install libzookeeper-mt2", missing);
         return NULL;
     }
-    zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
     struct zookeeper *z = mem_alloc_zero(sizeof *z);
     struct str rest = str_sub(config->url, sizeof "zookeeper://" - 1, config->url.len);
     ptrdiff_t slash = str_index(rest, '/');
