@@ -301,6 +301,8 @@ def fault(roll):
         server.kill()
         if reached(other):
             served_by(other)
+        if not reached(server):  # it would refuse to start
+            go_on(True)
         server.start()
         p.did('servers killed')
     elif roll < 0.45 and not stopped:
@@ -339,6 +341,7 @@ while time.monotonic() < deadline or not minute_between():
     go_on()
     for server in servers:
         if ended_alone(server):
+            go_on(True)
             server.start()
     if restarts and time.monotonic() > restarts[-1]:
         restarts.pop()

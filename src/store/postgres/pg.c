@@ -127,18 +127,20 @@ static void notice_take(void *owner, const PGresult *result)
         pg->unsure = true;
 }
 
-/* host, port: "": as the URL says. */
+/* host, port: "": as the URL says. Who starts is patient; later a silent host is one that is gone, and another may be there. */
 static bool host_connect(struct pg *pg, const char *url, const char *host, const char *port, struct err *err)
 {
+    static _Atomic bool reached;
     /* What stands before the URL it may say otherwise; what stands behind, not. An empty value is as none. */
     const char *keys[] = { "connect_timeout", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout", "dbname",
                            "client_encoding", "application_name", "host", "port", NULL };
-    const char *values[] = { "2", "1", "1", "3", "3000", url, "UTF8", pg->name, host, port, NULL };
+    const char *values[] = { reached ? "2" : "5", "1", "1", "3", "3000", url, "UTF8", pg->name, host, port, NULL };
     pg->lost = pg->unsure = pg->silent = false;
     snprintf(pg->place, sizeof pg->place, "the database");
     pg->conn = PQconnectdbParams(keys, values, 1);
     if (!pg->conn || PQstatus(pg->conn) != CONNECTION_OK)
         return connect_fail(pg, err);
+    reached = true;
     PQsetNoticeReceiver(pg->conn, notice_take, pg);
     place_name(pg);
     return server_fits(pg, err) && timeline_check(pg, err) && pg_exec(pg, PG_session, err) && pg_exec(pg, PG_session_keepalive, err);
