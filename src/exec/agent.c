@@ -110,6 +110,8 @@ void agent_failed(struct agent *agent, const char *what, const struct err *err)
         log_warn(
             "server.failed", "server=%s request=%s error=%s", agent->config->servers[agent->server], what, log_quote(str_of(err->text)).z);
     }
+    for (size_t i = 0; i < agent->n_seats; i++)
+        report_doubt(agent->seats[i]);
     /* The distance grows with each round of all servers; who lost the same server don't come back to the next in one crowd. */
     unsigned round = agent->failures / (unsigned)agent->config->n_servers, shift = round < 6 ? round : 6, chance = 0;
     int64_t wait_ms = RETRY_MIN_MS << shift;

@@ -46,6 +46,12 @@ void report_forget(struct seat *seat)
         loop_disarm(seat->agent->loop, &seat->retry);
 }
 
+void report_doubt(struct seat *seat)
+{
+    if (seat->stored > seat->durable)
+        seat->stored = seat->durable;
+}
+
 /* SETTLING: the end is known to the server; the log must still become durable there. */
 static void report_settle(struct seat *seat)
 {

@@ -35,6 +35,22 @@ def gone_and_back():
         tap.equal(f.faults, [], 'the server saw nothing wrong')
 
 
+def forgotten_bytes():
+    with Crew(slots=1) as crew:
+        f = crew.fake
+        f.durable_follows = False  # what it has taken is in its memory only
+        task = f.add(script='echo up; while [ ! -e %s/go3 ]; do sleep 0.02; done; echo down' % TMP)
+        f.wait(lambda: b'up' in task.log, 10)
+        f.stop()
+        task.log = task.log[:0]
+        open(f'{TMP}/go3', 'w').close()
+        poll(lambda: not processes(task.fence), 10)
+        f.durable_follows = True
+        f.start()
+        f.wait_ended(task)
+        tap.equal((bytes(task.log), f.faults), (b'up\ndown\n', []), 'bytes that died with the server are there again before the end is told')
+
+
 def lost_answers():
     with Crew(slots=3) as crew:
         f = crew.fake
@@ -97,7 +113,7 @@ def stale():
 def leases():
     with Crew(slots=4, lease_ms=2000, options=['--grace', '10s']) as crew:
         f = crew.fake
-        free = f.add(script='echo up; sleep 5; echo survived')
+        free = f.add(script='echo up; while [ ! -e %s/survived ]; do sleep 0.05; done; echo survived' % TMP)
         held = f.add(script='trap "" TERM; echo up; while :; do sleep 0.05; done', holds=True)
         ending = f.add(script='trap "" TERM; echo up; while :; do sleep 0.05; done', grace_ms=60000)
         f.wait(lambda: all(b'up' in t.log for t in (free, held, ending)), 10)
@@ -113,6 +129,7 @@ def leases():
         tap.ok(spent < 2.0, 'and before the lease is over', spent)
         tap.ok(poll(lambda: not processes(ending.fence), 3), 'one that is being cancelled as well')
         tap.ok(processes(free.fence) != [], 'another job runs on')
+        open(f'{TMP}/survived', 'w').close()
         f.start()
         f.wait_ended(free, held, ending)
         tap.equal((held.finish.get('outcome'), free.finish.get('exit')), ('lost', 0), 'the one is lost, the other done')
@@ -186,6 +203,6 @@ def labels():
         tap.equal([b['instance'] for b in crew.fake.executors.values()], [first], 'the instance survives a restart')
 
 
-for part in (gone_and_back, lost_answers, forgotten, stale, leases, drain, beside, failover, labels):
+for part in (gone_and_back, forgotten_bytes, lost_answers, forgotten, stale, leases, drain, beside, failover, labels):
     part()
 tap.end()
