@@ -15,7 +15,7 @@ enum { URL_BYTES_MAX = 4000, BRANCH_BYTES_MAX = 250, SCHEDULES_SHOWN_MAX = 1000,
 bool call_archive_any(struct call *call, struct archive_view *out)
 {
     bool found;
-    if (!reader_archive(call->api->config.reader, &call->arena, call->arg, out, &found, &call->err)) {
+    if (!reader_archive(call->api->config.reader, &call->arena, call->actor.tenant, call->arg, out, &found, &call->err)) {
         call_problem(call);
         return false;
     }
@@ -72,11 +72,11 @@ static bool schedules_render(struct call *call, struct json *json, int64_t lane)
 }
 
 /* watcher_render: how the following of a repository goes. */
-static void watcher_render(struct call *call, struct json *json, struct str name)
+static void watcher_render(struct call *call, struct json *json, int64_t lane)
 {
     struct watch *watch = call->api->config.watch;
     struct watch_status status;
-    if (watch == NULL || !watch_status(watch, name, &status))
+    if (watch == NULL || !watch_status(watch, lane, &status))
         return;
     json_key(json, "watch");
     json_object_begin(json);
@@ -124,7 +124,7 @@ static bool archive_render(struct call *call, struct json *json, const struct ar
         json_put_i64(json, "missing", missing);
     if (archive->tip.len > 0)
         json_put_str(json, "tip", archive->tip);
-    watcher_render(call, json, view->lane.name);
+    watcher_render(call, json, view->lane.id);
     render_lane(json, &view->lane);
     bool good = schedules_render(call, json, archive->lane);
     json_object_end(json);
@@ -166,7 +166,8 @@ static bool archives_render(struct call *call, struct json *json, int64_t before
     if (n > 0)
         qsort(views, n, sizeof *views, archive_order);
     for (size_t i = 0; i < n; i++) {
-        if (views[i].archive.removed > 0 || (before > 0 && views[i].archive.lane >= before))
+        bool shown = str_eq(views[i].lane.tenant, call->actor.tenant) && views[i].archive.removed == 0;
+        if (!shown || (before > 0 && views[i].archive.lane >= before))
             continue;
         if (limit-- == 0) {
             *out_next = last;
@@ -341,6 +342,12 @@ void serve_archives_create(struct call *call)
     archive_read(call, &reader, &command->in.archive_add.name, &command->in.archive_add.archive);
     if (!call_read_done(call, &reader))
         return;
+    if (command->in.archive_add.archive.kind != ARCHIVE_EXTERNAL && !call->site && !str_eqz(call->actor.tenant, TENANT_DEFAULT)) {
+        call_refuse(call, ERR_forbidden,
+            "what the server's machine can read isn't one tenant's to choose: the site's admin adds a repository "
+            "(weir archive add %.*s URL --tenant %.*s)", STR_ARG(command->in.archive_add.name), STR_ARG(call->actor.tenant));
+        return;
+    }
     command->kind = CMD_ARCHIVE_ADD;
     if (command->in.archive_add.archive.kind == ARCHIVE_EXTERNAL)
         call_submit(call, archive_added);
@@ -397,7 +404,7 @@ static bool skip_is_early(struct call *call, const struct archive_view *view, in
     struct watch_status status;
     if (view->archive.kind == ARCHIVE_EXTERNAL || rev <= view->archive.youngest || watch == NULL)
         return false;
-    return watch_status(watch, view->lane.name, &status) && status.state != WATCH_FAULT && status.youngest >= 0 && rev > status.youngest;
+    return watch_status(watch, view->lane.id, &status) && status.state != WATCH_FAULT && status.youngest >= 0 && rev > status.youngest;
 }
 
 void serve_archives_skip(struct call *call)

@@ -140,7 +140,7 @@ void serve_artifacts_post(struct call *call)
     int64_t task, offset = 0;
     bool last = false;
     struct fence fence;
-    if (!call_task_id(call, &task))
+    if (!call_task_of_executor(call, &task))
         return;
     struct artifact_seal *seal = ARENA_NEW(&call->arena, struct artifact_seal);
     seal->blobs = call->api->blobs;

@@ -13,6 +13,7 @@
 #include "io/clock.h"
 #include "io/log.h"
 
+enum { TENANT_NAME_MAX = 100 };
 enum { SCOPES_ALL = SCOPE_READ | SCOPE_ENQUEUE | SCOPE_EXECUTE | SCOPE_ADMIN };
 
 const struct scope_name scope_names[4] = {
@@ -36,21 +37,50 @@ static uint64_t hash_head(const uint8_t *hash)
 
 void auth_release(struct api *api)
 {
+    smap_release(&api->tenants);
     map_release(&api->tokens);
     arena_release(&api->tokens_arena);
 }
 
-/* tokens_refresh: the copy is read again when the engine says that tokens changed. */
+static struct api_tenant *tenant_put(struct api *api, struct str name)
+{
+    struct api_tenant *tenant = smap_find(&api->tenants, name);
+    if (tenant != NULL)
+        return tenant;
+    tenant = ARENA_NEW(&api->tokens_arena, struct api_tenant);
+    tenant->requests = -1;
+    smap_put(&api->tenants, name, tenant);
+    return tenant;
+}
+
+/* tenants_refresh: those of the configuration; others come with their tokens. */
+static bool tenants_refresh(struct api *api, struct err *err)
+{
+    struct site_key *keys;
+    size_t n;
+    struct conf_tenants conf = { 0 };
+    if (!reader_site(api->config.reader, &api->tokens_arena, &keys, &n, err))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (str_eqz(keys[i].name, "tenants") && !conf_tenants_parse(keys[i].body, &api->tokens_arena, &conf))
+            return err_set(err, ERR_corrupt, "the stored key 'tenants' of the site can't be read");
+    for (size_t i = 0; i < conf.n; i++)
+        tenant_put(api, conf.items[i].name)->requests = conf.items[i].quotas[QUOTA_requests];
+    return true;
+}
+
+/* tokens_refresh: the copy is read again when the engine says that tokens, or the site's keys, changed. */
 static bool tokens_refresh(struct api *api, struct err *err)
 {
     uint64_t version = engine_tokens_version(api->config.engine);
     if (api->tokens_known && version == api->tokens_version)
         return true;
     map_clear(&api->tokens);
+    smap_clear(&api->tenants);
     arena_reset(&api->tokens_arena);
     struct token **tokens;
     size_t n;
-    if (!reader_tokens(api->config.reader, &api->tokens_arena, &tokens, &n, err)) {
+    if (!tenants_refresh(api, err) || !reader_tokens(api->config.reader, &api->tokens_arena, &tokens, &n, err)) {
         api->tokens_known = false;
         return false;
     }
@@ -59,6 +89,7 @@ static bool tokens_refresh(struct api *api, struct err *err)
         entry->token = *tokens[i];
         entry->actor = str_fmt(&api->tokens_arena, "token:%.*s", STR_ARG(tokens[i]->name));
         map_put(&api->tokens, hash_head(entry->token.hash), entry);
+        tenant_put(api, entry->token.tenant);
     }
     api->n_tokens = n;
     api->tokens_version = version;
@@ -185,6 +216,54 @@ static const char *scope_text(unsigned scope)
     return "";
 }
 
+/* tenant_check: the site's admin may speak for a tenant, by a parameter or a header; to others the tenant of their token is
+ * all there is. */
+static bool tenant_check(struct call *call)
+{
+    struct str name = http_header(call->request, "Weir-Tenant");
+    bool given = call_param_str(call, "tenant", &name) || name.len > 0;
+    call->site = !call->job && call->scopes & SCOPE_ADMIN && str_eqz(call->actor.tenant, TENANT_DEFAULT);
+    if (!given || (!call->site && str_eq(name, call->actor.tenant)))
+        return true;
+    if (!call->site) {
+        call_refuse(call, ERR_forbidden, "only the site's admin names a tenant: a token of the tenant 'default' with the scope 'admin'");
+        return false;
+    }
+    if (!str_eqz(name, TENANT_DEFAULT) && smap_find(&call->api->tenants, str_sub(name, 0, TENANT_NAME_MAX)) == NULL &&
+        !tenant_has_lanes(call->api, name)) {
+        call_refuse(call, ERR_not_found, "there is no tenant '%.*s': it is there with its first token, or by 'tenants:' in weir.yaml",
+            STR_ARG(str_sub(name, 0, TENANT_NAME_MAX)));
+        return false;
+    }
+    call->actor.tenant = str_dup(&call->arena, name);
+    call->tenant_named = true;
+    return true;
+}
+
+/* rate_check: requests of a tenant by the second, at this server; not those of executors, whose leases hang on them. */
+static bool rate_check(struct call *call, unsigned needed)
+{
+    struct api_tenant *tenant = call->api->tenants.n > 0 ? smap_find(&call->api->tenants, call->actor.tenant) : NULL;
+    if (tenant == NULL || tenant->requests < 0 || needed == SCOPE_EXECUTE)
+        return true;
+    int64_t second = loop_now(call->api->config.loop) / 1000;
+    if (tenant->second != second)
+        tenant->second = second, tenant->n = 0;
+    if (++tenant->n <= tenant->requests)
+        return true;
+    call_refuse(call, ERR_quota_exceeded, "the tenant '%.*s' may ask %lld times a second; tenants.%.*s.quotas.requests is the limit",
+        STR_ARG(call->actor.tenant), (long long)tenant->requests, STR_ARG(call->actor.tenant));
+    return false;
+}
+
+static bool site_check(struct call *call)
+{
+    if (call->site)
+        return true;
+    call_refuse(call, ERR_forbidden, "this needs the site's admin: a token of the tenant 'default' with the scope 'admin'");
+    return false;
+}
+
 bool auth_check(struct call *call)
 {
     unsigned needed = call->route != NULL ? call->route->scope : SCOPE_READ;
@@ -195,12 +274,15 @@ bool auth_check(struct call *call)
         return false;
     }
     struct str authorization = http_header(call->request, "Authorization");
-    if (!(authorization.len > 0 ? token_check(call, authorization) : peer_check(call)) || !origin_check(call))
+    if (!(authorization.len > 0 ? token_check(call, authorization) : peer_check(call)) || !origin_check(call) || !tenant_check(call) ||
+        !rate_check(call, needed))
         return false;
     if (call->job && !job_token_permits(call)) {
         call_refuse(call, ERR_forbidden, "a job's token is good for its own task %lld and for posting tasks", (long long)call->job);
         return false;
     }
+    if (needed == SCOPE_SITE)
+        return site_check(call);
     if (call->route != NULL && !(call->scopes & needed)) {
         call_refuse(call, ERR_forbidden, "this needs a token with the scope '%s'", scope_text(needed));
         return false;

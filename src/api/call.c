@@ -292,7 +292,8 @@ static bool task_id_find(struct call *call, const struct key *key, int64_t *out_
         *out_id = key->id;
         return true;
     case KEY_TASK:
-        return reader_find(call->api->config.reader, key->lane, key->rev, key->name, key->variant, key->run, out_id, &call->err);
+        return reader_find(call->api->config.reader, call->actor.tenant, key->lane, key->rev, key->name, key->variant, key->run, out_id,
+            &call->err);
     case KEY_NONE:
     case KEY_REVISION:
     case KEY_LANE:
@@ -325,6 +326,16 @@ bool call_task_id(struct call *call, int64_t *out_id)
     return true;
 }
 
+bool call_task_of_executor(struct call *call, int64_t *out_id)
+{
+    if (!call_task_id(call, out_id))
+        return false;
+    if (str_eqz(call->actor.tenant, TENANT_DEFAULT) || !task_is_foreign(call->api, *out_id, call->actor.tenant))
+        return true;
+    call_refuse(call, ERR_not_found, "there is no task %.*s", STR_ARG(str_sub(call->arg, 0, 200)));
+    return false;
+}
+
 bool call_task_view(struct call *call, struct task_view *out)
 {
     int64_t id;
@@ -335,7 +346,8 @@ bool call_task_view(struct call *call, struct task_view *out)
         call_problem(call);
         return false;
     }
-    if (!found || (call->lane_wanted.len > 0 && !str_eq(call->lane_wanted, out->lane_name))) {
+    if (!found || !str_eq(out->tenant, call->actor.tenant) ||
+        (call->lane_wanted.len > 0 && !str_eq(call->lane_wanted, out->lane_name))) {
         call_refuse(call, ERR_not_found, "there is no task %.*s", STR_ARG(str_sub(call->arg, 0, 200)));
         return false;
     }

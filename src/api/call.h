@@ -16,7 +16,7 @@
 #include "text/json.h"
 #include "text/json_read.h"
 
-enum { SCOPE_OPEN = 0, JSON_DEPTH_MAX = 64, REASON_BYTES_MAX = 1000 };
+enum { SCOPE_OPEN = 0, SCOPE_SITE = 16, /* the site's admin */ JSON_DEPTH_MAX = 64, REASON_BYTES_MAX = 1000 };
 #define KIB ((size_t)1024)
 #define MIB ((size_t)1024 * 1024)
 
@@ -50,6 +50,8 @@ struct call {
     struct actor actor;
     unsigned scopes;
     int64_t turn; /* of the store: what the answer tells is at least as new */
+    bool site;         /* the site's admin asks: `admin` in the tenant `default` */
+    bool tenant_named; /* who has named the tenant that actor.tenant says */
     int64_t job; /* the task whose job asks, by its own token; 0: somebody else */
     struct err err;
     struct buf out;
@@ -67,6 +69,11 @@ struct call {
 struct token_entry {
     struct token token;
     struct str actor; /* "token:NAME" */
+};
+
+struct api_tenant {
+    int64_t requests; /* a second, at most; -1: any */
+    int64_t second, n; /* so many in this one */
 };
 
 struct guesses { /* bad tokens of one source in one second */
@@ -102,6 +109,7 @@ struct api {
     struct arena tokens_arena;
     struct map tokens; /* first 8 bytes of the hash -> struct token_entry */
     size_t n_tokens;
+    struct smap tenants; /* those there are but `default`, -> struct api_tenant in tokens_arena */
     uint64_t tokens_version;
     bool tokens_known;
     struct guesses guesses[GUESS_SOURCES];
@@ -150,8 +158,10 @@ bool call_param_i64(struct call *call, const char *name, int64_t min, int64_t ma
 bool call_param_str(struct call *call, const char *name, struct str *out); /* false: absent */
 bool call_param_flag(struct call *call, const char *name, bool *out);
 
-/* call_task_id: the id that call->arg (id or key) names; false: answered (404, or 400 for what can be no key). */
+/* call_task_id: the id that call->arg (id or key) names; false: answered (404, or 400 for what can be no key). Whose the task is isn't
+ * looked at: call_task_view does, and call_task_of_executor for what executors bring (those of `default` serve everybody). */
 bool call_task_id(struct call *call, int64_t *out_id);
+bool call_task_of_executor(struct call *call, int64_t *out_id);
 bool call_task_view(struct call *call, struct task_view *out);
 
 /* call_stream_turn: the header Weir-Turn of a stream, before it begins; other answers have it by themselves. */
@@ -182,7 +192,11 @@ void auth_release(struct api *api);
 
 /* ---- names (names.c): keys as text, cheaply ---- */
 struct str lane_name_of(struct api *api, int64_t lane, enum lane_kind *out_kind);    /* empty: none */
-bool lane_id_of(struct api *api, struct str name, int64_t *out_id, struct err *err); /* *out_id -1: none */
+struct str lane_tenant_of(struct api *api, int64_t lane);                            /* empty: none */
+bool lane_id_of(struct api *api, struct str tenant, struct str name, int64_t *out_id, struct err *err); /* *out_id -1: none */
+bool tenant_has_lanes(const struct api *api, struct str tenant); /* that were heard of */
+bool task_is_foreign(struct api *api, int64_t task, struct str tenant); /* another tenant's, or nobody's */
+void json_holder(struct call *call, struct json *json, int64_t task);   /* its key; of another tenant's: only that */
 void key_add(struct api *api, struct buf *out, int64_t lane, int64_t task);          /* the key as text, by lane */
 void key_add_view(struct buf *out, const struct edge_view *view);
 void key_add_task(struct buf *out, struct str lane_name, enum lane_kind kind, const struct task *task);
@@ -198,7 +212,7 @@ struct render_new { /* a task as just created: nothing is read from the store */
     size_t index;
 };
 void render_task_new(struct api *api, struct json *json, const struct render_new *task);
-void render_event(struct api *api, struct json *json, const struct event *event);
+void render_event(struct api *api, struct json *json, const struct event *event, struct str tenant); /* tenant: who reads it */
 void render_executor(struct json *json, const struct executor *executor, const struct executor_live *live, const char *state);
 
 /* render_lane: the fields of an open object: pause and, but for `all`, counts. */
@@ -239,6 +253,7 @@ bool finishes_read_quick(struct arena *arena, struct str raw, struct finish_item
 void finish_render_results(struct json *json, const struct finish_item *items, size_t n);
 
 /* ---- executors (executors.c) ---- */
+bool executor_visible(const struct call *call, const struct executor *executor);
 const char *executor_state_now(struct api *api, const struct executor *executor, const struct executor_live *live);
 const struct executor_live *executor_live_find(const struct executor_live *live, size_t n, int64_t id);
 

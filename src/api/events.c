@@ -38,10 +38,22 @@ static void event_add(struct events_stream *stream, const struct event *event)
     if (stream->sse)
         buf_addf(&stream->out, "id: %lld\ndata: ", (long long)event->seq);
     struct json json = json_to(&stream->out);
-    render_event(stream->call->api, &json, event);
+    render_event(stream->call->api, &json, event, stream->call->actor.tenant);
     buf_add_z(&stream->out, stream->sse ? "\n\n" : "\n");
     if (stream->limit > 0)
         stream->limit--;
+}
+
+/* event_visible: what happens in a lane is its tenant's; the rest is TENANT/NAME's, or the site's, which is told to `default`. */
+static bool event_visible(const struct call *call, const struct event *event)
+{
+    struct str tenant = call->actor.tenant;
+    if (event->lane > 0)
+        return str_eq(lane_tenant_of(call->api, event->lane), tenant);
+    ptrdiff_t cut = str_index(event->subject, '/');
+    if (cut >= 0 && str_eq(str_sub(event->subject, 0, (size_t)cut), tenant))
+        return true;
+    return str_eqz(tenant, TENANT_DEFAULT) && (cut < 0 || call->site);
 }
 
 /* batch_read: false: the store could not be read. *out_more: there may be more at once. */
@@ -52,7 +64,7 @@ static bool batch_read(struct events_stream *stream, bool *out_more)
     struct event *events;
     size_t n;
     int64_t last = stream->since;
-    if (stream->lane < 0 && !lane_id_of(api, stream->lane_name, &stream->lane, &call->err))
+    if (stream->lane < 0 && !lane_id_of(api, call->actor.tenant, stream->lane_name, &stream->lane, &call->err))
         return false;
     if (stream->lane < 0) {
         *out_more = false;
@@ -64,7 +76,7 @@ static bool batch_read(struct events_stream *stream, bool *out_more)
     for (size_t i = 0; i < n && stream->limit != 0; i++) {
         if (!stream->follow && events[i].seq > stream->until)
             break;
-        if (stream->task == 0 || events[i].task == stream->task)
+        if ((stream->task == 0 || events[i].task == stream->task) && event_visible(call, &events[i]))
             event_add(stream, &events[i]);
     }
     *out_more = last > stream->since;
@@ -128,7 +140,7 @@ static bool lane_read(struct call *call, struct events_stream *stream)
     stream->lane_name = archive.len > 0 ? archive : queue;
     if (stream->lane_name.len == 0)
         return true;
-    if (!lane_id_of(call->api, stream->lane_name, &stream->lane, &call->err))
+    if (!lane_id_of(call->api, call->actor.tenant, stream->lane_name, &stream->lane, &call->err))
         return false;
     if (stream->lane < 0 && !stream->follow)
         return err_set(&call->err, ERR_not_found, "there is no %s '%.*s'", archive.len > 0 ? "archive" : "queue",

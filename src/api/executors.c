@@ -102,6 +102,14 @@ void serve_executors_create(struct call *call)
     call_submit(call, executor_registered);
 }
 
+bool executor_visible(const struct call *call, const struct executor *executor)
+{
+    bool shared = executor->tenant.len == 0;
+    if (call->site && !call->tenant_named)
+        return true;
+    return shared ? str_eqz(call->actor.tenant, TENANT_DEFAULT) : str_eq(executor->tenant, call->actor.tenant);
+}
+
 /* executor_find: by id or name; NULL: answered. */
 static const struct executor *executor_find(struct call *call)
 {
@@ -114,7 +122,7 @@ static const struct executor *executor_find(struct call *call)
     }
     bool by_id = str_to_i64(call->arg, &id);
     for (size_t i = 0; i < n; i++)
-        if (by_id ? executors[i]->id == id : str_eq(executors[i]->name, call->arg))
+        if ((by_id ? executors[i]->id == id : str_eq(executors[i]->name, call->arg)) && executor_visible(call, executors[i]))
             return executors[i];
     call_refuse(call, ERR_not_found, "there is no executor %.*s", STR_ARG(str_sub(call->arg, 0, 100)));
     return NULL;
@@ -355,6 +363,8 @@ void serve_executors_list(struct call *call)
     json_array_begin(&json);
     for (size_t i = 0; i < n; i++) {
         const struct executor_live *live = executor_live_find(lives, n_lives, executors[i]->id);
+        if (!executor_visible(call, executors[i]))
+            continue;
         render_executor(&json, executors[i], live, executor_state_now(call->api, executors[i], live));
     }
     json_array_end(&json);
@@ -397,6 +407,8 @@ static void state_command(struct call *call, enum executor_state state)
     json_read_str(&reader, "reason", REASON_BYTES_MAX, &command->in.executor_state.reason);
     if (!call_read_done(call, &reader))
         return;
+    if (executor->tenant.len > 0)
+        call->actor.tenant = str_dup(&call->arena, executor->tenant); /* the site's admin: it is visible */
     command->kind = CMD_EXECUTOR_STATE;
     command->in.executor_state.executor = executor->id;
     command->in.executor_state.state = state;

@@ -60,7 +60,7 @@ static bool gap_collect(struct call *call, struct why_facts *facts)
     int64_t missing;
     if (facts->task.state != STATE_Q || facts->task.rev == 0)
         return true;
-    if (!reader_archive(call->api->config.reader, &call->arena, facts->lane_name, &view, &found, &call->err))
+    if (!reader_archive(call->api->config.reader, &call->arena, call->actor.tenant, facts->lane_name, &view, &found, &call->err))
         return false;
     if (!found || view.archive.next > facts->task.rev)
         return true;
@@ -134,6 +134,12 @@ static bool gives_way(struct call *call, const struct why_facts *facts, struct l
     return false;
 }
 
+static struct str holder_text(struct call *call, int64_t task)
+{
+    bool foreign = !call->site && task_is_foreign(call->api, task, call->actor.tenant);
+    return foreign ? STR("another tenant") : key_text(call->api, &call->arena, 0, task);
+}
+
 static bool slot_collect(struct call *call, const struct why_facts *facts, const struct doomed *doomed, struct why_slot *out)
 {
     struct reader *reader = call->api->config.reader;
@@ -157,13 +163,22 @@ static bool slot_collect(struct call *call, const struct why_facts *facts, const
         if (doomed_has(doomed, users[i].task))
             out->slot.used--;
         else
-            out->holders[out->n_holders++] = key_text(call->api, &call->arena, 0, users[i].task);
+            out->holders[out->n_holders++] = holder_text(call, users[i].task);
     if (!reader_hold_users(reader, &call->arena, HOLD_slot, out->slot.id, AHEAD_MAX, &users, &n, &call->err))
         return false;
     for (size_t i = 0; i < n && users[i].rank < rank; i++)
         out->ahead += !doomed_has(doomed, users[i].task) &&
                       !(out->ahead <= SLOT_REACH_MAX && gives_way(call, facts, lanes, n_lanes, users[i].task));
     return true;
+}
+
+/* slot_wanted: by the task's spec, or as the one that stands for its tenant's running tasks. */
+static bool slot_wanted(const struct call *call, const struct slot *slot, const int64_t *wanted, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (slot->id == wanted[i])
+            return true;
+    return str_eqz(slot->name, SLOT_RUNNING) && str_eq(slot->tenant, call->actor.tenant) && slot->limit < SLOT_FREE;
 }
 
 static bool holds_collect(struct call *call, struct why_facts *facts)
@@ -179,20 +194,19 @@ static bool holds_collect(struct call *call, struct why_facts *facts)
         !reader_spec_slots(reader, &call->arena, facts->task.spec, &wanted, &n_wanted, &call->err) ||
         !doomed_collect(call, facts, &cap, &doomed))
         return false;
-    if (facts->task.class_id == 0 || n_wanted == 0) /* with nothing to run it takes none */
+    if (facts->task.class_id == 0) /* with nothing to run it takes none */
         return true;
     if (!reader_slots(reader, &call->arena, &slots, &n_slots, &call->err))
         return false;
-    facts->slots = ARENA_ARRAY(&call->arena, struct why_slot, n_wanted);
-    for (size_t i = 0; i < n_wanted; i++)
-        for (size_t k = 0; k < n_slots; k++) {
-            if (slots[k]->id != wanted[i])
-                continue;
-            struct why_slot *out = &facts->slots[facts->n_slots++];
-            *out = (struct why_slot){ .slot = *slots[k] };
-            if (!slot_collect(call, facts, &doomed, out))
-                return false;
-        }
+    facts->slots = ARENA_ARRAY(&call->arena, struct why_slot, n_wanted + 1);
+    for (size_t k = 0; k < n_slots; k++) {
+        if (!slot_wanted(call, slots[k], wanted, n_wanted))
+            continue;
+        struct why_slot *out = &facts->slots[facts->n_slots++];
+        *out = (struct why_slot){ .slot = *slots[k] };
+        if (!slot_collect(call, facts, &doomed, out))
+            return false;
+    }
     return true;
 }
 

@@ -255,7 +255,7 @@ void serve_tasks_finish(struct call *call)
 {
     int64_t task;
     struct finish_item *item = ARENA_NEW(&call->arena, struct finish_item);
-    if (!call_task_id(call, &task) || !call_json(call))
+    if (!call_task_of_executor(call, &task) || !call_json(call))
         return;
     if (!finish_read(&call->arena, call->body, (struct str){ 0 }, task, item, &call->err)) {
         call_problem(call);

@@ -42,6 +42,17 @@ struct job_token_text job_token_format(const struct api *api, struct fence fence
     return text;
 }
 
+/* job_tenant: of the job's own task. */
+static struct str job_tenant(struct call *call, int64_t task)
+{
+    struct task row;
+    bool found = false;
+    struct err ignored = { .code = ERR_none };
+    if (!reader_row(call->api->config.reader, &call->arena, task, &row, &found, &ignored) || !found)
+        return (struct str){ 0 };
+    return str_dup(&call->arena, lane_tenant_of(call->api, row.lane));
+}
+
 bool job_token_check(struct call *call, struct str text)
 {
     struct str prefix = STR(PREFIX);
@@ -64,7 +75,9 @@ bool job_token_check(struct call *call, struct str text)
         return false; /* the job it was given to isn't running any more */
     call->job = fence.task;
     call->actor.name = str_fmt(&call->arena, "task:%lld", (long long)fence.task);
-    call->actor.tenant = STR("default");
+    call->actor.tenant = job_tenant(call, fence.task);
+    if (call->actor.tenant.len == 0)
+        return false;
     call->scopes = SCOPE_READ | SCOPE_ENQUEUE;
     return true;
 }
@@ -77,7 +90,8 @@ static bool own_task(const struct call *call)
     int64_t id = 0;
     if (!key_parse(call->arg, &key, &ignored))
         return false;
-    if (key.kind == KEY_TASK && !reader_find(call->api->config.reader, key.lane, key.rev, key.name, key.variant, key.run, &id, &ignored))
+    if (key.kind == KEY_TASK && !reader_find(call->api->config.reader, call->actor.tenant, key.lane, key.rev, key.name, key.variant,
+        key.run, &id, &ignored))
         return false;
     return (key.kind == KEY_TASK ? id : key.id) == call->job;
 }

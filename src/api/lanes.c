@@ -31,11 +31,11 @@ static void lane_render(struct json *json, const struct lane *lane, bool removed
     json_object_end(json);
 }
 
-static const struct lane *lane_find(struct lane **lanes, size_t n, struct str name)
+static const struct lane *lane_find(struct lane **lanes, size_t n, struct str tenant, struct str name)
 {
     bool all = str_eqz(name, "all");
     for (size_t i = 0; i < n; i++)
-        if (all ? lanes[i]->id == 0 : lanes[i]->id != 0 && str_eq(lanes[i]->name, name))
+        if (all ? lanes[i]->id == 0 : lanes[i]->id != 0 && str_eq(lanes[i]->name, name) && str_eq(lanes[i]->tenant, tenant))
             return lanes[i];
     return NULL;
 }
@@ -73,7 +73,8 @@ void serve_lanes_list(struct call *call)
     json_array_begin(&json);
     for (size_t i = 0; i < n; i++) {
         const struct archive *archive = lanes[i]->kind == LANE_ARCHIVE ? archive_of(views, n_views, lanes[i]->id) : NULL;
-        if (!lane_is_over(lanes[i], archive))
+        bool own = lanes[i]->id == 0 || str_eq(lanes[i]->tenant, call->actor.tenant);
+        if (own && !lane_is_over(lanes[i], archive))
             lane_render(&json, lanes[i], archive != NULL && archive->removed > 0);
     }
     json_array_end(&json);
@@ -92,7 +93,7 @@ static void lane_changed(struct call *call)
         return;
     }
     struct str name = call->command.in.pause.lane;
-    const struct lane *lane = lane_find(lanes, n, name);
+    const struct lane *lane = lane_find(lanes, n, call->actor.tenant, name);
     struct lane none = { .name = name, .kind = LANE_QUEUE };
     struct json json = json_to(&call->out);
     lane_render(&json, lane != NULL ? lane : &none, false);
@@ -105,6 +106,11 @@ static void lane_command(struct call *call, bool pause)
     struct command *command = &call->command;
     if (!name_is_valid(call->arg) || (name_is_reserved(call->arg) && !str_eqz(call->arg, "all"))) {
         call_refuse(call, ERR_invalid, "'%.*s' can't be the name of a queue or an archive", STR_ARG(str_sub(call->arg, 0, 100)));
+        return;
+    }
+    if (str_eqz(call->arg, "all") && (!call->site || call->tenant_named)) {
+        call_refuse(call, ERR_forbidden,
+            "'all' is everybody's: this needs the site's admin (a token of the tenant 'default' with 'admin'), who names no tenant");
         return;
     }
     if (!call_object_or_nothing(call, &reader))

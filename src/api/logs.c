@@ -63,7 +63,7 @@ void serve_logs_post(struct call *call)
     int64_t task, offset = -1;
     struct fence fence;
     struct log_position position;
-    if (!call_task_id(call, &task))
+    if (!call_task_of_executor(call, &task))
         return;
     bool good = fence_param(call, task, &fence) && call_param_i64(call, "offset", 0, INT64_MAX, &offset);
     if (good && offset < 0)

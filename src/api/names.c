@@ -10,8 +10,8 @@ enum { KEYS_KEPT_MAX = 10000 };
 
 struct lane_name {
     enum lane_kind kind;
-    size_t len;
-    char bytes[];
+    size_t len, tenant_len;
+    char bytes[]; /* the name, then the tenant */
 };
 
 static void lanes_read(struct api *api, struct err *err)
@@ -24,51 +24,89 @@ static void lanes_read(struct api *api, struct err *err)
             uint64_t id = (uint64_t)lanes[i]->id;
             if (map_find(&api->lanes, id) != NULL)
                 continue;
-            struct lane_name *name = mem_alloc(sizeof *name + lanes[i]->name.len);
+            struct lane_name *name = mem_alloc(sizeof *name + lanes[i]->name.len + lanes[i]->tenant.len);
             name->kind = lanes[i]->kind;
             name->len = lanes[i]->name.len;
+            name->tenant_len = lanes[i]->tenant.len;
             if (name->len > 0)
                 memcpy(name->bytes, lanes[i]->name.ptr, name->len);
+            if (name->tenant_len > 0)
+                memcpy(name->bytes + name->len, lanes[i]->tenant.ptr, name->tenant_len);
             map_put(&api->lanes, id, name);
         }
     }
     arena_release(&arena);
 }
 
-struct str lane_name_of(struct api *api, int64_t lane, enum lane_kind *out_kind)
+static const struct lane_name *lane_find(struct api *api, int64_t lane)
 {
     const struct lane_name *name = map_find(&api->lanes, (uint64_t)lane);
-    if (name == NULL) {
-        struct err err = { 0 };
-        lanes_read(api, &err);
-        name = map_find(&api->lanes, (uint64_t)lane);
-    }
+    if (name != NULL)
+        return name;
+    struct err err = { 0 };
+    lanes_read(api, &err);
+    return map_find(&api->lanes, (uint64_t)lane);
+}
+
+static struct str tenant_of(const struct lane_name *name)
+{
+    return (struct str){ name->bytes + name->len, name->tenant_len };
+}
+
+struct str lane_tenant_of(struct api *api, int64_t lane)
+{
+    const struct lane_name *name = lane_find(api, lane);
+    return name != NULL ? tenant_of(name) : (struct str){ 0 };
+}
+
+bool tenant_has_lanes(const struct api *api, struct str tenant)
+{
+    MAP_EACH (&api->lanes, entry)
+        if (str_eq(tenant_of(entry->value), tenant))
+            return true;
+    return false;
+}
+
+bool task_is_foreign(struct api *api, int64_t task, struct str tenant)
+{
+    struct arena arena = { 0 };
+    struct err err = { 0 };
+    struct task row;
+    bool found = false;
+    bool own = reader_row(api->config.reader, &arena, task, &row, &found, &err) && found && str_eq(lane_tenant_of(api, row.lane), tenant);
+    arena_release(&arena);
+    return !own;
+}
+
+struct str lane_name_of(struct api *api, int64_t lane, enum lane_kind *out_kind)
+{
+    const struct lane_name *name = lane_find(api, lane);
     if (name == NULL)
         return (struct str){ 0 };
     *out_kind = name->kind;
     return (struct str){ name->bytes, name->len };
 }
 
-static int64_t lane_id_known(const struct api *api, struct str wanted)
+static int64_t lane_id_known(const struct api *api, struct str tenant, struct str wanted)
 {
     MAP_EACH (&api->lanes, entry) {
         const struct lane_name *name = entry->value;
-        if (str_eq((struct str){ name->bytes, name->len }, wanted))
+        if (str_eq((struct str){ name->bytes, name->len }, wanted) && str_eq(tenant_of(name), tenant))
             return (int64_t)entry->key;
     }
     return -1;
 }
 
-bool lane_id_of(struct api *api, struct str name, int64_t *out_id, struct err *err)
+bool lane_id_of(struct api *api, struct str tenant, struct str name, int64_t *out_id, struct err *err)
 {
-    *out_id = lane_id_known(api, name);
+    *out_id = lane_id_known(api, tenant, name);
     if (*out_id >= 0)
         return true;
     struct err fault = { 0 };
     lanes_read(api, &fault);
     if (fault.code != ERR_none)
         return err_set(err, fault.code, "%s", fault.text);
-    *out_id = lane_id_known(api, name);
+    *out_id = lane_id_known(api, tenant, name);
     return true;
 }
 
@@ -160,6 +198,14 @@ void json_key_text(struct api *api, struct json *json, int64_t lane, int64_t tas
     buf_reset(&api->scratch);
     key_add(api, &api->scratch, lane, task);
     json_str(json, buf_str(&api->scratch));
+}
+
+void json_holder(struct call *call, struct json *json, int64_t task)
+{
+    if (!call->site && task_is_foreign(call->api, task, call->actor.tenant))
+        json_z(json, "another tenant");
+    else
+        json_key_text(call->api, json, 0, task);
 }
 
 void names_release(struct api *api)

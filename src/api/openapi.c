@@ -90,7 +90,7 @@ static void route_parameters(struct json *json, const struct route *route)
     struct str in_path = path_parameter(&path), rest = str_of(route->params), name;
     bool creates = strcmp(route->method, "POST") == 0 && (route->status == 201 || route->status == 202);
     bool reads = strcmp(route->method, "GET") == 0;
-    if (in_path.len == 0 && rest.len == 0 && !creates && !reads)
+    if (in_path.len == 0 && rest.len == 0 && !creates && !reads && route->scope == SCOPE_OPEN)
         return;
     json_key(json, "parameters");
     json_array_begin(json);
@@ -100,6 +100,8 @@ static void route_parameters(struct json *json, const struct route *route)
         parameter(json, name, "query", str_eqz(name, "fence"));
     if (reads)
         parameter(json, STR("at_least"), "query", false);
+    if (route->scope != SCOPE_OPEN)
+        parameter(json, STR("tenant"), "query", false);
     if (creates)
         parameter(json, STR("Idempotency-Key"), "header", false);
     json_array_end(json);
@@ -130,7 +132,7 @@ static void route_responses(struct json *json, const struct route *route)
 static const char *scope_word(unsigned scope)
 {
     for (size_t i = 0; i < sizeof scope_names / sizeof scope_names[0]; i++)
-        if (scope_names[i].bit == scope)
+        if (scope_names[i].bit == (scope == SCOPE_SITE ? (unsigned)SCOPE_ADMIN : scope))
             return scope_names[i].name;
     return NULL;
 }

@@ -233,7 +233,15 @@ void render_task_new(struct api *api, struct json *json, const struct render_new
     json_object_end(json);
 }
 
-void render_event(struct api *api, struct json *json, const struct event *event)
+/* subject_shown: TENANT/NAME, of what no lane stands for, is NAME to the tenant itself. */
+static struct str subject_shown(const struct event *event, struct str tenant)
+{
+    ptrdiff_t cut = event->lane == 0 ? str_index(event->subject, '/') : -1;
+    bool own = cut >= 0 && str_eq(str_sub(event->subject, 0, (size_t)cut), tenant);
+    return own ? str_sub(event->subject, (size_t)cut + 1, event->subject.len) : event->subject;
+}
+
+void render_event(struct api *api, struct json *json, const struct event *event, struct str tenant)
 {
     json_object_begin(json);
     json_put_i64(json, "seq", event->seq);
@@ -258,7 +266,7 @@ void render_event(struct api *api, struct json *json, const struct event *event)
         json_put_z(json, "fence", fence_format(fence).z);
     }
     if (event->subject.len > 0)
-        json_put_str(json, "subject", event->subject);
+        json_put_str(json, "subject", subject_shown(event, tenant));
     json_put_str(json, "actor", event->actor);
     if (event->cause > 0) {
         json_key(json, "cause");
@@ -281,6 +289,8 @@ void render_executor(struct json *json, const struct executor *executor, const s
     json_put_i64(json, "running", live != NULL ? live->running : 0);
     json_put_i64(json, "free", live != NULL ? live->free : 0);
     json_put_str(json, "zone", executor->zone);
+    if (executor->tenant.len > 0)
+        json_put_str(json, "tenant", executor->tenant);
     json_key(json, "labels");
     json_object_begin(json);
     for (size_t i = 0; i < executor->n_labels; i++) {

@@ -60,7 +60,7 @@ static bool blob_wanted(const char *hex, void *owner)
 /* wanted_read: every file that a task names; false: the store could not be read, and nothing may go. */
 static bool wanted_read(struct retention *r, struct reader *reader, struct smap *wanted, struct arena *arena, struct err *err)
 {
-    struct task_filter filter = { .tenant = STR("default"), .limit = SWEEP_PAGE };
+    struct task_filter filter = { .limit = SWEEP_PAGE };
     struct arena page = { 0 };
     bool good = true;
     do {
@@ -201,7 +201,7 @@ static void rule_due(struct loop_timer *timer)
     if (r->running != NULL || epoch == 0)
         return; /* of the servers that share a store one does it */
     struct prune *prune = mem_alloc(sizeof *prune);
-    *prune = (struct prune){ .retention = r, .epoch = epoch, .actor = { STR("retention"), STR("default") } };
+    *prune = (struct prune){ .retention = r, .epoch = epoch, .actor = { STR("retention"), { 0 } } };
     prune->before = clock_wall_ms() - api->config.history_ms;
     r->running = prune;
     prune_submit(prune, 0);

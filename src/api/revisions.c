@@ -326,7 +326,7 @@ static void hint_answer(struct call *call, const struct archive_view *view, cons
         return;
     }
     struct watch_hint hint = { .rev = row->rev, .txn = row->txn, .cause = call->command.in.revision.cause };
-    bool told = watch != NULL && watch_hint(watch, view->lane.name, &hint); /* of a known one there may be news too: its cause */
+    bool told = watch != NULL && watch_hint(watch, view->lane.id, &hint); /* of a known one there may be news too: its cause */
     if (!found && !told) {
         call_refuse(call, ERR_unavailable, "the repository of '%.*s' isn't followed at the moment", STR_ARG(view->lane.name));
         return;

@@ -123,7 +123,7 @@ static bool params_check(struct call *call)
     size_t n = http_params(call->request, &names);
     for (size_t i = 0; i < n; i++) {
         bool waits = strcmp(call->route->method, "GET") == 0 && str_eqz(names[i], "at_least");
-        if (waits || word_listed(call->route->params, names[i]))
+        if (waits || str_eqz(names[i], "tenant") || word_listed(call->route->params, names[i]))
             continue;
         err_item(&call->err, ERR_bad_request, str_dup(&call->arena, names[i]), "unknown query parameter '%.*s'",
             STR_ARG(str_sub(names[i], 0, 100)));

@@ -10,7 +10,7 @@
 #include "api/call.h"
 #include "coord/coord.h"
 
-enum { HOLDERS_MAX = 1000, WAITING_MAX = 10000 };
+enum { HOLDERS_MAX = 1000, WAITERS_MAX = 1000 };
 
 struct counts {
     int64_t processed, failed, queued, working;
@@ -39,6 +39,21 @@ struct facts { /* what most of these answers need */
     struct executor_live *lives;
     size_t n_lanes, n_executors, n_lives;
 };
+
+/* facts_own: what the tenant doesn't have isn't there. */
+static void facts_own(const struct call *call, struct facts *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < out->n_lanes; i++)
+        if (out->lanes[i]->id == 0 || str_eq(out->lanes[i]->tenant, call->actor.tenant))
+            out->lanes[n++] = out->lanes[i];
+    out->n_lanes = n;
+    n = 0;
+    for (size_t i = 0; i < out->n_executors; i++)
+        if (executor_visible(call, out->executors[i]))
+            out->executors[n++] = out->executors[i];
+    out->n_executors = n;
+}
 
 static bool facts_read(struct call *call, struct facts *out)
 {
@@ -79,6 +94,7 @@ void serve_stats_get(struct call *call)
     }
     if (!facts_read(call, &facts))
         return;
+    facts_own(call, &facts);
     for (size_t i = 0; i < facts.n_lanes; i++) {
         struct counts counts = lane_counts(facts.lanes[i]);
         if (facts.lanes[i]->id == 0)
@@ -116,18 +132,24 @@ static bool semaphore_render(struct call *call, struct json *json, const struct 
     struct hold *holders, *waiting;
     size_t n_holders, n_waiting;
     if (!reader_hold_users(reader, &call->arena, HOLD_held, slot->id, HOLDERS_MAX, &holders, &n_holders, &call->err) ||
-        !reader_hold_users(reader, &call->arena, HOLD_slot, slot->id, WAITING_MAX, &waiting, &n_waiting, &call->err))
+        !reader_hold_users(reader, &call->arena, HOLD_slot, slot->id, WAITERS_MAX, &waiting, &n_waiting, &call->err))
         return false;
     json_object_begin(json);
     json_put_str(json, "name", slot->name);
+    json_put_z(json, "scope", slot->tenant.len > 0 ? "tenant" : "global");
     json_put_i64(json, "limit", slot->limit);
     json_put_i64(json, "used", slot->used);
     json_key(json, "holders");
     json_array_begin(json);
     for (size_t i = 0; i < n_holders; i++)
-        json_key_text(call->api, json, 0, holders[i].task);
+        json_holder(call, json, holders[i].task);
     json_array_end(json);
-    json_put_i64(json, "waiting", (int64_t)n_waiting);
+    json_put_i64(json, "waiting", slot->waiting);
+    json_key(json, "waiters"); /* who comes next, first */
+    json_array_begin(json);
+    for (size_t i = 0; i < n_waiting; i++)
+        json_holder(call, json, waiting[i].task);
+    json_array_end(json);
     json_object_end(json);
     return true;
 }
@@ -142,7 +164,7 @@ void serve_semaphores_list(struct call *call)
     json_key(&json, "semaphores");
     json_array_begin(&json);
     for (size_t i = 0; good && i < n; i++)
-        if (!str_starts(slots[i]->name, STR("concurrency/")))
+        if (str_index(slots[i]->name, '/') < 0 && (slots[i]->tenant.len == 0 || str_eq(slots[i]->tenant, call->actor.tenant)))
             good = semaphore_render(call, &json, slots[i]);
     if (!good) {
         call_problem(call);
@@ -237,8 +259,11 @@ void serve_nodes_list(struct call *call)
     json_object_begin(&json);
     json_key(&json, "nodes");
     json_array_begin(&json);
-    node_self(call, &json, load_now(call, servers, n_servers));
-    nodes_others(call, &json, servers, n_servers);
+    facts_own(call, &facts);
+    if (str_eqz(call->actor.tenant, TENANT_DEFAULT)) { /* servers are the site's */
+        node_self(call, &json, load_now(call, servers, n_servers));
+        nodes_others(call, &json, servers, n_servers);
+    }
     for (size_t i = 0; i < facts.n_executors; i++) {
         const struct executor *executor = facts.executors[i];
         const struct executor_live *live = executor_live_find(facts.lives, facts.n_lives, executor->id);
@@ -313,14 +338,19 @@ static void engine_metrics(struct call *call, struct buf *out)
 }
 
 /* tasks_metrics: by queue and state, and the totals come by summing, as Prometheus does it. Names hold nothing that would need quoting. */
-static void tasks_metrics(const struct facts *facts, struct buf *out)
+static void tasks_metrics(const struct call *call, const struct facts *facts, struct buf *out)
 {
     metric(out, "weir_tasks", "gauge", "Tasks by queue or archive and state.");
     for (size_t i = 0; i < facts->n_lanes; i++) {
         const struct lane *lane = facts->lanes[i];
-        for (int state = STATE_Q; state < STATE_COUNT && lane->id != 0; state++)
-            buf_addf(out, "weir_tasks{lane=\"%.*s\",state=\"%s\"} %lld\n", STR_ARG(lane->name), state_word((enum task_state)state),
+        bool own = str_eqz(lane->tenant, TENANT_DEFAULT);
+        for (int state = STATE_Q; state < STATE_COUNT && lane->id != 0 && (own || call->site); state++) {
+            buf_addf(out, "weir_tasks{");
+            if (!own)
+                buf_addf(out, "tenant=\"%.*s\",", STR_ARG(lane->tenant));
+            buf_addf(out, "lane=\"%.*s\",state=\"%s\"} %lld\n", STR_ARG(lane->name), state_word((enum task_state)state),
                 (long long)lane->counts[state]);
+        }
     }
 }
 
@@ -328,6 +358,10 @@ void serve_metrics_get(struct call *call)
 {
     struct facts facts;
     struct buf *out = &call->out;
+    if (!str_eqz(call->actor.tenant, TENANT_DEFAULT)) {
+        call_refuse(call, ERR_forbidden, "metrics are the site's: this needs a token of the tenant 'default'");
+        return;
+    }
     if (!facts_read(call, &facts))
         return;
     uint64_t live = 0, running = 0;
@@ -338,7 +372,7 @@ void serve_metrics_get(struct call *call)
     metric(out, "weir_build_info", "gauge", "The version that runs.");
     buf_addf(out, "weir_build_info{version=\"%s\"} 1\n", call->api->config.version);
     metric_u64(out, "weir_healthy", "gauge", "1: the server takes work.", engine_health(call->api->config.engine) == ENGINE_OK);
-    tasks_metrics(&facts, out);
+    tasks_metrics(call, &facts, out);
     engine_metrics(call, out);
     metric_u64(out, "weir_executors_live", "gauge", "Executors heard of within the lease.", live);
     uint64_t polls = 0;

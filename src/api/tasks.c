@@ -52,8 +52,8 @@ static void tasks_created(struct call *call)
 
 static bool archive_task_find(void *owner, const struct key *key, int64_t *out_id, struct err *err)
 {
-    struct api *api = owner;
-    return reader_find(api->config.reader, key->lane, key->rev, key->name, key->variant, key->run, out_id, err);
+    const struct call *call = owner;
+    return reader_find(call->api->config.reader, call->actor.tenant, key->lane, key->rev, key->name, key->variant, key->run, out_id, err);
 }
 
 void serve_tasks_create(struct call *call)
@@ -62,7 +62,7 @@ void serve_tasks_create(struct call *call)
         return;
     struct posted *posted = ARENA_NEW(&call->arena, struct posted);
     posted->find = archive_task_find;
-    posted->owner = call->api;
+    posted->owner = call;
     if (!posted_read(&call->arena, call->request->body, posted, &call->err)) {
         call_problem(call);
         return;

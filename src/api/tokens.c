@@ -124,17 +124,21 @@ void serve_tokens_create(struct call *call)
     struct err fault = { 0 };
     if (!call_idempotency(call) || !call_object(call, &reader))
         return;
-    *token = (struct token){ .tenant = STR("default"), .created = clock_wall_ms() };
+    *token = (struct token){ .tenant = call->actor.tenant, .created = clock_wall_ms() };
     if (json_read_any(&reader, "name") == NULL)
         err_item(&call->err, ERR_invalid, STR("/name"), "'name' is required");
     else if (json_read_str(&reader, "name", NAME_BYTES_MAX, &token->name) && !name_check(token->name, "name", &fault))
         err_item(&call->err, ERR_invalid, STR("/name"), "%s", fault.text);
     scopes_read(&reader, &token->scopes);
     expires_read(&reader, token->created, &token->expires);
-    if (json_read_str(&reader, "tenant", NAME_BYTES_MAX, &token->tenant) && !str_eqz(token->tenant, "default"))
-        err_item(&call->err, ERR_invalid, STR("/tenant"), "there is no tenant '%.*s'; the only one is 'default'", STR_ARG(token->tenant));
+    if (json_read_str(&reader, "tenant", NAME_BYTES_MAX, &token->tenant) && !name_check(token->tenant, "tenant", &fault))
+        err_item(&call->err, ERR_invalid, STR("/tenant"), "%s", fault.text);
     if (!call_read_done(call, &reader))
         return;
+    if (!call->site && !str_eq(token->tenant, call->actor.tenant)) {
+        call_refuse(call, ERR_forbidden, "a token of the tenant '%.*s' makes tokens of that tenant only", STR_ARG(call->actor.tenant));
+        return;
+    }
     struct str *text = ARENA_NEW(&call->arena, struct str);
     clock_entropy(call->command.in.token_create.seed, sizeof call->command.in.token_create.seed);
     *text = token_make(call, call->command.in.token_create.seed);
@@ -157,6 +161,8 @@ void serve_tokens_list(struct call *call)
     json_key(&json, "tokens");
     json_array_begin(&json);
     for (size_t i = n; i > 0; i--) {
+        if (!str_eq(tokens[i - 1]->tenant, call->actor.tenant) && !(call->site && !call->tenant_named))
+            continue;
         json_object_begin(&json);
         json_put_i64(&json, "id", tokens[i - 1]->id);
         token_members(&json, tokens[i - 1]);

@@ -23,6 +23,7 @@ const struct option_spec options_common[] = {
     { "ca", 0, "F", "the CA of an https server, instead of the system's (env WEIR_CA)", OPTION_NON_EMPTY, NULL },
     { "client-cert", 0, "F", "our certificate, for a server that wants one (env WEIR_CLIENT_CERT)", OPTION_NON_EMPTY, NULL },
     { "client-key", 0, "F", "its key (env WEIR_CLIENT_KEY; default: in the certificate's file)", OPTION_NON_EMPTY, NULL },
+    { "tenant", 0, "T", "for the site's admin: speak for this tenant", OPTION_NON_EMPTY, NULL },
     { "json", 0, NULL, "print one JSON document; lists as arrays", 0, NULL },
     { "no-color", 0, NULL, "no colours (also NO_COLOR, and when stdout isn't a terminal)", 0, NULL },
     { "quiet", 'q', NULL, "say nothing on stderr but errors", 0, NULL },
@@ -30,6 +31,14 @@ const struct option_spec options_common[] = {
 };
 
 static const struct option_spec option_help = { "help", 'h', NULL, "this text", 0, NULL };
+
+bool option_is_own(const struct command_spec *spec, const char *name)
+{
+    for (const struct option_spec *own = spec->options; own && own->name; own++)
+        if (strcmp(own->name, name) == 0)
+            return true;
+    return false;
+}
 
 const struct option_spec *option_at(const struct command_spec *spec, size_t n)
 {
@@ -39,7 +48,7 @@ const struct option_spec *option_at(const struct command_spec *spec, size_t n)
             return own;
     if (spec->flags & COMMAND_CLIENT) {
         for (const struct option_spec *o = options_common; o->name; o++) {
-            if ((spec->flags & COMMAND_NO_JSON) && strcmp(o->name, "json") == 0)
+            if (((spec->flags & COMMAND_NO_JSON) && strcmp(o->name, "json") == 0) || option_is_own(spec, o->name))
                 continue;
             if (n-- == 0)
                 return o;

@@ -85,6 +85,8 @@ void options_print_help(FILE *out, const struct command_spec *spec);
 /* The options that every client takes, in one table; rows that don't fit `spec` (--json of a command without it) are left out by option_at.
  */
 extern const struct option_spec options_common[];
+/* option_is_own: the command has one of this name itself, which then means something else than the common one. */
+bool option_is_own(const struct command_spec *spec, const char *name);
 /* option_at: own options first, then the common ones, then --help; NULL past the end. For completions and help. */
 const struct option_spec *option_at(const struct command_spec *spec, size_t n);
 

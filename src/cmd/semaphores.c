@@ -6,7 +6,7 @@
 const struct command_spec semaphores_spec = {
     .name = "semaphores",
     .operands = "",
-    .summary = "the semaphores: limit, used, holders",
+    .summary = "the semaphores: limit, used, holders, who is next",
     .flags = COMMAND_CLIENT,
 };
 
@@ -40,7 +40,7 @@ int semaphores_main(int argc, char **argv)
         struct table table;
         const json_t *semaphore;
         size_t i;
-        table_init(&table, &s.arena, "NAME|>USED|>LIMIT|>WAITING|HOLDERS");
+        table_init(&table, &s.arena, "NAME|SCOPE|>USED|>LIMIT|>WAITING|HOLDERS|NEXT");
         json_array_foreach (semaphores, i, semaphore) {
             char holders[512];
             const json_t *waiting = json_object_get(semaphore, "waiting");
@@ -48,10 +48,13 @@ int semaphores_main(int argc, char **argv)
             int64_t used = field_i64(semaphore, "used", 0), limit = field_i64(semaphore, "limit", 0);
             holders_text(&s, json_object_get(semaphore, "holders"), holders, sizeof holders);
             table_add(&table, PAINT_BOLD, "%s", field_z(semaphore, "name"));
+            table_add(&table, PAINT_DIM, "%s", field_z(semaphore, "scope"));
             table_add(&table, used >= limit ? PAINT_YELLOW : PAINT_NONE, "%lld", (long long)used);
             table_add(&table, PAINT_NONE, "%lld", (long long)limit);
             table_add(&table, PAINT_NONE, "%lld", (long long)n_waiting);
             table_add(&table, PAINT_NONE, "%s", holders);
+            holders_text(&s, json_object_get(semaphore, "waiters"), holders, sizeof holders);
+            table_add(&table, PAINT_DIM, "%s", holders);
         }
         table_print(&table, &s.term, stdout, 0);
         if (i == 0)

@@ -195,10 +195,7 @@ static bool open_engine(struct server *server, struct err *err)
         .server_host = host_name(&server->arena),
         .server_version = STR(WEIR_VERSION),
         .server_instance = str_fmt(&server->arena, "%d", (int)getpid()),
-        .n_semaphores = conf->semaphores.n };
-    config.semaphores = ARENA_ARRAY(&server->arena, struct semaphore_conf, conf->semaphores.n);
-    for (size_t i = 0; i < conf->semaphores.n; i++)
-        config.semaphores[i] = (struct semaphore_conf){ conf->semaphores.items[i].name, conf->semaphores.items[i].limit };
+        .site = { conf->semaphores, conf->tenants } };
     server->engine = engine_new(&config, clock_wall_ms(), clock_boot_ms(), err);
     return server->engine != NULL;
 }
@@ -382,7 +379,7 @@ static void say_restart(const struct conf *now, const struct conf *next)
 {
     bool tls = tls_wanted(now) && tls_wanted(next);
     static const char *const live[] = { "semaphores", "slots", "grace", "zone", "labels", "containers.command", "containers.options",
-        "log.limit", "semaphores" };
+        "log.limit", "tenants" };
     for (size_t i = 0; conf_setting_key(i) != NULL; i++) {
         const char *key = conf_setting_key(i);
         bool applied = tls && str_starts(str_of(key), STR("tls."));
@@ -404,23 +401,33 @@ static void reload_done(struct command *command)
 {
     struct reload *reload = CONTAINER_OF(command, struct reload, command);
     if (command->err.code)
-        log_error("config.refused", "key=semaphores error=%s", log_quote(str_of(command->err.text)).z);
+        log_error("config.refused", "error=%s", log_quote(str_of(command->err.text)).z);
     arena_release(&reload->arena);
     mem_free(reload);
 }
 
-static void semaphores_reload(struct server *server, const struct conf_semaphores *semaphores)
+/* site_copy: of the next configuration, which is gone before the engine has taken it: as text and back. */
+static void site_copy(struct arena *arena, const struct conf *next, struct site_conf *out)
+{
+    struct buf text;
+    buf_init(&text, SIZE_MAX);
+    conf_semaphores_write(&text, &next->semaphores);
+    bool good = conf_semaphores_parse(buf_str(&text), arena, &out->semaphores);
+    buf_reset(&text);
+    conf_tenants_write(&text, &next->tenants);
+    good = conf_tenants_parse(buf_str(&text), arena, &out->tenants) && good;
+    ASSERT(good);
+    buf_release(&text);
+}
+
+static void site_reload(struct server *server, const struct conf *next)
 {
     struct reload *reload = mem_alloc(sizeof *reload);
     *reload =
-        (struct reload){ .command = { .kind = CMD_SEMAPHORES, .actor = { STR("configuration"), STR("default") }, .done = reload_done } };
+        (struct reload){ .command = { .kind = CMD_SITE, .actor = { STR("configuration"), STR("default") }, .done = reload_done } };
     struct command *command = &reload->command;
     command->arena = &reload->arena;
-    command->in.semaphores.list = ARENA_ARRAY(&reload->arena, struct semaphore_conf, semaphores->n + 1);
-    command->in.semaphores.n = semaphores->n;
-    for (size_t i = 0; i < semaphores->n; i++)
-        command->in.semaphores.list[i] =
-            (struct semaphore_conf){ str_dup(&reload->arena, semaphores->items[i].name), semaphores->items[i].limit };
+    site_copy(&reload->arena, next, &command->in.site.conf);
     engine_submit(server->engine, command);
 }
 
@@ -460,7 +467,7 @@ static void on_hup(int signo, void *owner)
     next.data = server->conf.data;
     next.socket = server->conf.socket;
     beside_set(&server->beside, &next);
-    semaphores_reload(server, &next.semaphores);
+    site_reload(server, &next);
     log_event("config.loaded", "slots=%lld", (long long)next.slots);
     server->conf.slots = next.slots;
     server->conf.grace_ms = next.grace_ms;

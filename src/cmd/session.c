@@ -99,7 +99,8 @@ static const char *option_or_env(const struct session *s, const char *option, co
 struct client_config session_client(const struct session *s)
 {
     return (struct client_config){
-        .server = s->server, .token = s->token, .ca_file = s->ca, .client_cert = s->client_cert, .client_key = s->client_key
+        .server = s->server, .token = s->token, .tenant = s->tenant, .ca_file = s->ca, .client_cert = s->client_cert,
+            .client_key = s->client_key
     };
 }
 
@@ -110,6 +111,7 @@ bool session_choose(struct session *s)
     s->ca = option_or_env(s, "ca", "WEIR_CA");
     s->client_cert = option_or_env(s, "client-cert", "WEIR_CLIENT_CERT");
     s->client_key = option_or_env(s, "client-key", "WEIR_CLIENT_KEY");
+    s->tenant = option_is_own(s->options.spec, "tenant") ? NULL : option_get(&s->options, "tenant"); /* token create means another */
     const char *file = option_or_env(s, "token-file", "WEIR_TOKEN_FILE");
     if (file) {
         s->token = token_read(s, file);

@@ -19,6 +19,7 @@ struct session {
     struct loop *loop;                         /* of a live command (wait, top); else NULL */
     const char *server;                        /* as chosen: "unix:PATH" or a URL */
     const char *token;                         /* NULL: none */
+    const char *tenant;                        /* to speak for; NULL: the token's */
     const char *ca, *client_cert, *client_key; /* files; NULL: none */
     bool json, quiet;
     int status;     /* exit code of the last call that failed */

@@ -9,7 +9,8 @@
 static const struct option_spec create_options[] = {
     { "name", 0, "N", "the token's name, unique", OPTION_REQUIRED | OPTION_NON_EMPTY, NULL },
     { "scope", 0, "S", "read, enqueue, execute or admin", OPTION_REQUIRED | OPTION_REPEATABLE | OPTION_NON_EMPTY, NULL },
-    { "tenant", 0, "T", "the tenant (default: default)", OPTION_NON_EMPTY, NULL },
+    { "tenant", 0, "T", "the tenant (default: the caller's own); it is there with its first token, unless weir.yaml lists the tenants",
+        OPTION_NON_EMPTY, NULL },
     { "expires", 0, "D", "how long it is good for, such as 90d (default: for ever)", 0, NULL },
     { 0 },
 };

@@ -32,6 +32,16 @@ static const char *const event_kinds[EVENT_KIND_COUNT] = {
 static const char *const class_kinds[KIND_COUNT] = { "", "command", "script", "image", "data" };
 static const char *const executor_states[] = { "", "active", "paused", "draining", "lost" };
 
+const char *quota_name(enum quota quota)
+{
+    static const char *const names[QUOTA_COUNT] = {
+#define X(name) #name,
+        QUOTAS(X)
+#undef X
+    };
+    return names[quota];
+}
+
 const char *state_word(enum task_state state)
 {
     ASSERT(state > STATE_NONE && state < STATE_COUNT);

@@ -71,8 +71,10 @@ struct lane { /* an archive or a queue; lane 0 is `all` */
     struct str tenant, name;
     int64_t last_vt;
     int64_t counts[STATE_COUNT]; /* tasks by state */
+    int64_t log_bytes, file_bytes; /* kept of its ended tasks, until they are pruned */
     int64_t paused_since;
     struct str paused_by, paused_reason;
+    int64_t quota; /* not stored: the slot that stands for its tenant's running tasks; 0: they aren't limited */
 };
 
 /* An archive: what a lane of kind LANE_ARCHIVE has besides. Its revisions are initialised (their tasks get edges and may run) strictly in
@@ -130,6 +132,7 @@ enum task_mark {
     MARK_SKIPPED = 8, /* its `paths` weren't touched: done, `skipped`, as soon as it is ready */
     MARK_EXCLUSIVE = 32, /* beside MARK_LOCKED: not shared */
     MARK_PRUNED = 64,    /* logs, outputs and artifacts are gone; what it was and how it ended stays */
+    MARK_KEPT = 128,   /* what it left behind is counted in its lane's bytes */
     MARK_LOCKED = 16,  /* it has the archive's lock, shared or exclusive, while it runs */
 };
 
@@ -200,6 +203,7 @@ enum executor_state { EXECUTOR_ACTIVE = 1, EXECUTOR_PAUSED, EXECUTOR_DRAINING, E
 struct executor {
     int64_t id;
     struct str name, instance, host, version, zone;
+    struct str tenant; /* it takes only this tenant's tasks; empty: everybody's */
     int64_t slots;
     unsigned kinds; /* bits 1 << class_kind */
     struct label *labels;
@@ -219,6 +223,12 @@ struct duty { /* what one server does for all */
     int64_t epoch, beat;
 };
 
+struct site_key { /* one key of the site's configuration, as it is in force */
+    struct str name, body; /* body: JSON */
+    int64_t version, changed;
+    struct str changed_by;
+};
+
 struct token {
     int64_t id;
     struct str name, tenant;
@@ -231,7 +241,7 @@ enum { SCOPE_READ = 1, SCOPE_ENQUEUE = 2, SCOPE_EXECUTE = 4, SCOPE_ADMIN = 8 };
 #define EVENT_KINDS(X) \
     X(created) X(move) X(ending) X(promoted) X(executor) X(executor_lost) X(executor_state) X(pause) X(resume) X(token) X(token_revoked) \
     X(semaphore) X(incarnation) X(started) X(archive) X(archive_removed) X(revision) X(revision_skipped) \
-    X(rewritten) X(cause_depth) X(scheduled) X(pruned) X(duty) X(cause)
+    X(rewritten) X(cause_depth) X(scheduled) X(pruned) X(duty) X(cause) X(config)
 enum event_kind {
     EVENT_none,
 #define X(name) EVENT_##name,
@@ -251,8 +261,22 @@ struct event {
     int64_t prev_turn;    /* the turn that holds this task's event before this one; 0: none */
 };
 
+/* What a tenant may have, at most; -1: as much as it likes. Sizes are bytes, requests are by the second and by server. */
+#define QUOTAS(X) \
+    X(tasks) X(running) X(archives) X(queues) X(semaphores) X(tokens) X(executors) X(logs) X(files) X(requests)
+enum quota {
+#define X(name) QUOTA_##name,
+    QUOTAS(X)
+#undef X
+    QUOTA_COUNT
+};
+#define TENANT_DEFAULT "default"
+#define SLOT_RUNNING "quota/running" /* the slot that stands for a tenant's running tasks */
+#define SLOT_FREE ((int64_t)1 << 50) /* a limit that nobody reaches */
+
 /* A task's fence as text: INCARNATION-TASK-GRANT (text/key.h formats it). */
 
+const char *quota_name(enum quota quota);
 const char *state_word(enum task_state state);
 char state_letter(enum task_state state);
 enum task_state state_of_letter(char letter); /* STATE_NONE: none */

@@ -101,34 +101,53 @@ static int64_t slot_rank(struct slice *slice, const struct node *node)
     return ((1000 - node->row.prio) << 52) | (++slice->arrivals & 0xfffffffffffff);
 }
 
-static void slots_take(struct slice *slice, struct node *node, const struct spec *spec)
+struct wants { /* the slots that a task takes, ascending */
+    const int64_t *ids;
+    size_t n;
+};
+
+/* Those of its spec, and where its tenant's running tasks are limited the one that stands for that. */
+static struct wants slots_wanted(struct slice *slice, const struct node *node)
 {
-    for (size_t i = 0; i < spec->n_slots; i++) {
-        slice_slot(slice, spec->slots[i])->used++;
-        hold_put(slice, node, HOLD_held, spec->slots[i], 0);
+    const struct spec *spec = slice_spec(slice, node);
+    int64_t quota = slice_lane(slice, node->row.lane)->quota;
+    if (!quota) return (struct wants){ spec->slots, spec->n_slots };
+    int64_t *ids = ARENA_ARRAY(slice->arena, int64_t, spec->n_slots + 1);
+    size_t n = 0;
+    for (size_t i = 0; i < spec->n_slots && spec->slots[i] < quota; i++) ids[n++] = spec->slots[i];
+    ids[n++] = quota;
+    for (size_t i = n - 1; i < spec->n_slots; i++) ids[n++] = spec->slots[i];
+    return (struct wants){ ids, n };
+}
+
+static void slots_take(struct slice *slice, struct node *node, struct wants wants)
+{
+    for (size_t i = 0; i < wants.n; i++) {
+        slice_slot(slice, wants.ids[i])->used++;
+        hold_put(slice, node, HOLD_held, wants.ids[i], 0);
     }
 }
 
 /* All or none, and never past somebody who was there first. */
 static bool slots_get(struct slice *slice, struct node *node)
 {
-    const struct spec *spec = slice_spec(slice, node);
-    if (spec->n_slots == 0 || held(node, HOLD_held)) return true;
+    struct wants wants = slots_wanted(slice, node);
+    if (wants.n == 0 || held(node, HOLD_held)) return true;
     if (held(node, HOLD_slot)) return false; /* its turn comes through slot_admit */
     bool room = true;
-    for (size_t i = 0; i < spec->n_slots; i++) {
-        const struct slot *slot = slice_slot(slice, spec->slots[i]);
+    for (size_t i = 0; i < wants.n; i++) {
+        const struct slot *slot = slice_slot(slice, wants.ids[i]);
         room &= slot->used < slot->limit && (slot->waiting == 0 || PLANT(slot_overtake));
     }
     if (room) {
-        slots_take(slice, node, spec);
+        slots_take(slice, node, wants);
         return true;
     }
     int64_t rank = slot_rank(slice, node);
-    for (size_t i = 0; i < spec->n_slots; i++) {
-        slice_slot(slice, spec->slots[i])->waiting++;
-        hold_put(slice, node, HOLD_slot, spec->slots[i], rank);
-        slot_changed(slice, spec->slots[i]); /* a larger priority may have put it first, with room for it */
+    for (size_t i = 0; i < wants.n; i++) {
+        slice_slot(slice, wants.ids[i])->waiting++;
+        hold_put(slice, node, HOLD_slot, wants.ids[i], rank);
+        slot_changed(slice, wants.ids[i]); /* a larger priority may have put it first, with room for it */
     }
     return false;
 }
@@ -140,16 +159,28 @@ int64_t slot_reach(const struct slot *slot)
 }
 
 /* May a waiter go? Only when every slot it wants has room for it behind those who were there first. */
-static bool slots_room(struct slice *slice, const struct node *node, const struct spec *spec)
+static bool slots_room(struct slice *slice, const struct node *node, struct wants wants)
 {
-    for (size_t i = 0; i < spec->n_slots; i++) {
-        const struct slot *slot = slice_slot(slice, spec->slots[i]);
+    for (size_t i = 0; i < wants.n; i++) {
+        const struct slot *slot = slice_slot(slice, wants.ids[i]);
         size_t reach = (size_t)slot_reach(slot), n = 0;
         struct hold *first = reach ? slice_holds_of(slice, HOLD_slot, slot->id, reach, &n) : NULL;
         bool among = false;
         for (size_t k = 0; k < n && k < reach; k++) among |= first[k].task == node->row.id;
         if (!among) return false;
     }
+    return true;
+}
+
+/* It began to wait before its tenant's running tasks were limited: it isn't in that queue yet. */
+static bool quota_unasked(struct slice *slice, const struct node *node)
+{
+    int64_t quota = slice_lane(slice, node->row.lane)->quota;
+    if (!quota) return false;
+    size_t n;
+    const struct hold *holds = slice_holds_of_task(slice, node->row.id, &n);
+    for (size_t i = 0; i < n; i++)
+        if (holds[i].kind == HOLD_slot && holds[i].key == quota) return false;
     return true;
 }
 
@@ -161,12 +192,13 @@ static bool slot_admit_one(struct slice *slice, int64_t id)
     struct hold *first = slice_holds_of(slice, HOLD_slot, id, reach, &n);
     for (size_t k = 0; k < n && k < reach && (k == 0 || !PLANT(slot_first_only)); k++) {
         struct node *node = slice_find(slice, first[k].task);
-        const struct spec *spec = node ? slice_spec(slice, node) : NULL;
+        if (!node) continue;
+        struct wants wants = slots_wanted(slice, node);
         /* paused since, or the clock was set back: it comes back when that is over */
-        bool gives_way = node && (lane_closed(slice, node->row.lane) || node->row.not_before > slice->now);
-        if (!spec || (!gives_way && !slots_room(slice, node, spec))) continue;
+        bool gives_way = lane_closed(slice, node->row.lane) || node->row.not_before > slice->now || quota_unasked(slice, node);
+        if (!gives_way && !slots_room(slice, node, wants)) continue;
         holds_drop(slice, node, BIT_SLOT);
-        if (!gives_way) slots_take(slice, node, spec);
+        if (!gives_way) slots_take(slice, node, wants);
         task_consider(slice, node);
         return true;
     }
@@ -308,7 +340,7 @@ void task_wait(struct slice *slice, struct node *node, int64_t until, const stru
 void task_return(struct slice *slice, struct node *node, const struct because *because)
 {
     node->row.waits = node->row.ins ? waits_count(slice, node) : 0;
-    if (node->row.waits == 0 && (held(node, HOLD_held) || slice_spec(slice, node)->n_slots == 0)) {
+    if (node->row.waits == 0 && (held(node, HOLD_held) || slots_wanted(slice, node).n == 0)) {
         slice_move(slice, node, STATE_P, because);
         return;
     }

@@ -7,6 +7,7 @@
 bool class_fits(const struct task_class *class_, const struct executor *executor)
 {
     if (!(executor->kinds & (1u << class_->kind))) return false;
+    if (executor->tenant.len && !str_eq(class_->tenant, executor->tenant)) return false;
     if (class_->zone.len && !str_eq(class_->zone, executor->zone)) return false;
     for (size_t i = 0; i < class_->n_labels; i++) {
         bool has = false;
@@ -131,12 +132,26 @@ static void explain_gates(struct explain *x)
     }
 }
 
+static void explain_quota(struct explain *x, const struct why_slot *w)
+{
+    struct why_condition *c = condition(x, "quota", w->since ? w->since : x->facts->task.created);
+    c->detail = str_fmt(x->arena, "the tenant %.*s has %lld of %lld tasks running or about to; %lld wait before it",
+        STR_ARG(w->slot.tenant),
+        (long long)w->slot.used, (long long)w->slot.limit, (long long)w->ahead);
+    c->remedy = str_fmt(x->arena, "it goes on when one of them ends; tenants.%.*s.quotas.running in weir.yaml is the limit",
+        STR_ARG(w->slot.tenant));
+}
+
 static void explain_slots(struct explain *x)
 {
     for (size_t i = 0; i < x->facts->n_slots; i++) {
         const struct why_slot *w = &x->facts->slots[i];
         if (w->held || w->ahead < slot_reach(&w->slot) || (w->since == 0 && PLANT(why_slots_late))) continue;
         struct str name = w->slot.name, prefix = STR("concurrency/");
+        if (str_eqz(name, SLOT_RUNNING)) {
+            explain_quota(x, w);
+            continue;
+        }
         bool concurrency = str_starts(name, prefix);
         if (concurrency) name = str_sub(name, prefix.len, name.len);
         struct why_condition *c = condition(x, concurrency ? "concurrency" : "semaphore", w->since ? w->since : x->facts->task.created);

@@ -214,6 +214,7 @@ void cmd_archive_add(struct turn *turn, struct command *command)
         archive_answer(command, archive);
         return;
     }
+    if (quota_refused(turn, command, QUOTA_archives, 1)) return;
     if (!lane) lane = cache_lane_make(turn, command->actor.tenant, name, LANE_ARCHIVE);
     int64_t first = wish->first > 0 ? wish->first : 1, before = archive ? archive->next : 0;
     struct archive *row = ARENA_NEW(turn->arena, struct archive);

@@ -37,6 +37,7 @@ static struct lane *lane_put(struct engine *engine, const struct lane *row)
     lane->paused_reason = str_dup(&engine->arena, row->paused_reason);
     map_put(&engine->lanes, (uint64_t)lane->id + 1, lane);
     smap_put(&engine->lane_names, keyed(&engine->arena, lane->tenant, lane->name), lane);
+    tenant_lane_made(engine, lane);
     return lane;
 }
 
@@ -125,6 +126,7 @@ static struct slot *slot_put(struct engine *engine, const struct slot *row)
     slot->name = str_dup(&engine->arena, row->name);
     map_put(&engine->slots, (uint64_t)slot->id, slot);
     smap_put(&engine->slot_names, keyed(&engine->arena, slot->tenant, slot->name), slot);
+    tenant_slot_made(engine, slot);
     return slot;
 }
 
@@ -136,10 +138,15 @@ struct slot *cache_slot_put(struct turn *turn, struct str tenant, struct str nam
     return slot;
 }
 
+struct slot *cache_slot_find(struct turn *turn, struct str tenant, struct str name)
+{
+    struct slot *slot = smap_find(&turn->engine->slot_names, keyed(turn->arena, STR(""), name));
+    return slot ? slot : smap_find(&turn->engine->slot_names, keyed(turn->arena, tenant, name));
+}
+
 struct slot *cache_slot_get(struct turn *turn, struct str tenant, struct str name)
 {
-    struct slot *slot = smap_find(&turn->engine->slot_names, keyed(turn->arena, STR(""), name)); /* a global one comes first */
-    if (!slot) slot = smap_find(&turn->engine->slot_names, keyed(turn->arena, tenant, name));
+    struct slot *slot = cache_slot_find(turn, tenant, name);
     return slot ? slot : cache_slot_put(turn, tenant, name, 1);
 }
 
@@ -212,6 +219,7 @@ struct executor executor_copy(struct arena *arena, const struct executor *row)
     copy.host = str_dup(arena, row->host);
     copy.version = str_dup(arena, row->version);
     copy.zone = str_dup(arena, row->zone);
+    copy.tenant = str_dup(arena, row->tenant);
     copy.labels = ARENA_ARRAY(arena, struct label, row->n_labels + 1);
     for (size_t i = 0; i < row->n_labels; i++)
         copy.labels[i] = (struct label){ str_dup(arena, row->labels[i].name), str_dup(arena, row->labels[i].value) };
@@ -355,6 +363,7 @@ void caches_drop(struct engine *engine)
     smap_clear(&engine->slot_names);
     smap_clear(&engine->spec_texts);
     arena_reset(&engine->spec_arena);
+    tenants_drop(engine);
     archives_drop(engine);
     schedules_drop(engine);
     recent_drop(engine);
@@ -371,7 +380,7 @@ static void executor_refresh(struct engine *engine, const struct executor *row)
     struct known_executor *known = map_find(&engine->executors, (uint64_t)row->id);
     bool same = known && str_eq(known->row.name, row->name) && str_eq(known->row.instance, row->instance) &&
                 str_eq(known->row.host, row->host) && str_eq(known->row.version, row->version) && str_eq(known->row.zone, row->zone) &&
-                known->row.kinds == row->kinds && known->row.n_labels == row->n_labels;
+                str_eq(known->row.tenant, row->tenant) && known->row.kinds == row->kinds && known->row.n_labels == row->n_labels;
     for (size_t i = 0; same && i < row->n_labels; i++)
         same = str_eq(known->row.labels[i].name, row->labels[i].name) && str_eq(known->row.labels[i].value, row->labels[i].value);
     if (!same) {
@@ -387,6 +396,7 @@ static void executor_refresh(struct engine *engine, const struct executor *row)
 
 void caches_refresh(struct engine *engine, const struct others *others)
 {
+    bool limits = false;
     for (size_t i = 0; i < others->n_lanes; i++) {
         const struct lane *row = others->lanes[i];
         struct lane *lane = map_find(&engine->lanes, (uint64_t)row->id + 1);
@@ -395,7 +405,9 @@ void caches_refresh(struct engine *engine, const struct others *others)
             continue;
         }
         struct lane was = *lane;
+        tenant_lane_moved(engine, lane, row);
         *lane = *row;
+        lane->quota = was.quota;
         lane->tenant = was.tenant;
         lane->name = was.name;
         lane->paused_by = text_refresh(engine, was.paused_by, row->paused_by);
@@ -406,6 +418,7 @@ void caches_refresh(struct engine *engine, const struct others *others)
     for (size_t i = 0; i < others->n_slots; i++) {
         const struct slot *row = others->slots[i];
         struct slot *slot = map_find(&engine->slots, (uint64_t)row->id);
+        limits |= !slot && str_eqz(row->name, SLOT_RUNNING);
         if (!slot) slot = slot_put(engine, row);
         slot->limit = row->limit;
         slot->used = row->used;
@@ -413,6 +426,7 @@ void caches_refresh(struct engine *engine, const struct others *others)
     }
     for (size_t i = 0; i < others->n_executors; i++) executor_refresh(engine, others->executors[i]);
     for (size_t i = 0; i < others->n_archives; i++) archive_put(engine, others->archives[i]);
+    if (limits) tenants_count(engine);
 }
 
 bool caches_load(struct engine *engine, struct err *err)
@@ -437,5 +451,5 @@ bool caches_load(struct engine *engine, struct err *err)
         for (size_t i = 0; i < n_executors; i++) cache_executor_put(engine, executors[i]);
     }
     arena_release(&scratch);
-    return ok && archives_load(engine, err) && schedules_load(engine, err);
+    return ok && tenants_load(engine, err) && archives_load(engine, err) && schedules_load(engine, err);
 }

@@ -47,7 +47,7 @@ static void (*const apply[CMD_KIND_COUNT])(struct turn *turn, struct command *co
     [CMD_EXECUTOR_STATE] = cmd_executor_state,
     [CMD_TOKEN_CREATE] = cmd_token_create,
     [CMD_TOKEN_REVOKE] = cmd_token_revoke,
-    [CMD_SEMAPHORES] = cmd_semaphores,
+    [CMD_SITE] = cmd_site,
     [CMD_ARCHIVE_ADD] = cmd_archive_add,
     [CMD_ARCHIVE_REMOVE] = cmd_archive_remove,
     [CMD_ARCHIVE_SKIP] = cmd_archive_skip,
@@ -212,6 +212,7 @@ static void changes_small(struct turn *turn, struct changes *c)
     c->unique_remove = turn->unique_remove; c->n_unique_remove = turn->n_unique_remove;
     c->idempotency = turn->idempotency; c->n_idempotency = turn->n_idempotency;
     c->tokens = turn->tokens_new; c->n_tokens = turn->n_tokens_new;
+    c->site = turn->site; c->n_site = turn->n_site;
     c->tokens_remove = turn->tokens_gone; c->n_tokens_remove = turn->n_tokens_gone;
     const struct executor **executors = ARENA_ARRAY(turn->arena, const struct executor *, turn->n_executors + 1);
     for (size_t i = 0; i < turn->n_executors; i++) executors[i] = turn->executors[i];
@@ -261,7 +262,11 @@ static bool turn_commit(struct turn *turn, struct err *err)
 static void caches_follow(struct turn *turn)
 {
     struct engine *engine = turn->engine;
-    MAP_EACH(&turn->slice->lanes, e) *(struct lane *)map_find(&engine->lanes, e->key) = *(struct lane *)e->value;
+    MAP_EACH(&turn->slice->lanes, e) {
+        struct lane *known = map_find(&engine->lanes, e->key);
+        tenant_lane_moved(engine, known, e->value);
+        *known = *(struct lane *)e->value;
+    }
     MAP_EACH(&turn->slice->slots, e) *(struct slot *)map_find(&engine->slots, e->key) = *(struct slot *)e->value;
     archives_follow(turn);
     recent_follow(turn);
@@ -285,7 +290,7 @@ bool tokens_load(struct engine *engine, struct err *err)
 
 static bool tokens_follow(struct turn *turn, struct err *err)
 {
-    return (!turn->n_tokens_new && !turn->n_tokens_gone) || tokens_load(turn->engine, err);
+    return (!turn->n_tokens_new && !turn->n_tokens_gone && !turn->n_site) || tokens_load(turn->engine, err);
 }
 
 static void turn_count(struct turn *turn)
@@ -573,7 +578,7 @@ static bool start_turn(struct engine *engine, int64_t wall, int64_t boot, struct
     struct turn turn;
     turn_open(&turn, engine, wall, boot, err);
     bool ok = engine->store->ops->begin(engine->store, err) && others_follow(&turn, err);
-    if (ok) semaphores_apply(&turn, engine->config.semaphores, engine->config.n_semaphores);
+    if (ok) site_start(&turn);
     slice_event(turn.slice, &(struct event){ .kind = EVENT_started, .subject = engine->config.server_name, .actor = STR("engine") });
     slice_settle(turn.slice);
     if (ok && (turn.slice->failed || !turn_commit(&turn, err))) {
@@ -652,13 +657,15 @@ void engine_free(struct engine *engine)
     }
     struct map *maps[] = { &engine->lanes, &engine->classes, &engine->slots, &engine->executors, &engine->specs, &engine->lives };
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_release(maps[i]);
-    struct smap *smaps[] = { &engine->lane_names, &engine->class_keys, &engine->slot_names, &engine->executor_names, &engine->spec_texts };
+    struct smap *smaps[] = { &engine->lane_names, &engine->class_keys, &engine->slot_names, &engine->executor_names, &engine->spec_texts,
+        &engine->tenants };
     for (size_t i = 0; i < sizeof smaps / sizeof *smaps; i++) smap_release(smaps[i]);
     archives_drop(engine);
     schedules_drop(engine);
     map_release(&engine->archives);
     map_release(&engine->definitions);
     arena_release(&engine->schedule_arena);
+    arena_release(&engine->site_arena);
     slice_release(&engine->slice);
     mem_free(engine->recent);
     space_close(&engine->space);

@@ -17,6 +17,7 @@
 #include "io/loop.h"
 #include "store/logs.h"
 #include "store/store.h"
+#include "text/conf_tenants.h"
 #include "text/key.h" /* struct fence */
 
 enum command_kind {
@@ -31,7 +32,7 @@ enum command_kind {
     CMD_EXECUTOR_STATE,
     CMD_TOKEN_CREATE,
     CMD_TOKEN_REVOKE,
-    CMD_SEMAPHORES, /* limits of the configuration */
+    CMD_SITE, /* what the configuration says of semaphores and tenants */
     CMD_ARCHIVE_ADD,
     CMD_ARCHIVE_REMOVE,
     CMD_ARCHIVE_SKIP, /* a gap that will never close */
@@ -113,7 +114,10 @@ struct cancel_order {
     bool stale;         /* reason: stale_fence */
 };
 
-struct semaphore_conf { struct str name; int64_t limit; };
+struct site_conf { /* what all servers of a site go by; stored, with a version */
+    struct conf_semaphores semaphores; /* global ones */
+    struct conf_tenants tenants;       /* none listed: a tenant is there with its first token; else only these and `default` are */
+};
 
 struct enqueued { /* what was created, or found by its unique key */
     struct task task;
@@ -150,7 +154,7 @@ struct command {
         struct { int64_t executor; enum executor_state state; struct str reason; } executor_state;
         struct { struct token token; uint64_t seed[2]; } token_create; /* hash, name, scopes, tenant, expires set; seed: kept */
         struct { struct str name; } token_revoke;
-        struct { struct semaphore_conf *list; size_t n; } semaphores;
+        struct { struct site_conf conf; } site;
         struct { struct str name; struct archive archive; } archive_add; /* kind, url, branch, first (0: 1), tip */
         struct { struct str name; int64_t rev; struct str reason; } archive; /* remove, skip */
         struct {
@@ -210,7 +214,7 @@ struct engine_config {
     struct logs *logs; /* NULL in simulation */
     int64_t lease_ms;  /* 15000 */
     size_t batch;      /* tasks that one turn lifts, resumes or parks at most; 0: 1000; the simulator takes fewer */
-    struct semaphore_conf *semaphores; size_t n_semaphores;
+    struct site_conf site;
     const char *data_dir; /* for the disk-space watch; NULL in simulation */
     struct str server_name;
     struct str coordination; /* URL; empty: the store */
@@ -263,7 +267,7 @@ struct coord *engine_coord(struct engine *engine);
 int64_t engine_time(const struct engine *engine);
 void engine_wake(struct engine *engine); /* another server has committed: a turn, soon. Any thread. */
 
-/* engine_tokens_version: changes whenever tokens change, so that the api knows its copy is stale. */
+/* engine_tokens_version: changes whenever tokens or the site's keys change, so that the api knows its copy is stale. */
 uint64_t engine_tokens_version(struct engine *engine);
 uint64_t engine_archives_version(struct engine *engine); /* changes when another server has added, removed or skipped */
 

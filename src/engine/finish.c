@@ -26,12 +26,19 @@ static bool late_return(struct turn *turn, struct node *node, const struct becau
     return true;
 }
 
-static enum err_code finish_judge(struct turn *turn, const struct finish_item *item, struct node **out_node, struct attempt *out_attempt)
+/* Executors that serve everybody are `default`'s; others are heard of their own tenant's tasks only. */
+static bool foreign(struct turn *turn, const struct actor *actor, const struct node *node)
+{
+    return !str_eqz(actor->tenant, TENANT_DEFAULT) && !str_eq(slice_lane(turn->slice, node->row.lane)->tenant, actor->tenant);
+}
+
+static enum err_code finish_judge(struct turn *turn, const struct actor *actor, const struct finish_item *item, struct node **out_node,
+    struct attempt *out_attempt)
 {
     struct node *node = NULL;
     if (item->fence.incarnation != turn->head.incarnation) return ERR_stale_fence;
     node = slice_find(turn->slice, item->fence.task);
-    if (!node) return ERR_not_found;
+    if (!node || foreign(turn, actor, node)) return ERR_not_found;
     struct pending_attempt *found = attempt_find(turn, item->fence.task, PLANT(newest_grant) ? node->row.grant : item->fence.grant);
     if (!found) return ERR_stale_fence; /* never granted, or taken back before it arrived */
     const struct attempt *attempt = &found->attempt;
@@ -68,7 +75,7 @@ void finish_items(struct turn *turn, const struct actor *actor, struct finish_it
         struct attempt attempt;
         if (item->malformed) continue;
         item->task = item->fence.task;
-        item->code = finish_judge(turn, item, &node, &attempt);
+        item->code = finish_judge(turn, actor, item, &node, &attempt);
         if (!node || turn->slice->failed) continue;
         const struct known_executor *known = map_find(&turn->engine->executors, (uint64_t)attempt.executor);
         struct because because = { .actor = known ? known->row.name : actor->name };
@@ -80,6 +87,7 @@ void finish_items(struct turn *turn, const struct actor *actor, struct finish_it
                                .max_rss_bytes = item->max_rss_bytes, .log_bytes = item->log_bytes };
         memcpy(end.finish_hash, item->hash, sizeof end.finish_hash);
         attempt_over(turn, node, &attempt, &end, &because);
+        kept_add(turn, node, item->log_bytes, item->outputs);
         finish_keep(turn, node, item);
         turn->n_finished++;
         slice_settle(turn->slice);

@@ -74,6 +74,7 @@ void cmd_retry(struct turn *turn, struct command *command)
             : "the revision of task %lld waits for an earlier one", (long long)node->row.id);
         return;
     }
+    if (quota_tasks_refused(turn, command, 1)) return;
     struct because because = because_of(command, command->in.task.reason.len ? command->in.task.reason : STR("retried"));
     task_restage(turn->slice, node, &because);
     lock_again(turn, node);
@@ -142,7 +143,7 @@ void lanes_resume(struct turn *turn)
 void cmd_executor_state(struct turn *turn, struct command *command)
 {
     struct known_executor *known = map_find(&turn->engine->executors, (uint64_t)command->in.executor_state.executor);
-    if (!known) {
+    if (!known || !tenant_of_executor(&known->row, command->actor.tenant)) {
         turn_refuse(turn, command, ERR_not_found, "there is no executor %lld", (long long)command->in.executor_state.executor);
         return;
     }
@@ -151,7 +152,9 @@ void cmd_executor_state(struct turn *turn, struct command *command)
     if (known->row.state == state) return;
     known->row.state = state;
     turn_executor_changed(turn, known);
-    slice_event(turn->slice, &(struct event){ .kind = EVENT_executor_state, .subject = known->row.name, .actor = command->actor.name,
+    slice_event(turn->slice, &(struct event){ .kind = EVENT_executor_state, .subject = tenant_subject(turn->arena, known->row.tenant,
+        known->row.name),
+                                              .actor = command->actor.name,
                                               .reason = str_of(executor_state_name(state)) });
     if (known->parked) poll_answer(turn, known->parked); /* it hears its new state at once */
 }
@@ -178,20 +181,32 @@ void cmd_token_create(struct turn *turn, struct command *command)
         token_answer(command, kept.n == TOKEN_NUMBERS ? kept.numbers : (const int64_t[TOKEN_NUMBERS]){ 0 });
         return;
     }
+    if (!tenant_is_listed(engine, token->tenant)) {
+        command->err.arena = command->arena;
+        err_item(&command->err, ERR_invalid, STR("/tenant"),
+            "there is no tenant '%.*s': name it under 'tenants:' in weir.yaml and reload the server (SIGHUP)", STR_ARG(token->tenant));
+        return;
+    }
     for (size_t i = 0; i < engine->n_tokens; i++) {
-        if (!str_eq(engine->tokens[i].name, token->name)) continue;
+        if (!str_eq(engine->tokens[i].name, token->name) || !str_eq(engine->tokens[i].tenant, token->tenant)) continue;
         turn_refuse(turn, command, ERR_name_taken, "there is a token named '%.*s'; revoke it first", STR_ARG(token->name));
         return;
     }
     for (size_t i = 0; i < turn->n_tokens_new; i++) {
-        if (!str_eq(turn->tokens_new[i]->name, token->name)) continue;
+        if (!str_eq(turn->tokens_new[i]->name, token->name) || !str_eq(turn->tokens_new[i]->tenant, token->tenant)) continue;
         turn_refuse(turn, command, ERR_name_taken, "there is a token named '%.*s'; revoke it first", STR_ARG(token->name));
+        return;
+    }
+    struct command asked = { .actor = { command->actor.name, token->tenant } }; /* whose quota it is */
+    if (quota_refused(turn, &asked, QUOTA_tokens, 1)) {
+        turn_refuse(turn, command, asked.err.code, "%s", asked.err.text);
         return;
     }
     token->id = turn->head.next_token++;
     token->created = turn->wall;
     *ARENA_PUSH(turn->arena, turn->tokens_new, turn->n_tokens_new, turn->cap_tokens_new) = token;
-    slice_event(turn->slice, &(struct event){ .kind = EVENT_token, .subject = token->name, .actor = command->actor.name });
+    slice_event(turn->slice, &(struct event){ .kind = EVENT_token, .subject = tenant_subject(turn->arena, token->tenant, token->name),
+                                               .actor = command->actor.name });
     command->status = 201;
     const uint64_t *seed = command->in.token_create.seed;
     int64_t numbers[TOKEN_NUMBERS] = { token->id, token->created, token->expires, (int64_t)seed[0], (int64_t)seed[1] };
@@ -199,35 +214,16 @@ void cmd_token_create(struct turn *turn, struct command *command)
     idempotency_keep(turn, command, numbers, TOKEN_NUMBERS);
 }
 
-void semaphores_apply(struct turn *turn, const struct semaphore_conf *list, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        struct str key = str_fmt(turn->arena, "\x1f%.*s", STR_ARG(list[i].name));
-        struct slot *known = smap_find(&turn->engine->slot_names, key);
-        if (!known) known = cache_slot_put(turn, STR(""), list[i].name, 0);
-        struct slot *slot = slice_slot(turn->slice, known->id);
-        if (slot->limit == list[i].limit) continue;
-        slot->limit = list[i].limit;
-        slot_changed(turn->slice, slot->id);
-        slice_event(turn->slice, &(struct event){ .kind = EVENT_semaphore, .subject = slot->name, .actor = STR("configuration"),
-                                                  .reason = str_fmt(turn->arena, "limit %lld", (long long)list[i].limit) });
-    }
-}
-
-void cmd_semaphores(struct turn *turn, struct command *command)
-{
-    semaphores_apply(turn, command->in.semaphores.list, command->in.semaphores.n);
-    command->status = 200;
-}
-
 void cmd_token_revoke(struct turn *turn, struct command *command)
 {
     struct engine *engine = turn->engine;
     for (size_t i = 0; i < engine->n_tokens; i++) {
-        if (!str_eq(engine->tokens[i].name, command->in.token_revoke.name)) continue;
+        if (!str_eq(engine->tokens[i].name, command->in.token_revoke.name) || !str_eq(engine->tokens[i].tenant,
+            command->actor.tenant)) continue;
         *ARENA_PUSH(turn->arena, turn->tokens_gone, turn->n_tokens_gone, turn->cap_tokens_gone) = engine->tokens[i].id;
         slice_event(turn->slice,
-            &(struct event){ .kind = EVENT_token_revoked, .subject = command->in.token_revoke.name, .actor = command->actor.name });
+            &(struct event){ .kind = EVENT_token_revoked, .actor = command->actor.name,
+                             .subject = tenant_subject(turn->arena, command->actor.tenant, command->in.token_revoke.name) });
         command->status = 200;
         return;
     }

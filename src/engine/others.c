@@ -46,7 +46,7 @@ static void granted_elsewhere(struct turn *turn, const struct event *event)
     pthread_mutex_unlock(&engine->heard_lock);
 }
 
-static void event_follow(struct turn *turn, const struct event *event, bool *out_tokens, bool *out_schedules)
+static void event_follow(struct turn *turn, const struct event *event, bool *out_tokens, bool *out_schedules, bool *out_site)
 {
     struct engine *engine = turn->engine;
     struct live *live = event->task ? map_find(&engine->lives, (uint64_t)event->task) : NULL;
@@ -58,7 +58,8 @@ static void event_follow(struct turn *turn, const struct event *event, bool *out
         if (known && known->parked) poll_cancel(turn, known->parked, &live->attempt, event->to);
     }
     engine->claims_left |= (event->kind == EVENT_move && event->to == STATE_P) || event->kind == EVENT_resume;
-    *out_tokens |= event->kind == EVENT_token || event->kind == EVENT_token_revoked;
+    *out_tokens |= event->kind == EVENT_token || event->kind == EVENT_token_revoked || event->kind == EVENT_config;
+    *out_site |= event->kind == EVENT_config;
     if (event->kind == EVENT_archive || event->kind == EVENT_archive_removed || event->kind == EVENT_revision_skipped)
         atomic_fetch_add(&engine->archives_version, 1);
     *out_schedules |= event->kind == EVENT_scheduled || event->kind == EVENT_revision || event->kind == EVENT_archive_removed;
@@ -92,7 +93,7 @@ static bool others_take(struct turn *turn, const struct store_head *head, struct
     struct engine *engine = turn->engine;
     struct store *store = engine->store;
     struct others others = { 0 };
-    bool tokens = false, schedules = false;
+    bool tokens = false, schedules = false, site = false;
     if (!store->ops->load_others(store, turn->arena, &engine->head, &others, err)) return false;
     if (others.too_far) return anew(turn, err) && duties_load(turn, err);
     engine->head = *head;
@@ -101,12 +102,13 @@ static bool others_take(struct turn *turn, const struct store_head *head, struct
         struct known_executor *known = map_find(&engine->executors, (uint64_t)others.executors[i]->id);
         if (known) executor_heard(engine, known, turn->boot);
     }
-    for (size_t i = 0; i < others.n_events; i++) event_follow(turn, &others.events[i], &tokens, &schedules);
+    for (size_t i = 0; i < others.n_events; i++) event_follow(turn, &others.events[i], &tokens, &schedules, &site);
     leases_count(engine);
     coord_follow(engine->coord, others.duties, others.n_duties, turn->boot);
     engine->next_time = 0;  /* look again */
     engine->next_watch = 0;
-    return (!tokens || tokens_load(engine, err)) && (!schedules || schedules_load(engine, err)) && !turn->slice->failed;
+    return (!site || tenants_load(engine, err)) && (!tokens || tokens_load(engine, err)) && (!schedules || schedules_load(engine, err)) &&
+        !turn->slice->failed;
 }
 
 /* A standby that wasn't synchronous was promoted, or an older copy put in the store's place: less is there than this server has seen. */

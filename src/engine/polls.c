@@ -50,6 +50,11 @@ void cmd_register(struct turn *turn, struct command *command)
     }
     struct known_executor *known = smap_find(&engine->executor_names, wish->name);
     bool other = known && wish->instance.len && known->row.instance.len && !str_eq(wish->instance, known->row.instance);
+    if (known && !tenant_of_executor(&known->row, command->actor.tenant)) {
+        turn_refuse(turn, command, ERR_name_taken, "the name '%.*s' is in use; choose another --name", STR_ARG(wish->name));
+        return;
+    }
+    if (!known && quota_refused(turn, command, QUOTA_executors, 1)) return;
     if (other && heard_lately(turn, known)) {
         turn_refuse(turn, command, ERR_name_taken, "an executor named '%.*s' is alive on %.*s; choose another --name", STR_ARG(wish->name),
                     STR_ARG(known->row.host));
@@ -58,6 +63,7 @@ void cmd_register(struct turn *turn, struct command *command)
     struct executor row = *wish;
     row.id = known ? known->row.id : turn->head.next_executor++;
     row.registered = turn->wall;
+    row.tenant = str_eqz(command->actor.tenant, TENANT_DEFAULT) ? (struct str){ 0 } : command->actor.tenant;
     row.processed = known ? known->row.processed : 0;
     row.failed = known ? known->row.failed : 0;
     row.state = known && known->row.state == EXECUTOR_PAUSED ? EXECUTOR_PAUSED : EXECUTOR_ACTIVE;
@@ -74,7 +80,8 @@ void cmd_register(struct turn *turn, struct command *command)
     pthread_mutex_unlock(&engine->heard_lock);
     if (!remembers && !PLANT(forgetful_trusted)) memory_lost(turn, known);
     turn_executor_changed(turn, known);
-    slice_event(turn->slice, &(struct event){ .kind = EVENT_executor, .subject = known->row.name, .actor = command->actor.name });
+    slice_event(turn->slice, &(struct event){ .kind = EVENT_executor, .actor = command->actor.name,
+                                              .subject = tenant_subject(turn->arena, row.tenant, row.name) });
     command->out.reg.id = row.id;
     command->out.reg.lease_ms = engine->config.lease_ms;
     command->status = 201;
@@ -106,6 +113,7 @@ void poll_cancel(struct turn *turn, struct command *poll, const struct attempt *
 static bool lease_revive(struct turn *turn, struct known_executor *known, struct fence fence, int64_t seq)
 {
     struct node *node = slice_find(turn->slice, fence.task);
+    if (node && known->row.tenant.len && !str_eq(slice_lane(turn->slice, node->row.lane)->tenant, known->row.tenant)) return false;
     if (!node || node->row.grant != fence.grant || node->row.state != STATE_P)
         return node && node->row.grant == fence.grant && node->row.state == STATE_X;
     struct pending_attempt *found = attempt_find(turn, fence.task, fence.grant);
@@ -135,6 +143,7 @@ static void renew_all(struct turn *turn, struct known_executor *known, struct co
         struct live *live = map_find(&engine->lives, (uint64_t)fence.task);
         const struct pending_attempt *pending = map_find(&turn->attempts, (uint64_t)fence.task);
         if (pending && (pending->ended || pending->removed) && pending->attempt.grant == fence.grant) live = NULL; /* in this very turn */
+        if (live && known->row.tenant.len && live->attempt.executor != known->row.id) live = NULL; /* another tenant's, perhaps */
         bool own = live && (live->attempt.grant == fence.grant || PLANT(renew_by_task)) && fence.incarnation == turn->head.incarnation;
         if (own) {
             heap_put(&engine->deadlines, &live->deadline, turn->boot + engine->config.lease_ms);
@@ -277,7 +286,7 @@ void cmd_poll(struct turn *turn, struct command *poll)
 {
     struct engine *engine = turn->engine;
     struct known_executor *known = map_find(&engine->executors, (uint64_t)poll->in.poll.executor);
-    if (!known) {
+    if (!known || !tenant_of_executor(&known->row, poll->actor.tenant)) {
         turn_refuse(turn, poll, ERR_not_found, "there is no executor %lld; register it again", (long long)poll->in.poll.executor);
         return;
     }
@@ -299,7 +308,8 @@ void cmd_poll(struct turn *turn, struct command *poll)
         turn_executor_changed(turn, known);
         slice_event(turn->slice,
             &(struct event){
-                .kind = EVENT_executor_state, .subject = known->row.name, .actor = known->row.name, .reason = STR("heard again") });
+                .kind = EVENT_executor_state, .subject = tenant_subject(turn->arena, known->row.tenant, known->row.name),
+                .actor = known->row.name, .reason = STR("heard again") });
     }
     executor_beat(turn, known);
     store_went_back(turn, known, poll);
@@ -591,6 +601,7 @@ void executors_watch(struct turn *turn)
         turn_executor_changed(turn, known);
         slice_event(turn->slice,
             &(struct event){
-                .kind = EVENT_executor_lost, .subject = known->row.name, .actor = STR("engine"), .reason = STR("it fell silent") });
+                .kind = EVENT_executor_lost, .subject = tenant_subject(turn->arena, known->row.tenant, known->row.name),
+                .actor = STR("engine"), .reason = STR("it fell silent") });
     }
 }

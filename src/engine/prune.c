@@ -21,7 +21,8 @@ static bool prunable(struct turn *turn, const struct command *command, struct no
     const struct task *row = &node->row;
     bool old = state_ended(row->state) && row->finished > 0 && row->finished < command->in.prune.before;
     return old && row->grant > 0 && !(row->marks & MARK_PRUNED) && (!lane || row->lane == lane->id) &&
-           str_eq(slice_lane(turn->slice, row->lane)->tenant, command->actor.tenant) && !wanted_still(turn, node);
+           (!command->actor.tenant.len || str_eq(slice_lane(turn->slice, row->lane)->tenant, command->actor.tenant)) &&
+               !wanted_still(turn, node);
 }
 
 static int64_t log_bytes_of(struct turn *turn, const struct node *node)
@@ -54,15 +55,18 @@ void cmd_prune(struct turn *turn, struct command *command)
         struct node *node = slice_find(turn->slice, ids[i]);
         if (!node || !prunable(turn, command, node, lane)) continue;
         command->out.prune.tasks++;
-        command->out.prune.log_bytes += log_bytes_of(turn, node);
+        int64_t bytes = log_bytes_of(turn, node);
+        command->out.prune.log_bytes += bytes;
         if (command->in.prune.dry_run) continue;
+        kept_drop(turn, node, bytes);
         node->row.marks = (node->row.marks | MARK_PRUNED) & ~(unsigned)MARK_OUTPUTS;
         slice_touch(turn->slice, node);
         *ARENA_PUSH(turn->arena, turn->pruned, turn->n_pruned, turn->cap_pruned) = node->row.id;
     }
     if (n == turn->engine->batch) command->out.prune.after = ids[n - 1];
     if (!command->in.prune.dry_run && command->out.prune.tasks)
-        slice_event(turn->slice, &(struct event){ .kind = EVENT_pruned, .subject = name, .actor = command->actor.name,
+        slice_event(turn->slice, &(struct event){ .kind = EVENT_pruned, .subject = tenant_subject(turn->arena, command->actor.tenant, name),
+            .actor = command->actor.name,
             .reason = str_fmt(turn->arena, "%lld tasks", (long long)command->out.prune.tasks) });
     command->status = 200;
 }

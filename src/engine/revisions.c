@@ -302,6 +302,7 @@ static void workflow_fail(struct opening *o, const struct definition *definition
         .log_bytes = (int64_t)report.len };
     struct pending_attempt *pending = attempt_change(turn, &attempt);
     pending->is_new = pending->ended = true;
+    kept_add(turn, node, attempt.log_bytes, (struct str){ 0 });
     *ARENA_PUSH(turn->arena, turn->tails, turn->n_tails, turn->cap_tails) =
         (struct log_tail){ .task = node->row.id, .grant = 1, .bytes = str_dup(turn->arena, report) };
     task_end(turn->slice, node, STATE_F, OUTCOME_failed,
@@ -320,9 +321,11 @@ static void semaphores_declare(struct opening *o)
         const struct slot *known = cache_slot_get(turn, o->tenant, workflow->semaphores[i].name);
         struct slot *slot = slice_slot(turn->slice, known->id);
         if (slot->tenant.len == 0 || slot->limit == workflow->semaphores[i].limit) continue; /* a global one is the site's */
+        if (semaphore_is_configured(turn->engine, o->tenant, slot->name)) continue;            /* and so is this */
         slot->limit = workflow->semaphores[i].limit;
         slot_changed(turn->slice, slot->id);
-        slice_event(turn->slice, &(struct event){ .kind = EVENT_semaphore, .subject = slot->name, .actor = o->because.actor,
+        slice_event(turn->slice, &(struct event){ .kind = EVENT_semaphore, .subject = tenant_subject(turn->arena, slot->tenant,
+            slot->name), .actor = o->because.actor,
                                                   .reason = str_fmt(turn->arena, "limit %lld", (long long)slot->limit) });
     }
 }
@@ -473,7 +476,7 @@ static bool cause_find(struct turn *turn, const struct command *command, bool la
     if (lane && !store->ops->task_find(store, lane->id, key.rev, key.name, key.variant, key.run, &id, &run, turn->err))
         turn->slice->failed = true;
     const struct node *node = id ? slice_find(turn->slice, id) : NULL;
-    if (!node) return false;
+    if (!node || !str_eq(slice_lane(turn->slice, node->row.lane)->tenant, command->actor.tenant)) return false;
     bool ran = node->row.started > 0 && node->row.started <= row->noted &&
                (node->row.finished < node->row.started || node->row.finished + CAUSE_LATE_MS >= row->noted);
     if (late && !ran) return false;
@@ -621,6 +624,7 @@ void cmd_revision(struct turn *turn, struct command *command)
         idempotency_keep(turn, command, &rev, 1);
         return;
     }
+    if (quota_revision_refused(turn, command, definition)) return;
     struct revision *row = ARENA_NEW(turn->arena, struct revision);
     *row = command->in.revision.row;
     row->lane = archive->lane;
@@ -709,7 +713,7 @@ void cmd_run(struct turn *turn, struct command *command)
     }
     struct definition *definition = command->in.run.definition;
     if (!definition && revision->definition) definition = definition_get(turn, revision->definition);
-    if (turn->slice->failed) return;
+    if (turn->slice->failed || quota_tasks_refused(turn, command, 1)) return;
     const struct node *node = definition ? run_make(turn, archive, revision, definition, command->in.run.task, command->in.run.params,
         &(struct because){ .actor = command->actor.name, .reason = command->in.run.reason }) : NULL;
     if (!node) {

@@ -149,14 +149,15 @@ static void schedule_fire(struct turn *turn, const struct schedule *row)
     if (!definition || turn->slice->failed) return;
     struct str by = duty_text(turn, DUTY_schedules);
     struct because because = { .actor = STR("schedule"), .reason = str_fmt(turn->arena, "schedule %.*s", STR_ARG(row->cron)) };
-    const struct node *node = run_make(turn, archive, &revision, definition, row->task, (struct str){ 0 }, &because);
+    bool full = quota_tasks_full(turn, slice_lane(turn->slice, row->lane)->tenant);
+    const struct node *node = full ? NULL : run_make(turn, archive, &revision, definition, row->task, (struct str){ 0 }, &because);
     slice_event(turn->slice, &(struct event){ .kind = EVENT_scheduled,
                                  .lane = row->lane,
                                  .task = node ? node->row.id : 0,
                                  .actor = because.actor,
                                  .subject = row->task,
-                                 .reason = str_fmt(turn->arena, "%.*s for %lld%s%.*s", STR_ARG(row->cron), (long long)(row->next / 1000),
-                                     by.len ? "; " : "", STR_ARG(by)) });
+                                 .reason = str_fmt(turn->arena, "%.*s for %lld%s%.*s%s", STR_ARG(row->cron), (long long)(row->next / 1000),
+                                     by.len ? "; " : "", STR_ARG(by), full ? ": left out, the tenant has as many open tasks as it may" : "") });
 }
 
 /* Before the commands, so that what they add counts from now. */

@@ -83,6 +83,14 @@ struct known_schedule { /* a cron line of an archive's task */
     struct heap_node due; /* by the minute it fires next */
 };
 
+struct known_tenant { /* one that the configuration lists, and what it has as of the last commit */
+    struct conf_tenant conf;
+    int64_t open, log_bytes, file_bytes; /* over its lanes; kept while engine->limited */
+    int64_t queues, slots;               /* slots: semaphores and concurrency keys */
+    int64_t running;                     /* the slot that limits its running tasks; 0: none */
+};
+enum { SITE_SEMAPHORES, SITE_TENANTS, SITE_KEYS };
+
 struct engine {
     struct engine_config config;
     struct store *store;
@@ -93,6 +101,11 @@ struct engine {
     struct map lanes, classes, slots, executors, specs, lives; /* by id (lanes: id + 1) */
     struct smap lane_names, class_keys, slot_names, executor_names, spec_texts;
     struct map archives;     /* lane -> known_archive */
+    struct smap tenants;     /* name -> known_tenant; those listed only */
+    size_t n_listed;         /* but `default` */
+    bool limited;            /* one of them has a quota */
+    struct arena site_arena; /* of the tenants and of: */
+    struct site_key site[SITE_KEYS];
     struct map definitions;  /* spec id -> definition, a few that were needed lately */
     struct heap schedules;   /* known_schedule by the wall ms of its next minute */
     struct arena schedule_arena;
@@ -156,6 +169,7 @@ struct turn {
     struct executor **executors; size_t n_executors, cap_executors; /* rows to be written */
     const struct token **tokens_new; size_t n_tokens_new, cap_tokens_new;
     int64_t *tokens_gone; size_t n_tokens_gone, cap_tokens_gone;
+    struct site_key *site; size_t n_site, cap_site; /* keys that are new */
     struct command **polls; size_t n_polls, cap_polls;       /* this turn's polls that want work */
     struct command **to_park; size_t n_to_park, cap_to_park; /* polls that wait on */
     struct command **answered; size_t n_answered, cap_answered;
@@ -202,6 +216,7 @@ struct lane *cache_lane_find(struct turn *turn, struct str tenant, struct str na
 struct lane *cache_lane_get(struct turn *turn, struct str tenant, struct str name); /* a queue is made when there is none */
 struct lane *cache_lane_make(struct turn *turn, struct str tenant, struct str name, enum lane_kind kind);
 int64_t cache_class_get(struct turn *turn, struct str tenant, const struct task_def *def); /* 0: nothing to run */
+struct slot *cache_slot_find(struct turn *turn, struct str tenant, struct str name); /* a global one comes first; NULL: none */
 struct slot *cache_slot_get(struct turn *turn, struct str tenant, struct str name);
 struct slot *cache_slot_put(struct turn *turn, struct str tenant, struct str name, int64_t limit);
 int64_t cache_spec_get(struct turn *turn, const struct task_def *def, const int64_t *slots, size_t n_slots);
@@ -229,8 +244,6 @@ void cmd_lane_pause(struct turn *turn, struct command *command);
 void cmd_executor_state(struct turn *turn, struct command *command);
 void cmd_token_create(struct turn *turn, struct command *command);
 void cmd_token_revoke(struct turn *turn, struct command *command);
-void cmd_semaphores(struct turn *turn, struct command *command);
-void semaphores_apply(struct turn *turn, const struct semaphore_conf *list, size_t n);
 void cmd_register(struct turn *turn, struct command *command);
 void cmd_poll(struct turn *turn, struct command *command);
 void cmd_finish(struct turn *turn, struct command *command);
@@ -267,6 +280,30 @@ void revisions_open(struct turn *turn, struct archive *archive); /* waiting ones
 void revisions_left(struct turn *turn);                          /* goes on where a batch ended */
 struct node *run_make(struct turn *turn, struct archive *archive, const struct revision *revision, struct definition *definition,
                       struct str task, struct str params, const struct because *because);
+
+/* tenants.c */
+struct known_tenant *tenant_find(struct engine *engine, struct str name); /* NULL: it isn't listed */
+bool tenant_is_listed(struct engine *engine, struct str name);            /* or nobody is: then everybody may be */
+bool tenant_of_executor(const struct executor *executor, struct str tenant); /* is it that one's own? Shared ones are `default`'s */
+struct str tenant_subject(struct arena *arena, struct str tenant, struct str name); /* of an event without a lane: TENANT/NAME */
+void tenant_lane_made(struct engine *engine, struct lane *lane);
+void tenant_lane_moved(struct engine *engine, const struct lane *was, const struct lane *is);
+void tenant_slot_made(struct engine *engine, const struct slot *slot);
+void tenants_count(struct engine *engine);
+bool tenants_load(struct engine *engine, struct err *err);
+void tenants_drop(struct engine *engine);
+/* true: refused, because the command's tenant would have more than it may */
+bool quota_refused(struct turn *turn, struct command *command, enum quota quota, int64_t more);
+bool quota_tasks_refused(struct turn *turn, struct command *command, int64_t more); /* tasks, and the bytes that tasks leave behind */
+bool quota_enqueue_refused(struct turn *turn, struct command *command);
+bool quota_revision_refused(struct turn *turn, struct command *command, const struct definition *definition);
+bool quota_tasks_full(struct turn *turn, struct str tenant);
+void kept_add(struct turn *turn, struct node *node, int64_t log_bytes, struct str outputs); /* before `outputs` are the turn's */
+void kept_drop(struct turn *turn, struct node *node, int64_t log_bytes);
+void cmd_site(struct turn *turn, struct command *command);
+void site_apply(struct turn *turn, const struct site_conf *conf, struct str actor);
+void site_start(struct turn *turn);
+bool semaphore_is_configured(struct engine *engine, struct str tenant, struct str name);
 
 /* order.c */
 const struct node *order_passed(struct turn *turn, struct node *node); /* a later task that has started; NULL: none */

@@ -23,7 +23,7 @@ enum { POOL_MAX = 16, CONNECT_TIMEOUT_MS = 3000, CONNECTIONS_KEPT = 32 };
 static const size_t ANSWER_MAX = (size_t)64 << 20;
 
 struct client {
-    char *server, *base, *socket_path, *token, *ca_file, *client_cert, *client_key;
+    char *server, *base, *socket_path, *token, *tenant, *ca_file, *client_cert, *client_key;
     long connect_timeout_ms;
     bool local; /* loopback or unix socket: never through a proxy */
     CURL *blocking;
@@ -164,6 +164,14 @@ struct client *client_open(const struct client_config *config, struct loop *loop
         client_close(client);
         return NULL;
     }
+    if (config->tenant) {
+        if (!client_header_safe(config->tenant)) {
+            err_set(err, ERR_usage, "the tenant's name holds bytes that no name has");
+            client_close(client);
+            return NULL;
+        }
+        client->tenant = client_copy(config->tenant);
+    }
     if (config->token) {
         if (!*config->token || !client_header_safe(config->token)) {
             err_set(err, ERR_usage, "the token holds bytes that no token has");
@@ -240,6 +248,7 @@ void client_close(struct client *client)
     mem_free(client->base);
     mem_free(client->socket_path);
     mem_free(client->token);
+    mem_free(client->tenant);
     mem_free(client->ca_file);
     mem_free(client->client_cert);
     mem_free(client->client_key);
@@ -290,6 +299,8 @@ static bool request_set_headers(struct client_request *request, const char *cont
     }
     if (content_type)
         request_add_header(request, "Content-Type", content_type);
+    if (client->tenant)
+        request_add_header(request, "Weir-Tenant", client->tenant);
     if (client->token) {
         size_t size = strlen(client->token) + sizeof "Bearer ";
         char *value = mem_alloc(size);

@@ -13,6 +13,7 @@ struct client;
 struct client_config {
     const char *server;
     const char *token;          /* NULL: none */
+    const char *tenant;         /* header Weir-Tenant; NULL: none */
     const char *ca_file;        /* whose signature under the server's certificate counts; NULL: the system's CAs */
     const char *client_cert;    /* and its key: for servers that want one; NULL: none */
     const char *client_key;     /* NULL: in the certificate's file */

@@ -45,9 +45,9 @@ struct task_filter {
  * the walk stops early, so a page may be short, or empty, with *out_next > 0. */
 bool reader_tasks(struct reader *reader, struct arena *arena, const struct task_filter *filter, struct task_view **out, size_t *out_n,
                   int64_t *out_next, struct err *err);
-/* reader_find: by lane, rev, name, variant, run (archives) -> id, 0: none. */
-bool reader_find(struct reader *reader, struct str lane, int64_t rev, struct str name, struct str variant, int64_t run, int64_t *out_id,
-                 struct err *err);
+/* reader_find: by tenant, lane, rev, name, variant, run (archives) -> id, 0: none. */
+bool reader_find(struct reader *reader, struct str tenant, struct str lane, int64_t rev, struct str name, struct str variant, int64_t run,
+                 int64_t *out_id, struct err *err);
 /* reader_edges: both directions of a task, with the other task's state. by_pred: its successors. */
 bool reader_edges(struct reader *reader, struct arena *arena, int64_t id, bool by_pred, struct edge_view **out, size_t *out_n,
                   struct err *err);
@@ -66,11 +66,13 @@ bool reader_slots(struct reader *reader, struct arena *arena, struct slot ***out
 bool reader_executors(struct reader *reader, struct arena *arena, struct executor ***out, size_t *out_n, struct err *err);
 bool reader_classes(struct reader *reader, struct arena *arena, struct task_class ***out, size_t *out_n, struct err *err);
 bool reader_tokens(struct reader *reader, struct arena *arena, struct token ***out, size_t *out_n, struct err *err);
-/* Archives with their lanes; removed ones too. */
+bool reader_site(struct reader *reader, struct arena *arena, struct site_key **out, size_t *out_n, struct err *err);
+/* Archives with their lanes; removed ones too. reader_archive: an empty tenant means any. */
 struct archive_view { struct archive archive; struct lane lane; };
 bool reader_archives(struct reader *reader, struct arena *arena, struct archive_view **out, size_t *out_n, struct err *err);
 bool reader_archive(
-    struct reader *reader, struct arena *arena, struct str name, struct archive_view *out, bool *out_found, struct err *err);
+    struct reader *reader, struct arena *arena, struct str tenant, struct str name, struct archive_view *out, bool *out_found,
+        struct err *err);
 bool reader_revision(struct reader *reader, struct arena *arena, int64_t lane, int64_t rev, struct revision *out, bool *out_found,
                      struct err *err);
 /* reader_revisions: newest first, those below `before` (0: from the newest). */

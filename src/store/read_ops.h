@@ -12,8 +12,8 @@ struct reader_ops {
     bool (*spec_slots)(struct reader *reader, struct arena *arena, int64_t spec, int64_t **out, size_t *out_n, struct err *err);
     bool (*tasks)(struct reader *reader, struct arena *arena, const struct task_filter *filter, struct task_view **out, size_t *out_n,
                   int64_t *out_next, struct err *err);
-    bool (*find)(struct reader *reader, struct str lane, int64_t rev, struct str name, struct str variant, int64_t run, int64_t *out_id,
-                 struct err *err);
+    bool (*find)(struct reader *reader, struct str tenant, struct str lane, int64_t rev, struct str name, struct str variant, int64_t run,
+                 int64_t *out_id, struct err *err);
     bool (*edges)(struct reader *reader, struct arena *arena, int64_t id, bool by_pred, struct edge_view **out, size_t *out_n,
                   struct err *err);
     bool (*holds)(struct reader *reader, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err);
@@ -29,6 +29,7 @@ struct reader_ops {
     bool (*executors)(struct reader *reader, struct arena *arena, struct executor ***out, size_t *out_n, struct err *err);
     bool (*classes)(struct reader *reader, struct arena *arena, struct task_class ***out, size_t *out_n, struct err *err);
     bool (*tokens)(struct reader *reader, struct arena *arena, struct token ***out, size_t *out_n, struct err *err);
+    bool (*site)(struct reader *reader, struct arena *arena, struct site_key **out, size_t *out_n, struct err *err);
     bool (*servers)(struct reader *reader, struct arena *arena, struct server_row **out, size_t *out_n, struct err *err); /* NULL: alone */
     bool (*head)(struct reader *reader, struct store_head *out, struct err *err);
     bool (*grant)(struct reader *reader, int64_t task, int64_t *out_grant, enum task_state *out_state, bool *out_found, struct err *err);
@@ -36,7 +37,8 @@ struct reader_ops {
                      struct err *err);
     bool (*archives)(struct reader *reader, struct arena *arena, struct archive_view **out, size_t *out_n, struct err *err);
     bool (*archive)(
-        struct reader *reader, struct arena *arena, struct str name, struct archive_view *out, bool *out_found, struct err *err);
+        struct reader *reader, struct arena *arena, struct str tenant, struct str name, struct archive_view *out, bool *out_found,
+            struct err *err);
     bool (*revision)(
         struct reader *reader, struct arena *arena, int64_t lane, int64_t rev, struct revision *out, bool *out_found, struct err *err);
     bool (*revisions)(struct reader *reader, struct arena *arena, int64_t lane, int64_t before, size_t limit, struct revision **out,

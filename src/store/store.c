@@ -221,10 +221,10 @@ bool reader_tasks(struct reader *reader, struct arena *arena, const struct task_
     return reader->ops->tasks(reader, arena, filter, out, out_n, out_next, err);
 }
 
-bool reader_find(struct reader *reader, struct str lane, int64_t rev, struct str name, struct str variant, int64_t run, int64_t *out_id,
-                 struct err *err)
+bool reader_find(struct reader *reader, struct str tenant, struct str lane, int64_t rev, struct str name, struct str variant, int64_t run,
+                 int64_t *out_id, struct err *err)
 {
-    return reader->ops->find(reader, lane, rev, name, variant, run, out_id, err);
+    return reader->ops->find(reader, tenant, lane, rev, name, variant, run, out_id, err);
 }
 
 bool reader_edges(struct reader *reader, struct arena *arena, int64_t id, bool by_pred, struct edge_view **out, size_t *out_n,
@@ -314,9 +314,16 @@ bool reader_archives(struct reader *reader, struct arena *arena, struct archive_
     return reader->ops->archives(reader, arena, out, out_n, err);
 }
 
-bool reader_archive(struct reader *reader, struct arena *arena, struct str name, struct archive_view *out, bool *out_found, struct err *err)
+bool reader_site(struct reader *reader, struct arena *arena, struct site_key **out, size_t *out_n, struct err *err)
 {
-    return reader->ops->archive(reader, arena, name, out, out_found, err);
+    return reader->ops->site(reader, arena, out, out_n, err);
+}
+
+bool reader_archive(struct reader *reader, struct arena *arena, struct str tenant, struct str name, struct archive_view *out,
+    bool *out_found,
+                    struct err *err)
+{
+    return reader->ops->archive(reader, arena, tenant, name, out, out_found, err);
 }
 
 bool reader_revision(

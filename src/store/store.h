@@ -68,6 +68,7 @@ struct changes {
     const struct executor **executors;      size_t n_executors;  /* upsert */
     const struct token **tokens;            size_t n_tokens;     /* insert */
     const int64_t *tokens_remove;           size_t n_tokens_remove;
+    const struct site_key *site;            size_t n_site;       /* upsert by name */
     const struct archive **archives;        size_t n_archives;   /* upsert */
     const struct revision *revisions;       size_t n_revisions;  /* upsert by lane, rev */
     const struct latest *latest;            size_t n_latest;     /* upsert by lane, name, variant */
@@ -116,6 +117,7 @@ struct store_ops {
     bool (*load_slots)(struct store *store, struct arena *arena, struct slot ***out, size_t *out_n, struct err *err);
     bool (*load_executors)(struct store *store, struct arena *arena, struct executor ***out, size_t *out_n, struct err *err);
     bool (*load_tokens)(struct store *store, struct arena *arena, struct token ***out, size_t *out_n, struct err *err);
+    bool (*load_site)(struct store *store, struct arena *arena, struct site_key **out, size_t *out_n, struct err *err);
     /* unfinished attempts */
     bool (*load_live)(struct store *store, struct arena *arena, struct attempt **out, size_t *out_n, struct err *err);
 

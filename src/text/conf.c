@@ -34,6 +34,7 @@ static const struct conf_setting settings[] = {
     SETTING("look.local", CONF_DURATION, look.local_ms, .min = 100, .max = DAY_MS, .normal = "1s"),
     SETTING("look.remote", CONF_DURATION, look.remote_ms, .min = 100, .max = DAY_MS, .normal = "60s"),
     SETTING("semaphores", CONF_SEMAPHORES, semaphores, .normal = NULL),
+    SETTING("tenants", CONF_TENANTS, tenants, .normal = NULL),
     SETTING("hooks.timeout", CONF_DURATION, hooks.timeout_ms, .min = 1, .max = 60 * MINUTE_MS, .normal = "3s"),
     SETTING("hooks.before_enqueue", CONF_LIST, hooks.before_enqueue, .check = conf_check_program),
     SETTING("hooks.after_enqueue", CONF_LIST, hooks.after_enqueue, .check = conf_check_program),
@@ -72,7 +73,7 @@ const char *conf_setting_key(size_t i)
 bool conf_setting_is_scalar(size_t i)
 {
     enum conf_kind kind = settings[i].kind;
-    return kind != CONF_LIST && kind != CONF_SEMAPHORES && kind != CONF_NODE;
+    return kind != CONF_LIST && kind != CONF_SEMAPHORES && kind != CONF_TENANTS && kind != CONF_NODE;
 }
 
 void conf_setting_option(struct buf *out, size_t i)

@@ -7,6 +7,7 @@
 #define WEIR_TEXT_CONF_H
 
 #include "core/model.h"
+#include "text/conf_tenants.h"
 #include "text/node.h"
 
 struct conf_option {
@@ -39,14 +40,6 @@ struct conf_list {
     size_t n;
 };
 
-struct conf_semaphore {
-    struct str name;
-    int64_t limit;
-};
-struct conf_semaphores {
-    struct conf_semaphore *items;
-    size_t n;
-};
 struct conf_labels {
     struct label *items; /* ascending by name */
     size_t n;
@@ -70,6 +63,7 @@ struct conf {
 
     /* the site */
     struct conf_semaphores semaphores;
+    struct conf_tenants tenants;
     struct { int64_t timeout_ms; struct conf_list before_enqueue, after_enqueue, before_perform, after_perform; } hooks;
     struct {
         struct str base; /* default DATA/spool */

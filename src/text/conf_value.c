@@ -11,7 +11,6 @@
 #include "text/key.h"
 
 #define LABEL_BYTES_MAX 200
-#define SEMAPHORE_MAX 1000000
 
 bool conf_check_filled(const struct node_context *context, const struct node *node, struct str text)
 {
@@ -197,26 +196,6 @@ static bool labels_set(
     return true;
 }
 
-static bool semaphores_set(
-    const struct node_context *context, const struct conf_setting *setting, const struct node *node, struct conf_semaphores *out)
-{
-    struct node_reader reader; /* for the sentence when it isn't a mapping */
-    if (!node_read_begin(&reader, context, node, setting->key))
-        return false;
-    struct conf_semaphores list = { ARENA_ARRAY(context->arena, struct conf_semaphore, node->n), 0 };
-    bool ok = true;
-    for (size_t i = 0; i < node->n; i++) {
-        const struct node_pair *pair = &node->pairs[i];
-        struct conf_semaphore *item = &list.items[list.n++];
-        item->name = pair->key->text;
-        ok = conf_check_name(context, pair->key, item->name) && ok;
-        ok = node_i64(context, pair->value, "limit of a semaphore", 1, SEMAPHORE_MAX, &item->limit) && ok;
-    }
-    if (ok)
-        *out = list;
-    return ok;
-}
-
 static bool node_set(
     const struct node_context *context, const struct conf_setting *setting, const struct node *node, const struct node **out)
 {
@@ -256,7 +235,9 @@ bool conf_value_set(
     case CONF_LABELS:
         return labels_set(context, setting, node, at);
     case CONF_SEMAPHORES:
-        return semaphores_set(context, setting, node, at);
+        return conf_semaphores_set(context, setting->key, node, at);
+    case CONF_TENANTS:
+        return conf_tenants_set(context, node, at);
     case CONF_NODE:
         return node_set(context, setting, node, at);
     }

@@ -15,6 +15,7 @@ enum conf_kind {
     CONF_LIST,       /* struct conf_list; check for each item */
     CONF_LABELS,     /* struct conf_labels */
     CONF_SEMAPHORES, /* struct conf_semaphores */
+    CONF_TENANTS,    /* struct conf_tenants */
     CONF_NODE,       /* const struct node *; shape checks it */
     CONF_KIND_COUNT
 };
@@ -35,6 +36,10 @@ bool conf_value_set(
 
 /* conf_value_show: the node as YAML on one line; user:password@ in addresses becomes user:***@. */
 struct str conf_value_show(struct arena *arena, const struct node *node);
+
+/* conf_semaphores_set, conf_tenants_set: likewise, of a mapping. */
+bool conf_semaphores_set(const struct node_context *context, const char *key, const struct node *node, struct conf_semaphores *out);
+bool conf_tenants_set(const struct node_context *context, const struct node *node, struct conf_tenants *out);
 
 /* Checks of texts and shapes, for the table of settings. */
 bool conf_check_store(const struct node_context *context, const struct node *node, struct str text);

@@ -106,7 +106,7 @@ static void command_fill(struct batch *batch, const struct batch_item *item, con
     struct follow *follow = batch->follow;
     struct arena *arena = &batch->arena;
     struct command *command = &batch->commands[batch->n++];
-    *command = (struct command){ .kind = CMD_REVISION, .actor = { STR("watch"), STR("default") }, .arena = arena };
+    *command = (struct command){ .kind = CMD_REVISION, .actor = { STR("watch"), str_dup(arena, follow->tenant) }, .arena = arena };
     command->in.revision.archive = str_dup(arena, follow->name);
     command->in.revision.row = (struct revision){ .lane = follow->lane,
         .rev = item->rev,

@@ -30,13 +30,14 @@ bool place_is_served(enum archive_kind kind, struct str url)
     return kind == ARCHIVE_SVN && !str_starts(url, STR("file://")) && memmem(url.ptr, url.len, "://", 3) != NULL;
 }
 
-struct follow *follow_new(struct watch *watch, const struct archive *archive, struct str name)
+struct follow *follow_new(struct watch *watch, const struct archive *archive, const struct lane *lane)
 {
     struct follow *follow = mem_alloc_zero(sizeof *follow);
     follow->watch = watch;
     follow->kind = archive->kind;
     follow->lane = archive->lane;
-    follow->name = str_dup(&follow->arena, name);
+    follow->name = str_dup(&follow->arena, lane->name);
+    follow->tenant = str_dup(&follow->arena, lane->tenant);
     follow->url = str_dup(&follow->arena, archive->url);
     follow->branch = str_dup(&follow->arena, archive->branch);
     follow->served = place_is_served(archive->kind, archive->url);

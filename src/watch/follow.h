@@ -67,7 +67,7 @@ struct follow {
     struct list_node node;
     struct list_node sighted; /* eyes.c: inotify saw something */
     struct arena arena;       /* of the strings */
-    struct str name, url, branch;
+    struct str name, tenant, url, branch;
     enum archive_kind kind;
     int64_t lane;
     bool served;
@@ -123,7 +123,7 @@ struct watch {
     struct crew *crew;
     struct reader *reader; /* the loop's */
     struct list follows;
-    struct smap by_name; /* of the living */
+    struct map by_lane; /* of the living */
     struct heap dues;
     struct loop_timer timer;
     bool closing, closed;
@@ -151,7 +151,8 @@ struct watch {
 
 /* follow.c: the loop's side */
 bool place_is_served(enum archive_kind kind, struct str url);
-struct follow *follow_new(struct watch *watch, const struct archive *archive, struct str name);
+struct follow *follow_new(struct watch *watch, const struct archive *archive, const struct lane *lane);
+bool follows_hint(struct watch *watch, struct str archive, const struct watch_hint *hint); /* by name: whoever has one of that name */
 void follow_end(struct follow *follow);  /* it is followed no more; freed as soon as nobody works on it */
 void follow_free(struct follow *follow); /* now */
 void follow_poke(struct follow *follow); /* a hint: look soon */

@@ -31,13 +31,13 @@ static enum note_answer not_followed(struct watch *watch, const struct note *not
     struct err err = { 0 };
     bool found = false;
     enum note_answer answer = NOTE_unknown;
-    if (!reader_archive(watch->reader, &arena, note->archive, &view, &found, &err))
+    if (!reader_archive(watch->reader, &arena, (struct str){ 0 }, note->archive, &view, &found, &err))
         log_warn("notify.failed", "error=%s", log_quote(str_of(err.text)).z);
     else if (found && view.archive.removed == 0 && view.archive.kind == ARCHIVE_EXTERNAL)
         answer = NOTE_external;
     else if (found && view.archive.removed == 0) {
         watch_archives_changed(watch);
-        if (watch_hint(watch, note->archive, &(struct watch_hint){ note->rev, note->commit, note->txn, note->cause }))
+        if (follows_hint(watch, note->archive, &(struct watch_hint){ note->rev, note->commit, note->txn, note->cause }))
             answer = NOTE_ok;
     }
     arena_release(&arena);
@@ -144,7 +144,7 @@ static enum note_answer note_take(struct watch *watch, struct str bytes)
     struct note note;
     if (!note_parse(bytes, &note))
         return NOTE_malformed;
-    if (watch_hint(watch, note.archive, &(struct watch_hint){ note.rev, note.commit, note.txn, note.cause }))
+    if (follows_hint(watch, note.archive, &(struct watch_hint){ note.rev, note.commit, note.txn, note.cause }))
         return NOTE_ok;
     return not_followed(watch, &note);
 }

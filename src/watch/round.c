@@ -321,7 +321,7 @@ static bool round_read(struct round *round, struct crew_hand *hand)
     struct archive_view view = { 0 };
     bool found = false;
     round->reader = crew_reader(hand, round->err);
-    if (round->reader == NULL || !reader_archive(round->reader, &round->arena, follow->name, &view, &found, round->err))
+    if (round->reader == NULL || !reader_archive(round->reader, &round->arena, follow->tenant, follow->name, &view, &found, round->err))
         return false;
     round->row = view.archive;
     if (!found || view.archive.removed > 0 || view.archive.lane != follow->lane)

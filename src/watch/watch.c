@@ -39,15 +39,15 @@ static bool is_followed_as(const struct follow *follow, const struct archive *ar
            str_eq(follow->branch, archive->branch);
 }
 
-static struct follow *follow_find(struct watch *watch, struct str name)
+static struct follow *follow_find(struct watch *watch, int64_t lane)
 {
-    return smap_find(&watch->by_name, name);
+    return map_find(&watch->by_lane, (uint64_t)lane);
 }
 
 static void unfollow(struct watch *watch, struct follow *follow)
 {
     pthread_mutex_lock(&watch->lock);
-    smap_take(&watch->by_name, follow->name);
+    map_take(&watch->by_lane, (uint64_t)follow->lane);
     pthread_mutex_unlock(&watch->lock);
     follow_end(follow);
 }
@@ -55,7 +55,7 @@ static void unfollow(struct watch *watch, struct follow *follow)
 static void archive_take(struct watch *watch, const struct archive_view *view)
 {
     const struct archive *archive = &view->archive;
-    struct follow *follow = follow_find(watch, view->lane.name);
+    struct follow *follow = follow_find(watch, archive->lane);
     bool wanted = archive->removed == 0 && (archive->kind == ARCHIVE_SVN || archive->kind == ARCHIVE_GIT);
     if (follow != NULL && (!wanted || !is_followed_as(follow, archive))) {
         unfollow(watch, follow);
@@ -64,9 +64,9 @@ static void archive_take(struct watch *watch, const struct archive_view *view)
     if (!wanted)
         return;
     if (follow == NULL) {
-        follow = follow_new(watch, archive, view->lane.name);
+        follow = follow_new(watch, archive, &view->lane);
         pthread_mutex_lock(&watch->lock);
-        smap_put(&watch->by_name, follow->name, follow);
+        map_put(&watch->by_lane, (uint64_t)follow->lane, follow);
         pthread_mutex_unlock(&watch->lock);
     }
     follow->recheck = true; /* what the store says of it may have changed: a skipped revision */
@@ -95,9 +95,22 @@ void watch_archives_changed(struct watch *watch)
 
 /* ---- hints and states ---- */
 
-bool watch_hint(struct watch *watch, struct str archive, const struct watch_hint *hint)
+bool follows_hint(struct watch *watch, struct str archive, const struct watch_hint *hint)
 {
-    struct follow *follow = follow_find(watch, archive);
+    bool any = false;
+    for (struct list_node *node = watch->follows.first; node != NULL; node = node->next) {
+        struct follow *follow = CONTAINER_OF(node, struct follow, node);
+        if (follow->gone || !str_eq(follow->name, archive))
+            continue;
+        follow_hint(follow, hint);
+        any = true;
+    }
+    return any;
+}
+
+bool watch_hint(struct watch *watch, int64_t lane, const struct watch_hint *hint)
+{
+    struct follow *follow = follow_find(watch, lane);
     if (follow == NULL)
         return false;
     if (engine_duty(watch->config.engine, DUTY_watch) > 0)
@@ -128,10 +141,10 @@ const char *watch_notify_path(const struct watch *watch)
     return watch->notify_path;
 }
 
-bool watch_status(struct watch *watch, struct str archive, struct watch_status *out)
+bool watch_status(struct watch *watch, int64_t lane, struct watch_status *out)
 {
     pthread_mutex_lock(&watch->lock);
-    struct follow *follow = follow_find(watch, archive);
+    struct follow *follow = follow_find(watch, lane);
     if (follow != NULL)
         *out = follow->status;
     pthread_mutex_unlock(&watch->lock);
@@ -145,7 +158,7 @@ static void watch_free(struct watch *watch)
     notes_release(watch);
     eyes_release(watch);
     heap_release(&watch->dues);
-    smap_release(&watch->by_name);
+    map_release(&watch->by_lane);
     pthread_mutex_destroy(&watch->lock);
     mem_free(watch);
 }

@@ -47,14 +47,14 @@ bool watch_close(struct watch *watch);
 void watch_archives_changed(struct watch *watch);
 
 /* watch_hint: somebody says that there is a revision. What it says of a revision's cause and transaction goes with the revision when it is
- * read; where that has happened, the engine is told of it afterwards. false: no svn or git archive of this name is followed. */
+ * read; where that has happened, the engine is told of it afterwards. false: no svn or git archive of this lane is followed. */
 struct watch_hint {
     int64_t rev;       /* 0: not known which (git) */
     struct str commit; /* git: the newest of what it speaks of; empty: whatever is new */
     struct str txn;
     struct str cause; /* key of the task whose job made it; empty: a person's */
 };
-bool watch_hint(struct watch *watch, struct str archive, const struct watch_hint *hint);
+bool watch_hint(struct watch *watch, int64_t lane, const struct watch_hint *hint);
 
 /* watch_note: what another server passes on, because this one follows the repositories. Any thread, from watch_open to watch_closing. */
 void watch_note(struct watch *watch, struct str note);
@@ -72,7 +72,7 @@ struct watch_status {
     int64_t youngest;       /* svn: the youngest seen; git: the last number given; -1: not known yet */
     char tip[65];           /* git: the branch's commit; empty: none, or not known yet */
 };
-bool watch_status(struct watch *watch, struct str archive, struct watch_status *out); /* false: it isn't followed */
+bool watch_status(struct watch *watch, int64_t lane, struct watch_status *out); /* false: it isn't followed */
 
 /* watch_probe: opens a repository now, on a thread, and says what an archive of it would start with. `done` is called once, on the loop's
  * thread, unless the probe is cancelled. The probe and its strings live until done returns. */

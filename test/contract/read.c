@@ -133,7 +133,8 @@ static void tasks_are_found_by_key(void **state)
     scene_make(&s);
     for (int i = 0; i < TASKS; i++) {
         const struct task *t = &s.tasks[i];
-        MUST(&s.w, reader_find(s.w.reader, s.lanes[t->lane - 1].name, t->rev, t->name, t->variant, t->run, &id, &s.w.err));
+        MUST(&s.w, reader_find(s.w.reader, s.lanes[t->lane - 1].tenant, s.lanes[t->lane - 1].name, t->rev, t->name, t->variant, t->run,
+            &id, &s.w.err));
         if (t->rev == 0) {
             assert_int_equal(id, 0); /* a queue's task is known by its id alone */
             continue;
@@ -144,9 +145,9 @@ static void tasks_are_found_by_key(void **state)
         assert_true(found->lane == t->lane && found->rev == t->rev && found->run == t->run && str_eq(found->name, t->name));
     }
     assert_true(archived > 50);
-    MUST(&s.w, reader_find(s.w.reader, STR("trunk"), 1, STR("nothing"), STR(""), 0, &id, &s.w.err));
+    MUST(&s.w, reader_find(s.w.reader, STR("default"), STR("trunk"), 1, STR("nothing"), STR(""), 0, &id, &s.w.err));
     assert_int_equal(id, 0);
-    MUST(&s.w, reader_find(s.w.reader, STR("nowhere"), 1, STR("build"), STR(""), 0, &id, &s.w.err));
+    MUST(&s.w, reader_find(s.w.reader, STR("default"), STR("nowhere"), 1, STR("build"), STR(""), 0, &id, &s.w.err));
     assert_int_equal(id, 0);
     world_release(&s.w);
 }

@@ -39,6 +39,8 @@ static void lane_same(const struct lane *a, const struct lane *b)
     str_same(a->tenant, b->tenant);
     str_same(a->name, b->name);
     assert_int_equal(a->last_vt, b->last_vt);
+    assert_int_equal(a->log_bytes, b->log_bytes);
+    assert_int_equal(a->file_bytes, b->file_bytes);
     assert_memory_equal(a->counts, b->counts, sizeof a->counts);
     assert_int_equal(a->paused_since, b->paused_since);
     str_same(a->paused_by, b->paused_by);
@@ -61,7 +63,7 @@ static void lanes_are_kept(void **state)
     w.c.lanes = lanes, w.c.n_lanes = 2;
     turn_end(&w);
     all.paused_since = w.now, all.paused_by = STR("anna"), all.paused_reason = STR("a freeze");
-    one.last_vt = 77, one.counts[STATE_D] = 1234567890123;
+    one.last_vt = 77, one.log_bytes = 1234567890124, one.file_bytes = 5, one.counts[STATE_D] = 1234567890123;
     turn_begin(&w);
     w.c.lanes = lanes, w.c.n_lanes = 2;
     turn_end(&w);
@@ -430,7 +432,7 @@ static void executors_are_kept(void **state)
     struct label labels[] = { { STR("os"), STR("linux") } };
     struct executor e = { .id = 1, .name = STR("a"), .instance = STR("i1"), .host = STR("h"), .version = STR("0.1"), .zone = STR("z"),
                          .slots = 4,
-                          .kinds = 6, .labels = labels, .n_labels = 1, .state = EXECUTOR_ACTIVE, .registered = 11 };
+                          .kinds = 6, .labels = labels, .n_labels = 1, .state = EXECUTOR_ACTIVE, .registered = 11, .tenant = STR("red") };
     const struct executor *rows[] = { &e };
     struct executor **out;
     size_t n;
@@ -448,6 +450,7 @@ static void executors_are_kept(void **state)
     assert_int_equal(n, 1);
     str_same(out[0]->instance, e.instance);
     str_same(out[0]->host, e.host);
+    str_same(out[0]->tenant, e.tenant);
     str_same(out[0]->version, e.version);
     str_same(out[0]->zone, e.zone);
     assert_int_equal(out[0]->slots, 4);
@@ -492,6 +495,39 @@ static void tokens_are_kept_and_revoked(void **state)
     assert_int_equal(out[0]->scopes, a.scopes);
     assert_int_equal(out[0]->created, 5);
     assert_int_equal(out[0]->expires, 6);
+    world_release(&w);
+}
+
+static void site_keys_are_kept(void **state)
+{
+    struct world w;
+    struct site_key rows[] = { { STR("tenants"), STR("{\"red\": {}}"), 1, 7, STR("uid:0") }, { STR("semaphores"), STR("{}"), 3, 8,
+        STR("") } };
+    struct site_key *out;
+    size_t n;
+    (void)state;
+    world_make(&w);
+    MUST(&w, OPS(&w)->load_site(w.store, &w.arena, &out, &n, &w.err));
+    assert_int_equal(n, 0);
+    turn_begin(&w);
+    w.c.site = rows, w.c.n_site = 2;
+    turn_end(&w);
+    rows[0].body = STR("{}"), rows[0].version = 2, rows[0].changed = 9, rows[0].changed_by = STR("configuration");
+    turn_begin(&w);
+    w.c.site = rows, w.c.n_site = 1;
+    turn_end(&w);
+    world_reopen(&w);
+    MUST(&w, OPS(&w)->load_site(w.store, &w.arena, &out, &n, &w.err));
+    assert_int_equal(n, 2);
+    str_same(out[0].name, rows[1].name);
+    assert_int_equal(out[0].version, 3);
+    str_same(out[1].body, rows[0].body);
+    str_same(out[1].changed_by, rows[0].changed_by);
+    assert_int_equal(out[1].version, 2);
+    assert_int_equal(out[1].changed, 9);
+    MUST(&w, reader_site(w.reader, &w.arena, &out, &n, &w.err));
+    assert_int_equal(n, 2);
+    str_same(out[0].body, rows[1].body);
     world_release(&w);
 }
 
@@ -609,10 +645,12 @@ static void archives_and_revisions_are_kept(void **state)
     assert_int_equal(n, 1);
     archive_same(&views[0].archive, &archive);
     str_same(views[0].lane.name, lane.name);
-    MUST(&w, reader_archive(w.reader, &w.arena, STR("trunk"), &view, &found, &w.err));
+    MUST(&w, reader_archive(w.reader, &w.arena, STR("default"), STR("trunk"), &view, &found, &w.err));
     assert_true(found);
     archive_same(&view.archive, &archive);
-    MUST(&w, reader_archive(w.reader, &w.arena, STR("nowhere"), &view, &found, &w.err));
+    MUST(&w, reader_archive(w.reader, &w.arena, STR("default"), STR("nowhere"), &view, &found, &w.err));
+    assert_false(found);
+    MUST(&w, reader_archive(w.reader, &w.arena, STR("other"), STR("trunk"), &view, &found, &w.err));
     assert_false(found);
     for (int i = 0; i < 2; i++) {
         MUST(&w, OPS(&w)->load_revision(w.store, &w.arena, 1, 4 + i, &revision, &found, &w.err));
@@ -754,6 +792,7 @@ const struct CMUnitTest contract_rows[] = {
     cmocka_unit_test(unique_keys_have_one_owner),
     cmocka_unit_test(idempotency_keys_are_kept_until_they_expire),
     cmocka_unit_test(executors_are_kept),
+    cmocka_unit_test(site_keys_are_kept),
     cmocka_unit_test(tokens_are_kept_and_revoked),
     cmocka_unit_test(the_head_is_kept),
     cmocka_unit_test(archives_and_revisions_are_kept),

@@ -53,6 +53,7 @@ static struct executor *executor_dup(struct arena *arena, const struct executor 
     copy->host = str_dup(arena, row->host);
     copy->version = str_dup(arena, row->version);
     copy->zone = str_dup(arena, row->zone);
+    copy->tenant = str_dup(arena, row->tenant);
     copy->labels = labels_copy(arena, row->labels, row->n_labels);
     return copy;
 }
@@ -203,6 +204,30 @@ static void small_apply(struct memstore *m, const struct changes *c)
     }
 }
 
+static void site_apply(struct memstore *m, const struct changes *c)
+{
+    for (size_t i = 0; i < c->n_site; i++) {
+        size_t k = 0;
+        while (k < m->n_site && !str_eq(m->site[k].name, c->site[i].name)) k++;
+        ASSERT(k < sizeof m->site / sizeof *m->site);
+        if (k == m->n_site) m->n_site++;
+        m->site[k] = c->site[i];
+        m->site[k].name = str_dup(&m->arena, c->site[i].name);
+        m->site[k].body = str_dup(&m->arena, c->site[i].body);
+        m->site[k].changed_by = str_dup(&m->arena, c->site[i].changed_by);
+    }
+}
+
+static bool mem_site(struct store *store, struct arena *arena, struct site_key **out, size_t *out_n, struct err *err)
+{
+    struct memstore *m = mem(store);
+    (void)err;
+    *out = ARENA_ARRAY(arena, struct site_key, m->n_site + 1);
+    *out_n = m->n_site;
+    for (size_t i = 0; i < m->n_site; i++) (*out)[i] = m->site[i];
+    return true;
+}
+
 static void work_apply(struct memstore *m, const struct changes *c)
 {
     for (size_t i = 0; i < c->n_tasks_new; i++) {
@@ -252,6 +277,7 @@ static bool mem_commit(struct store *store, const struct changes *c, struct err 
     if (fault == MEM_UNKNOWN_LOST) return err_set(err, ERR_outcome_unknown, "simulated");
     ASSERT(c->n_archives == 0 && c->n_revisions == 0 && c->n_latest == 0 && c->n_schedules == 0);
     small_apply(m, c);
+    site_apply(m, c);
     work_apply(m, c);
     if (c->events.len) {
         ASSERT(c->first_seq == m->head.seq + 1 && c->head.turn == m->head.turn + 1);
@@ -462,6 +488,7 @@ static const struct store_ops ops = {
     .load_slots = mem_slots,
     .load_executors = mem_executors,
     .load_tokens = mem_tokens,
+    .load_site = mem_site,
     .load_live = mem_live,
     .load_archives = mem_archives,
     .load_schedules = mem_schedules,

@@ -20,6 +20,7 @@ struct memstore {
     struct smap uniques;      /* tenant/key -> task id boxed */
     struct smap idempotency;  /* text -> struct idempotency */
     struct map outputs;       /* task -> struct str */
+    struct site_key site[4]; size_t n_site;
     struct turn_row { int64_t turn, first_seq, time; struct str events; } *turns; size_t n_turns, cap_turns;
     enum mem_fault fault;     /* of the next commit; then OK again */
     uint64_t n_commits;

@@ -162,12 +162,11 @@ void mail_double(struct world *w, int64_t ms)
 void server_start(struct world *w)
 {
     struct err err = { 0 };
-    static struct semaphore_conf semaphores[] = { { { "two", 3 }, 2 } };
+    static struct conf_semaphore semaphores[] = { { { "two", 3 }, 2 } };
     struct engine_config config = { .store = &w->store->store,
         .lease_ms = LEASE_MS,
         .batch = w->batch,
-        .semaphores = semaphores,
-        .n_semaphores = 1,
+        .site = { .semaphores = { semaphores, 1 } },
         .server_name = STR("sim") };
     w->engine = engine_new(&config, w->wall, w->boot, &err);
     ASSERT(w->engine);

@@ -4,7 +4,7 @@
 #include "store/postgres/reader.h"
 #include "store/postgres/turn.h"
 
-enum { LANE_COLUMNS = 16 }; /* of an archive's view, before those of the archive */
+enum { LANE_COLUMNS = 18 }; /* of an archive's view, before those of the archive */
 
 /* --- rows ----------------------------------------------------------------------------------------------------------------------- */
 
@@ -326,12 +326,13 @@ bool postgres_read_archives(struct reader *reader, struct arena *arena, struct a
     return true;
 }
 
-bool postgres_read_archive(struct reader *reader, struct arena *arena, struct str name, struct archive_view *out, bool *out_found,
-                           struct err *err)
+bool postgres_read_archive(struct reader *reader, struct arena *arena, struct str tenant, struct str name, struct archive_view *out,
+                           bool *out_found, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
     arg_text(&args, name);
+    arg_text(&args, tenant);
     if (!reader_ask(postgres_reader_of(reader), PG_archive_view, &args, &result, err))
         return false;
     *out_found = PQntuples(result) > 0;

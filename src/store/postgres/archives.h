@@ -27,7 +27,8 @@ bool postgres_tasks_after(struct store *store, struct arena *arena, int64_t afte
                           struct err *err);
 
 bool postgres_read_archives(struct reader *reader, struct arena *arena, struct archive_view **out, size_t *out_n, struct err *err);
-bool postgres_read_archive(struct reader *reader, struct arena *arena, struct str name, struct archive_view *out, bool *out_found,
+bool postgres_read_archive(struct reader *reader, struct arena *arena, struct str tenant, struct str name, struct archive_view *out,
+    bool *out_found,
                          struct err *err);
 bool postgres_read_revision(struct reader *reader, struct arena *arena, int64_t lane, int64_t rev, struct revision *out, bool *out_found,
                           struct err *err);

@@ -44,6 +44,12 @@ LOAD_ALL(load_slots, pg_rows_slots, PG_slots, struct slot)
 LOAD_ALL(load_executors, pg_rows_executors, PG_executors, struct executor)
 LOAD_ALL(load_tokens, pg_rows_tokens, PG_tokens, struct token)
 
+static bool load_site(struct store *store, struct arena *arena, struct site_key **out, size_t *out_n, struct err *err)
+{
+    PGresult *result;
+    return writer_ask(postgres_of(store), PG_site, NULL, &result, err) && pg_rows_site(result, arena, out, out_n);
+}
+
 static bool load_live(struct store *store, struct arena *arena, struct attempt **out, size_t *out_n, struct err *err)
 {
     PGresult *result;
@@ -303,6 +309,7 @@ const struct store_ops postgres_ops = {
     .load_slots = load_slots,
     .load_executors = load_executors,
     .load_tokens = load_tokens,
+    .load_site = load_site,
     .load_live = load_live,
     .load_task = load_task,
     .load_edges = load_edges,

@@ -68,7 +68,8 @@ WITH w AS MATERIALIZED (SELECT @narrow@ FROM task t WHERE t.lane = ANY($2::bigin
 
 -- name: task_find
 SELECT t.id FROM task t JOIN lane l ON l.id = t.lane
-WHERE l.name = $1 AND t.rev = $2 AND t.rev IS NOT NULL AND t.name = $3 AND t.variant = $4 AND t.run = $5 ORDER BY l.id, t.id DESC LIMIT 1;
+WHERE l.name = $1 AND t.rev = $2 AND t.rev IS NOT NULL AND t.name = $3 AND t.variant = $4 AND t.run = $5
+    AND ($6::text = '' OR l.tenant = $6) ORDER BY l.id, t.id DESC LIMIT 1;
 
 -- name: task_rest
 SELECT state, rest FROM task WHERE id = $1;
@@ -85,13 +86,13 @@ SELECT turn, first_seq, at, events FROM turn WHERE turn = $1;
 SELECT task, grant_no, start_byte, bytes FROM log_tail WHERE task = $1 AND grant_no = $2;
 
 -- let archive_view_columns: a.lane, a.kind, a.url, a.branch, a.added, a.removed, a.first_rev, a.next_rev, a.youngest, a.tip, a.definition, a.lock_users
--- let archive_lane_columns: l.id, l.kind, l.tenant, l.name, l.last_vt, l.n_q, l.n_s, l.n_p, l.n_x, l.n_d, l.n_f, l.n_t, l.n_a, l.paused_since, l.paused_by, l.paused_reason
+-- let archive_lane_columns: l.id, l.kind, l.tenant, l.name, l.last_vt, l.n_q, l.n_s, l.n_p, l.n_x, l.n_d, l.n_f, l.n_t, l.n_a, l.paused_since, l.paused_by, l.paused_reason, l.log_bytes, l.file_bytes
 
 -- name: archive_views
 SELECT @archive_lane_columns@, @archive_view_columns@ FROM archive a JOIN lane l ON l.id = a.lane ORDER BY a.lane;
 
 -- name: archive_view
-SELECT @archive_lane_columns@, @archive_view_columns@ FROM lane l JOIN archive a ON a.lane = l.id WHERE l.name = $1 ORDER BY l.id DESC LIMIT 1;
+SELECT @archive_lane_columns@, @archive_view_columns@ FROM lane l JOIN archive a ON a.lane = l.id WHERE l.name = $1 AND ($2::text = '' OR l.tenant = $2) ORDER BY l.id DESC LIMIT 1;
 
 -- name: servers
 SELECT name, instance, host, version, address, started, beat, load FROM server ORDER BY name;

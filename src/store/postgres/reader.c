@@ -258,7 +258,8 @@ static bool read_spec_slots(struct reader *reader, struct arena *arena, int64_t 
     return err_set(err, ERR_corrupt, "the slots of spec %lld can't be read", (long long)spec);
 }
 
-static bool read_find(struct reader *reader, struct str lane, int64_t rev, struct str name, struct str variant, int64_t run,
+static bool read_find(struct reader *reader, struct str tenant, struct str lane, int64_t rev, struct str name, struct str variant,
+    int64_t run,
                       int64_t *out_id, struct err *err)
 {
     struct pg_args args = { 0 };
@@ -268,6 +269,7 @@ static bool read_find(struct reader *reader, struct str lane, int64_t rev, struc
     arg_text(&args, name);
     arg_text(&args, variant);
     arg_i64(&args, run);
+    arg_text(&args, tenant);
     if (!reader_ask(postgres_reader_of(reader), PG_task_find, &args, &result, err))
         return false;
     *out_id = PQntuples(result) > 0 ? cell_i64(result, 0, 0) : 0;
@@ -436,6 +438,12 @@ READ_ALL(read_executors, pg_rows_executors, PG_executors, struct executor)
 READ_ALL(read_classes, pg_rows_classes, PG_classes, struct task_class)
 READ_ALL(read_tokens, pg_rows_tokens, PG_tokens, struct token)
 
+static bool read_site(struct reader *reader, struct arena *arena, struct site_key **out, size_t *out_n, struct err *err)
+{
+    PGresult *result;
+    return reader_ask(postgres_reader_of(reader), PG_site, NULL, &result, err) && pg_rows_site(result, arena, out, out_n);
+}
+
 static bool read_servers(struct reader *reader, struct arena *arena, struct server_row **out, size_t *out_n, struct err *err)
 {
     PGresult *result;
@@ -502,6 +510,7 @@ const struct reader_ops postgres_reader_ops = {
     .executors = read_executors,
     .classes = read_classes,
     .tokens = read_tokens,
+    .site = read_site,
     .servers = read_servers,
     .head = read_head,
     .grant = read_grant,

@@ -82,6 +82,8 @@ void pg_row_lane(const PGresult *result, int row, struct arena *arena, struct la
         .paused_since = cell_i64(result, row, 13),
         .paused_by = cell_text(result, row, 14, arena),
         .paused_reason = cell_text(result, row, 15, arena),
+        .log_bytes = cell_i64(result, row, 16),
+        .file_bytes = cell_i64(result, row, 17),
     };
     for (int state = STATE_Q; state < STATE_COUNT; state++)
         out->counts[state] = cell_i64(result, row, 5 + state - STATE_Q);
@@ -214,10 +216,24 @@ bool pg_rows_executors(const PGresult *result, struct arena *arena, struct execu
             .registered = cell_i64(result, i, 10),
             .processed = cell_i64(result, i, 11),
             .failed = cell_i64(result, i, 12),
+            .tenant = cell_text(result, i, 13, arena),
         };
         if (!labels_unpack(cell_view(result, i, 8), arena, &item->labels, &item->n_labels))
             return pg_row_damaged("executor", item->id, err);
     }
+    return true;
+}
+
+bool pg_rows_site(const PGresult *result, struct arena *arena, struct site_key **out, size_t *out_n)
+{
+    *out_n = (size_t)PQntuples(result);
+    *out = *out_n ? ARENA_ARRAY(arena, struct site_key, *out_n) : NULL;
+    for (int i = 0; i < (int)*out_n; i++)
+        (*out)[i] = (struct site_key){ .name = cell_text(result, i, 0, arena),
+            .body = cell_text(result, i, 1, arena),
+            .version = cell_i64(result, i, 2),
+            .changed = cell_i64(result, i, 3),
+            .changed_by = cell_text(result, i, 4, arena) };
     return true;
 }
 

@@ -27,6 +27,7 @@ bool pg_rows_lanes(const PGresult *result, struct arena *arena, struct lane ***o
 bool pg_rows_classes(const PGresult *result, struct arena *arena, struct task_class ***out, size_t *out_n, struct err *err);
 bool pg_rows_slots(const PGresult *result, struct arena *arena, struct slot ***out, size_t *out_n, struct err *err);
 bool pg_rows_executors(const PGresult *result, struct arena *arena, struct executor ***out, size_t *out_n, struct err *err);
+bool pg_rows_site(const PGresult *result, struct arena *arena, struct site_key **out, size_t *out_n);
 bool pg_rows_tokens(const PGresult *result, struct arena *arena, struct token ***out, size_t *out_n, struct err *err);
 bool pg_rows_holds(const PGresult *result, struct arena *arena, struct hold **out, size_t *out_n);
 

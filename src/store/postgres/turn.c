@@ -88,7 +88,7 @@ void write_end(struct write *w, enum pg_id id, bool counted)
 
 static void lanes_write(struct write *w)
 {
-    struct pg_bulk *b = write_begin(w, "iiiiiiiiiiittitt");
+    struct pg_bulk *b = write_begin(w, "iiiiiiiiiiittiiitt");
     for (size_t i = 0; i < w->c->n_lanes; i++) {
         const struct lane *lane = w->c->lanes[i];
         bulk_i64(b, lane->id);
@@ -98,6 +98,8 @@ static void lanes_write(struct write *w)
         bulk_i64(b, lane->paused_since);
         bulk_text(b, lane->paused_by);
         bulk_text(b, lane->paused_reason);
+        bulk_i64(b, lane->log_bytes);
+        bulk_i64(b, lane->file_bytes);
         bulk_i64(b, lane->kind);
         bulk_text(b, lane->tenant);
         bulk_text(b, lane->name);
@@ -401,7 +403,7 @@ static void idempotencies_write(struct write *w)
 
 static void executors_write(struct write *w)
 {
-    struct pg_bulk *b = write_begin(w, "itttttiibiiii");
+    struct pg_bulk *b = write_begin(w, "itttttiibiiiit");
     for (size_t i = 0; i < w->c->n_executors; i++) {
         const struct executor *e = w->c->executors[i];
         bulk_i64(b, e->id);
@@ -417,8 +419,23 @@ static void executors_write(struct write *w)
         bulk_i64(b, e->registered);
         bulk_i64(b, e->processed);
         bulk_i64(b, e->failed);
+        bulk_text(b, e->tenant);
     }
     write_end(w, PG_executor_put, false);
+}
+
+static void site_write(struct write *w)
+{
+    struct pg_bulk *b = write_begin(w, "ttiit");
+    for (size_t i = 0; i < w->c->n_site; i++) {
+        const struct site_key *key = &w->c->site[i];
+        bulk_text(b, key->name);
+        bulk_text(b, key->body);
+        bulk_i64(b, key->version);
+        bulk_i64(b, key->changed);
+        bulk_text(b, key->changed_by);
+    }
+    write_end(w, PG_site_put, false);
 }
 
 static void tokens_write(struct write *w)
@@ -527,7 +544,7 @@ static void turn_queue(struct write *w, struct store_head *head)
 
 static void (*const writes[])(struct write *w) = {
     lanes_write,   classes_write,  specs_write,   slots_write,   tasks_write,         readies_write,   edges_write,
-    holds_write,   attempts_write, results_write, uniques_write, idempotencies_write, executors_write, tokens_write,
+    holds_write,   attempts_write, results_write, uniques_write, idempotencies_write, executors_write, tokens_write, site_write,
     pg_archives_write, servers_write,
 };
 

@@ -3,12 +3,13 @@
 -- has to meet a certain number of rows divides by whether it did: the error ends the whole turn on the server, before anything is committed.
 
 -- name: lane_put
-INSERT INTO lane (id, last_vt, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a, paused_since, paused_by, paused_reason, kind, tenant, name, touched)
+INSERT INTO lane (id, last_vt, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a, paused_since, paused_by, paused_reason, log_bytes, file_bytes,
+    kind, tenant, name, touched)
 SELECT *, (SELECT tick + 1 FROM head WHERE one = 1) FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
-    $9::bigint[], $10::bigint[], $11::bigint[], $12::text[], $13::text[], $14::bigint[], $15::text[], $16::text[])
+    $9::bigint[], $10::bigint[], $11::bigint[], $12::text[], $13::text[], $14::bigint[], $15::bigint[], $16::bigint[], $17::text[], $18::text[])
 ON CONFLICT (id) DO UPDATE SET last_vt = excluded.last_vt, n_q = excluded.n_q, n_s = excluded.n_s, n_p = excluded.n_p, n_x = excluded.n_x,
     n_d = excluded.n_d, n_f = excluded.n_f, n_t = excluded.n_t, n_a = excluded.n_a, paused_since = excluded.paused_since,
-    paused_by = excluded.paused_by, paused_reason = excluded.paused_reason,
+    paused_by = excluded.paused_by, paused_reason = excluded.paused_reason, log_bytes = excluded.log_bytes, file_bytes = excluded.file_bytes,
     touched = excluded.touched;
 
 -- name: class_insert
@@ -134,13 +135,19 @@ ON CONFLICT (tenant, token, route, key_text) DO UPDATE SET body_hash = excluded.
 DELETE FROM idempotency WHERE ctid = ANY(ARRAY(SELECT ctid FROM idempotency WHERE expires <= $1 ORDER BY expires LIMIT $2));
 
 -- name: executor_put
-INSERT INTO executor (id, name, instance, host, version, zone, slots, kinds, labels, state, registered, processed, failed, touched)
+INSERT INTO executor (id, name, instance, host, version, zone, slots, kinds, labels, state, registered, processed, failed, tenant, touched)
 SELECT *, (SELECT tick + 1 FROM head WHERE one = 1) FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::bytea[],
-    $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[])
+    $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::text[])
 ON CONFLICT (id) DO UPDATE SET name = excluded.name, instance = excluded.instance, host = excluded.host, version = excluded.version,
     zone = excluded.zone, slots = excluded.slots, kinds = excluded.kinds, labels = excluded.labels, state = excluded.state,
-    registered = excluded.registered, processed = excluded.processed, failed = excluded.failed,
+    registered = excluded.registered, processed = excluded.processed, failed = excluded.failed, tenant = excluded.tenant,
     touched = excluded.touched;
+
+-- name: site_put
+INSERT INTO site (name, body, version, changed, changed_by)
+SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::text[])
+ON CONFLICT (name) DO UPDATE SET body = excluded.body, version = excluded.version, changed = excluded.changed,
+    changed_by = excluded.changed_by;
 
 -- name: token_insert
 INSERT INTO token (id, name, tenant, hash, scopes, created, expires)
@@ -238,7 +245,8 @@ INSERT INTO duty (name, holder, epoch, beat) SELECT * FROM unnest($1::text[], $2
 ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, epoch = excluded.epoch, beat = excluded.beat;
 
 -- name: lanes_touched
-SELECT id, kind, tenant, name, last_vt, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a, paused_since, paused_by, paused_reason
+SELECT id, kind, tenant, name, last_vt, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a, paused_since, paused_by, paused_reason,
+    log_bytes, file_bytes
 FROM lane WHERE touched > $1 ORDER BY id;
 
 -- name: classes_above
@@ -248,7 +256,7 @@ SELECT id, class_key, tenant, zone, kind, labels FROM class WHERE id >= $1 ORDER
 SELECT id, tenant, name, slot_limit, used, waiting FROM slot WHERE touched > $1 ORDER BY id;
 
 -- name: executors_touched
-SELECT id, name, instance, host, version, zone, slots, kinds, labels, state, registered, processed, failed FROM executor
+SELECT id, name, instance, host, version, zone, slots, kinds, labels, state, registered, processed, failed, tenant FROM executor
 WHERE touched > $1 ORDER BY id;
 
 -- name: archives_touched

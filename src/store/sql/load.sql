@@ -2,7 +2,7 @@
 -- What both the engine's connection and readers load. Lists of columns are written once, in core/model.h's order of use.
 
 -- let head_columns: incarnation, turn, seq, hash, next_task, next_spec, next_lane, next_class, next_slot, next_executor, next_token, v_now, seal, tick
--- let lane_columns: id, kind, tenant, name, last_vt, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a, paused_since, paused_by, paused_reason
+-- let lane_columns: id, kind, tenant, name, last_vt, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a, paused_since, paused_by, paused_reason, log_bytes, file_bytes
 -- let task_columns: id, lane, rev, state, name, variant, run, rest
 -- let hold_columns: kind, hold_key, rank, task, since
 -- let attempt_columns: task, grant_no, number, executor, started, finished, exit_status, signal_no, outcome, cpu_ms, max_rss_bytes, log_bytes, finish_hash
@@ -21,7 +21,10 @@ SELECT id, class_key, tenant, zone, kind, labels FROM class ORDER BY id;
 SELECT id, tenant, name, slot_limit, used, waiting FROM slot ORDER BY id;
 
 -- name: executors
-SELECT id, name, instance, host, version, zone, slots, kinds, labels, state, registered, processed, failed FROM executor ORDER BY id;
+SELECT id, name, instance, host, version, zone, slots, kinds, labels, state, registered, processed, failed, tenant FROM executor ORDER BY id;
+
+-- name: site
+SELECT name, body, version, changed, changed_by FROM site ORDER BY name;
 
 -- name: tokens
 SELECT id, name, tenant, hash, scopes, created, expires FROM token ORDER BY id;

@@ -4,12 +4,13 @@
 -- name: lane_update
 -- Tried before lane_insert: a lane is made once and counted in every turn; name and kind never change, so no index is touched.
 UPDATE lane SET last_vt = $2, n_q = $3, n_s = $4, n_p = $5, n_x = $6, n_d = $7, n_f = $8, n_t = $9, n_a = $10,
-    paused_since = $11, paused_by = $12, paused_reason = $13
+    paused_since = $11, paused_by = $12, paused_reason = $13, log_bytes = $14, file_bytes = $15
 WHERE id = $1;
 
 -- name: lane_insert
-INSERT INTO lane (id, last_vt, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a, paused_since, paused_by, paused_reason, kind, tenant, name)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16);
+INSERT INTO lane (id, last_vt, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a, paused_since, paused_by, paused_reason, log_bytes, file_bytes,
+    kind, tenant, name)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18);
 
 -- name: class_insert
 INSERT INTO class (id, class_key, tenant, zone, kind, labels) VALUES ($1, $2, $3, $4, $5, $6);
@@ -103,11 +104,16 @@ DELETE FROM idempotency WHERE (tenant, token, route, key_text) IN
     (SELECT tenant, token, route, key_text FROM idempotency WHERE expires <= $1 ORDER BY expires LIMIT $2);
 
 -- name: executor_put
-INSERT INTO executor (id, name, instance, host, version, zone, slots, kinds, labels, state, registered, processed, failed)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+INSERT INTO executor (id, name, instance, host, version, zone, slots, kinds, labels, state, registered, processed, failed, tenant)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 ON CONFLICT (id) DO UPDATE SET name = excluded.name, instance = excluded.instance, host = excluded.host, version = excluded.version,
     zone = excluded.zone, slots = excluded.slots, kinds = excluded.kinds, labels = excluded.labels, state = excluded.state,
-    registered = excluded.registered, processed = excluded.processed, failed = excluded.failed;
+    registered = excluded.registered, processed = excluded.processed, failed = excluded.failed, tenant = excluded.tenant;
+
+-- name: site_put
+INSERT INTO site (name, body, version, changed, changed_by) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (name) DO UPDATE SET body = excluded.body, version = excluded.version, changed = excluded.changed,
+    changed_by = excluded.changed_by;
 
 -- name: token_insert
 INSERT INTO token (id, name, tenant, hash, scopes, created, expires) VALUES ($1, $2, $3, $4, $5, $6, $7);

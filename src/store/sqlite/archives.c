@@ -328,7 +328,8 @@ bool sqlite_read_archives(struct reader *reader, struct arena *arena, struct arc
     return snapshot_begin(db, err) && snapshot_end(db, archives_in_snapshot(db, arena, out, out_n, err));
 }
 
-static bool archive_in_snapshot(struct db *db, struct arena *arena, struct str name, struct archive_view *out, bool *out_found,
+static bool archive_in_snapshot(struct db *db, struct arena *arena, struct str tenant, struct str name, struct archive_view *out,
+    bool *out_found,
                                 struct err *err)
 {
     enum db_step step;
@@ -336,7 +337,8 @@ static bool archive_in_snapshot(struct db *db, struct arena *arena, struct str n
     *out_found = false;
     bind_text(db->stmts[SQL_lanes_named], 1, name);
     while ((step = db_next(db, SQL_lanes_named, err)) == DB_ROW)
-        if (sqlite3_column_int(db->stmts[SQL_lanes_named], 1) == LANE_ARCHIVE)
+        if (sqlite3_column_int(db->stmts[SQL_lanes_named], 1) == LANE_ARCHIVE &&
+            (!tenant.len || str_eq(column_view(db->stmts[SQL_lanes_named], 2), tenant)))
             row_lane(db->stmts[SQL_lanes_named], arena, &lane);
     if (step == DB_ERROR || lane.id == 0)
         return step != DB_ERROR;
@@ -350,11 +352,11 @@ static bool archive_in_snapshot(struct db *db, struct arena *arena, struct str n
     return step != DB_ERROR;
 }
 
-bool sqlite_read_archive(struct reader *reader, struct arena *arena, struct str name, struct archive_view *out, bool *out_found,
-                         struct err *err)
+bool sqlite_read_archive(struct reader *reader, struct arena *arena, struct str tenant, struct str name, struct archive_view *out,
+                         bool *out_found, struct err *err)
 {
     struct db *db = &sqlite_reader_of(reader)->db;
-    return snapshot_begin(db, err) && snapshot_end(db, archive_in_snapshot(db, arena, name, out, out_found, err));
+    return snapshot_begin(db, err) && snapshot_end(db, archive_in_snapshot(db, arena, tenant, name, out, out_found, err));
 }
 
 bool sqlite_read_revision(struct reader *reader, struct arena *arena, int64_t lane, int64_t rev, struct revision *out, bool *out_found,

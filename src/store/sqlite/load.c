@@ -38,6 +38,11 @@ static bool load_tokens(struct store *store, struct arena *arena, struct token *
     return rows_tokens(&sqlite_of(store)->db, arena, out, out_n, err);
 }
 
+static bool load_site(struct store *store, struct arena *arena, struct site_key **out, size_t *out_n, struct err *err)
+{
+    return rows_site(&sqlite_of(store)->db, arena, out, out_n, err);
+}
+
 static bool load_live(struct store *store, struct arena *arena, struct attempt **out, size_t *out_n, struct err *err)
 {
     struct db *db = &sqlite_of(store)->db;
@@ -241,6 +246,7 @@ const struct store_ops sqlite_ops = {
     .load_slots = load_slots,
     .load_executors = load_executors,
     .load_tokens = load_tokens,
+    .load_site = load_site,
     .load_live = load_live,
     .load_task = load_task,
     .load_edges = load_edges,

@@ -336,6 +336,11 @@ static bool read_tokens(struct reader *reader, struct arena *arena, struct token
     return rows_tokens(&sqlite_reader_of(reader)->db, arena, out, out_n, err);
 }
 
+static bool read_site(struct reader *reader, struct arena *arena, struct site_key **out, size_t *out_n, struct err *err)
+{
+    return rows_site(&sqlite_reader_of(reader)->db, arena, out, out_n, err);
+}
+
 static bool read_head(struct reader *reader, struct store_head *out, struct err *err)
 {
     return rows_head(&sqlite_reader_of(reader)->db, out, NULL, err);
@@ -392,6 +397,7 @@ const struct reader_ops sqlite_reader_ops = {
     .executors = read_executors,
     .classes = read_classes,
     .tokens = read_tokens,
+    .site = read_site,
     .head = read_head,
     .grant = read_grant,
     .log_tail = read_log_tail,

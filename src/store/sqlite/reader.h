@@ -31,7 +31,8 @@ bool view_fill(struct db *db, struct arena *arena, const struct lane *lane, stru
 /* tasks.c */
 bool sqlite_read_tasks(struct reader *reader, struct arena *arena, const struct task_filter *filter, struct task_view **out, size_t *out_n,
                        int64_t *out_next, struct err *err);
-bool sqlite_read_find(struct reader *reader, struct str lane, int64_t rev, struct str name, struct str variant, int64_t run,
+bool sqlite_read_find(struct reader *reader, struct str tenant, struct str lane, int64_t rev, struct str name, struct str variant,
+    int64_t run,
                       int64_t *out_id,
                       struct err *err);
 

@@ -61,6 +61,8 @@ void row_lane(sqlite3_stmt *stmt, struct arena *arena, struct lane *out)
         .paused_since = sqlite3_column_int64(stmt, 13),
         .paused_by = column_text(stmt, 14, arena),
         .paused_reason = column_text(stmt, 15, arena),
+        .log_bytes = sqlite3_column_int64(stmt, 16),
+        .file_bytes = sqlite3_column_int64(stmt, 17),
     };
     for (int state = STATE_Q; state < STATE_COUNT; state++)
         out->counts[state] = sqlite3_column_int64(stmt, 5 + state - STATE_Q);
@@ -223,11 +225,27 @@ bool rows_executors(struct db *db, struct arena *arena, struct executor ***out, 
             .registered = sqlite3_column_int64(stmt, 10),
             .processed = sqlite3_column_int64(stmt, 11),
             .failed = sqlite3_column_int64(stmt, 12),
+            .tenant = column_text(stmt, 13, arena),
         };
         if (!labels_unpack(column_view(stmt, 8), arena, &executor->labels, &executor->n_labels))
             return row_damaged(db, SQL_executors, "executor", executor->id, err);
         *ARENA_PUSH(arena, *out, *out_n, cap) = executor;
     }
+    return step == DB_DONE;
+}
+
+bool rows_site(struct db *db, struct arena *arena, struct site_key **out, size_t *out_n, struct err *err)
+{
+    sqlite3_stmt *stmt = db->stmts[SQL_site];
+    size_t cap = 0;
+    enum db_step step;
+    *out = NULL, *out_n = 0;
+    while ((step = db_next(db, SQL_site, err)) == DB_ROW)
+        *ARENA_PUSH(arena, *out, *out_n, cap) = (struct site_key){ .name = column_text(stmt, 0, arena),
+            .body = column_text(stmt, 1, arena),
+            .version = sqlite3_column_int64(stmt, 2),
+            .changed = sqlite3_column_int64(stmt, 3),
+            .changed_by = column_text(stmt, 4, arena) };
     return step == DB_DONE;
 }
 

@@ -27,6 +27,7 @@ bool rows_lanes(struct db *db, struct arena *arena, struct lane ***out, size_t *
 bool rows_classes(struct db *db, struct arena *arena, struct task_class ***out, size_t *out_n, struct err *err);
 bool rows_slots(struct db *db, struct arena *arena, struct slot ***out, size_t *out_n, struct err *err);
 bool rows_executors(struct db *db, struct arena *arena, struct executor ***out, size_t *out_n, struct err *err);
+bool rows_site(struct db *db, struct arena *arena, struct site_key **out, size_t *out_n, struct err *err);
 bool rows_tokens(struct db *db, struct arena *arena, struct token ***out, size_t *out_n, struct err *err);
 
 bool rows_head(struct db *db, struct store_head *out, uint8_t *out_seal, struct err *err);

@@ -236,13 +236,12 @@ static bool find_in_snapshot(struct listing *l, int64_t rev, struct str name, st
     return true;
 }
 
-bool sqlite_read_find(struct reader *reader, struct str lane, int64_t rev, struct str name, struct str variant, int64_t run,
-                      int64_t *out_id,
-                      struct err *err)
+bool sqlite_read_find(struct reader *reader, struct str tenant, struct str lane, int64_t rev, struct str name, struct str variant,
+    int64_t run,
+                      int64_t *out_id, struct err *err)
 {
     struct listing l = { .db = &sqlite_reader_of(reader)->db };
     *out_id = 0;
     return snapshot_begin(l.db, err) &&
-           snapshot_end(l.db, lanes_resolve(&l, lane, (struct str){ 0 }, err) && find_in_snapshot(&l, rev, name, variant, run, out_id,
-                                                                                                  err));
+           snapshot_end(l.db, lanes_resolve(&l, lane, tenant, err) && find_in_snapshot(&l, rev, name, variant, run, out_id, err));
 }

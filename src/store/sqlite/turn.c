@@ -41,10 +41,12 @@ static bool lanes_write(struct sqlite_store *self, const struct changes *c, stru
             bind_i64(stmt, 11, lane->paused_since);
             bind_text(stmt, 12, lane->paused_by);
             bind_text(stmt, 13, lane->paused_reason);
+            bind_i64(stmt, 14, lane->log_bytes);
+            bind_i64(stmt, 15, lane->file_bytes);
             if (tries[k] == SQL_lane_insert) {
-                bind_i64(stmt, 14, lane->kind);
-                bind_text(stmt, 15, lane->tenant);
-                bind_text(stmt, 16, lane->name);
+                bind_i64(stmt, 16, lane->kind);
+                bind_text(stmt, 17, lane->tenant);
+                bind_text(stmt, 18, lane->name);
             }
             if (!db_run(&self->db, tries[k], err))
                 return false;
@@ -381,7 +383,24 @@ static bool executors_write(struct sqlite_store *self, const struct changes *c, 
         bind_i64(stmt, 11, e->registered);
         bind_i64(stmt, 12, e->processed);
         bind_i64(stmt, 13, e->failed);
+        bind_text(stmt, 14, e->tenant);
         if (!db_run(&self->db, SQL_executor_put, err))
+            return false;
+    }
+    return true;
+}
+
+static bool site_write(struct sqlite_store *self, const struct changes *c, struct err *err)
+{
+    sqlite3_stmt *stmt = self->db.stmts[SQL_site_put];
+    for (size_t i = 0; i < c->n_site; i++) {
+        const struct site_key *key = &c->site[i];
+        bind_text(stmt, 1, key->name);
+        bind_text(stmt, 2, key->body);
+        bind_i64(stmt, 3, key->version);
+        bind_i64(stmt, 4, key->changed);
+        bind_text(stmt, 5, key->changed_by);
+        if (!db_run(&self->db, SQL_site_put, err))
             return false;
     }
     return true;
@@ -466,7 +485,7 @@ static bool history_write(struct sqlite_store *self, const struct changes *c, st
 
 static bool (*const writes[])(struct sqlite_store *self, const struct changes *c, struct err *err) = {
     lanes_write,    classes_write, specs_write,   slots_write,         tasks_new_write, tasks_changed_write, readies_write, edges_write,
-    holds_write,    attempts_write, results_write, uniques_write,      idempotencies_write, executors_write, tokens_write,
+    holds_write,    attempts_write, results_write, uniques_write,      idempotencies_write, executors_write, tokens_write, site_write,
     archives_write,
 };
 

@@ -16,7 +16,7 @@ struct rig {
     struct engine *engine;
     struct arena arena;
     int64_t wall, boot, next;
-    struct semaphore_conf semaphores[4];
+    struct conf_semaphore semaphores[4];
     size_t n_semaphores;
     const char *url, *name; /* set before rig_open; NULL: SQLite in dir, "rig" */
     size_t batch; /* set before rig_open; 0: as in the server */

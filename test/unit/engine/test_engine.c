@@ -257,7 +257,7 @@ static void test_a_slot_with_room_is_not_kept_by_who_waits_for_another(void **st
 {
     (void)state;
     RIG(rig);
-    rig.semaphores[rig.n_semaphores++] = (struct semaphore_conf){ STR("two"), 2 };
+    rig.semaphores[rig.n_semaphores++] = (struct conf_semaphore){ STR("two"), 2 };
     rig_restart(&rig);
     int64_t id = ENQUEUE(&rig, "holder sem=s", "both sem=s,two", "a sem=two", "b sem=two"), e = rig_executor(&rig, "e", NULL);
     assert_string_equal(rig_states(&rig, id, 4), "PSPS"); /* one unit of two is kept for `both` */

@@ -62,7 +62,7 @@ static void plans_are_as_agreed(void **state)
 static void no_turn_scans(void **state)
 {
     static const char *const small[] = { "SCAN lane", "SCAN class", "SCAN slot", "SCAN executor", "SCAN token", "SCAN live",
-                                         "SCAN archive", "SCAN schedule" };
+                                         "SCAN archive", "SCAN schedule", "SCAN site" };
     struct world w;
     (void)state;
     world_make(&w);

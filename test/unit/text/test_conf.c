@@ -149,6 +149,7 @@ static const char shown_defaults[] = "data: /home/me/.local/state/weir  # defaul
                                      "  local: 1s  # default\n"
                                      "  remote: 60s  # default\n"
                                      "semaphores: null  # default\n"
+                                     "tenants: null  # default\n"
                                      "hooks:\n"
                                      "  timeout: 3s  # default\n"
                                      "  before_enqueue: null  # default\n"
@@ -331,6 +332,36 @@ static void tells_faults_of_shapes(void **state)
     check_faults("- data", list, 1);
 }
 
+static void tenants_are_written_as_they_are_read(void **state)
+{
+    struct fixture f;
+    struct conf_tenants again;
+    struct buf text, twice;
+    (void)state;
+    fixture_init(&f, "tenants: {red: {semaphores: {db: 2}, quotas: {tasks: 5, logs: 1KiB, running: 1}}, blue: null, default: {}}\n");
+    parse_good(&f);
+    const struct conf_tenants *tenants = &f.conf.tenants;
+    assert_int_equal(tenants->n, 3);
+    check_str(tenants->items[0].name, "red");
+    assert_int_equal(tenants->items[0].quotas[QUOTA_tasks], 5);
+    assert_int_equal(tenants->items[0].quotas[QUOTA_logs], 1024);
+    assert_int_equal(tenants->items[0].quotas[QUOTA_files], -1);
+    assert_int_equal(tenants->items[0].semaphores.items[0].limit, 2);
+    buf_init(&text, 4096);
+    buf_init(&twice, 4096);
+    conf_tenants_write(&text, tenants);
+    assert_true(conf_tenants_parse(buf_str(&text), &f.arena, &again));
+    conf_tenants_write(&twice, &again);
+    assert_string_equal(text.ptr, twice.ptr);
+    assert_int_equal(again.items[0].quotas[QUOTA_running], 1);
+    assert_int_equal(again.items[1].quotas[QUOTA_running], -1);
+    assert_false(conf_tenants_parse(STR("[]"), &f.arena, &again));
+    assert_false(conf_tenants_parse(STR("{\"red\": {\"x\": 1}}"), &f.arena, &again));
+    buf_release(&text);
+    buf_release(&twice);
+    fixture_release(&f);
+}
+
 static void tells_faults_of_other_sources(void **state)
 {
     (void)state;
@@ -425,7 +456,7 @@ int main(void)
         cmocka_unit_test(reads_every_key), cmocka_unit_test(has_defaults),                 cmocka_unit_test(knows_precedence_and_origin),
         cmocka_unit_test(hides_passwords), cmocka_unit_test(shows_what_can_be_read_again), cmocka_unit_test(tells_all_faults_of_the_file),
         cmocka_unit_test(tells_faults_of_shapes), cmocka_unit_test(tells_faults_of_other_sources), cmocka_unit_test(checks_addresses),
-        cmocka_unit_test(names_settings),  cmocka_unit_test(survives_truncation),
+        cmocka_unit_test(tenants_are_written_as_they_are_read), cmocka_unit_test(names_settings),  cmocka_unit_test(survives_truncation),
     };
     return cmocka_run_group_tests_name("text-conf", tests, NULL, NULL);
 }

@@ -57,7 +57,7 @@ static void paths_decide_what_is_touched(void **state)
         struct task task;
         bool found;
         int64_t id = 0;
-        assert_true(reader_find(yard->reader, STR("a"), rev, STR("docs"), (struct str){ 0 }, 0, &id, &err));
+        assert_true(reader_find(yard->reader, STR("default"), STR("a"), rev, STR("docs"), (struct str){ 0 }, 0, &id, &err));
         assert_true(reader_row(yard->reader, &yard->arena, id, &task, &found, &err) && found);
         assert_int_equal((task.marks & MARK_SKIPPED) != 0, rev != 2);
     }
@@ -174,7 +174,7 @@ static void vanished_repository_is_a_fault_and_heals(void **state)
     add(yard, "b", ARCHIVE_SVN, in(yard, "other"), 1);
     until(yard, 5000, next_of(yard, "a") == 3 && next_of(yard, "b") == 2);
     sh(yard, "mv repo away");
-    watch_hint(yard->watch, STR("a"), &(struct watch_hint){ .rev = 3 });
+    watch_hint(yard->watch, lane_of(yard, "a"), &(struct watch_hint){ .rev = 3 });
     until(yard, 5000, state_of(yard, "a") == WATCH_FAULT);
     assert_non_null(strstr(fault_of(yard, "a"), "repo"));
     sh(yard, "svn mkdir -q -m x file://$T/other/x");
@@ -220,7 +220,7 @@ static void repository_that_went_back_is_said(void **state)
     until(yard, 5000, next_of(yard, "a") == 6);
     sh(yard, "rm -rf repo");
     svn_import(yard, "repo", 2);
-    watch_hint(yard->watch, STR("a"), &(struct watch_hint){ .rev = 1 });
+    watch_hint(yard->watch, lane_of(yard, "a"), &(struct watch_hint){ .rev = 1 });
     until(yard, 8000, state_of(yard, "a") == WATCH_FAULT && strstr(fault_of(yard, "a"), "ends at revision 2"));
 }
 
@@ -284,7 +284,7 @@ static void removed_and_skipped(void **state)
     until(yard, 5000, next_of(yard, "a") == 3);
     archive_command(yard, CMD_ARCHIVE_REMOVE, "a", 0);
     assert_int_equal(state_of(yard, "a"), WATCH_NONE);
-    assert_false(watch_hint(yard->watch, STR("a"), &(struct watch_hint){ .rev = 3 }));
+    assert_false(watch_hint(yard->watch, lane_of(yard, "a"), &(struct watch_hint){ .rev = 3 }));
     sh(yard, "svn mkdir -q -m x file://$T/repo/x");
     run_for(yard, 300);
     assert_int_equal(next_of(yard, "a"), 3);
@@ -424,7 +424,7 @@ static void causes(void **state)
     add(yard, "g", ARCHIVE_GIT, in(yard, "bare"), 1);
     until(yard, 5000, next_of(yard, "a") == 2 && next_of(yard, "g") == 2);
     /* by the hook's word, before the commit can be seen */
-    watch_hint(yard->watch, STR("a"), &(struct watch_hint){ .rev = 2, .cause = STR("a@1:build") });
+    watch_hint(yard->watch, lane_of(yard, "a"), &(struct watch_hint){ .rev = 2, .cause = STR("a@1:build") });
     sh(yard, "svn mkdir -q -m x file://$T/repo/x");
     until(yard, 5000, next_of(yard, "a") == 3);
     sh(yard, "svn mkdir -q -m y file://$T/repo/y --with-revprop weir:cause=a@2:build");
@@ -434,7 +434,7 @@ static void causes(void **state)
     assert_int_equal(revision(yard, "a", 3).depth, 2);
     /* the trailer wins; the hook's word is for what is found next, and then spent */
     sh(yard, "git clone -q bare wc 2>/dev/null; cd wc; echo 1 >1; git add 1; git commit -q -m one; git push -q origin main");
-    watch_hint(yard->watch, STR("g"), &(struct watch_hint){ .rev = 0, .cause = STR("a@2:build") });
+    watch_hint(yard->watch, lane_of(yard, "g"), &(struct watch_hint){ .rev = 0, .cause = STR("a@2:build") });
     until(yard, 5000, next_of(yard, "g") == 3);
     assert_int_equal(revision(yard, "g", 2).depth, 2);
     run_for(yard, 300);
@@ -470,9 +470,9 @@ static void nothing_happens_while_nothing_happens(void **state)
     add(yard, "a", ARCHIVE_SVN, in(yard, "repo"), 1);
     until(yard, 5000, next_of(yard, "a") == 2 && state_of(yard, "a") == WATCH_OK);
     run_for(yard, 100);
-    assert_true(watch_status(yard->watch, STR("a"), &before));
+    assert_true(watch_status(yard->watch, lane_of(yard, "a"), &before));
     run_for(yard, 2500);
-    assert_true(watch_status(yard->watch, STR("a"), &after));
+    assert_true(watch_status(yard->watch, lane_of(yard, "a"), &after));
     assert_int_equal(before.looked, after.looked); /* inotify works here: not one look */
     assert_int_equal(after.youngest, 1);
 }

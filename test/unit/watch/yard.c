@@ -316,7 +316,7 @@ static struct archive_view view(struct yard *yard, const char *name)
     struct archive_view out = { 0 };
     struct err err = { 0 };
     bool found = false;
-    assert_true(reader_archive(yard->reader, &yard->arena, str_of(name), &out, &found, &err));
+    assert_true(reader_archive(yard->reader, &yard->arena, STR("default"), str_of(name), &out, &found, &err));
     assert_true(found);
     return out;
 }
@@ -346,20 +346,25 @@ bool has_task(struct yard *yard, const char *name, int64_t rev, const char *task
 {
     int64_t id = 0;
     struct err err = { 0 };
-    assert_true(reader_find(yard->reader, str_of(name), rev, str_of(task), (struct str){ 0 }, 0, &id, &err));
+    assert_true(reader_find(yard->reader, STR("default"), str_of(name), rev, str_of(task), (struct str){ 0 }, 0, &id, &err));
     return id > 0;
+}
+
+int64_t lane_of(struct yard *yard, const char *name)
+{
+    return view(yard, name).lane.id;
 }
 
 enum watch_state state_of(struct yard *yard, const char *name)
 {
     struct watch_status status;
-    return watch_status(yard->watch, str_of(name), &status) ? status.state : WATCH_NONE;
+    return watch_status(yard->watch, lane_of(yard, name), &status) ? status.state : WATCH_NONE;
 }
 
 const char *fault_of(struct yard *yard, const char *name)
 {
     struct watch_status status;
-    return watch_status(yard->watch, str_of(name), &status) ? str_dupz(&yard->arena, str_of(status.text)) : "";
+    return watch_status(yard->watch, lane_of(yard, name), &status) ? str_dupz(&yard->arena, str_of(status.text)) : "";
 }
 
 static size_t events_walk(struct yard *yard, enum event_kind kind, void (*each)(const struct event *event, void *owner), void *owner)

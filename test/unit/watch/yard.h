@@ -69,6 +69,7 @@ struct archive row(struct yard *yard, const char *name);
 int64_t next_of(struct yard *yard, const char *name);
 struct revision revision(struct yard *yard, const char *name, int64_t rev); /* must be there */
 bool has_task(struct yard *yard, const char *name, int64_t rev, const char *task);
+int64_t lane_of(struct yard *yard, const char *name);
 enum watch_state state_of(struct yard *yard, const char *name);
 const char *fault_of(struct yard *yard, const char *name);
 size_t events_of(struct yard *yard, enum event_kind kind);

@@ -1,0 +1,142 @@
+/* tenants: who shares this site, what each has, and what each may have.
+ *
+ * What a tenant has is counted here from the rows that are shown elsewhere (lanes, semaphores, tokens, archives, executors), so it is the
+ * recount of what the engine goes by. The site's admin sees all tenants, everybody else the own one. */
+#include "api/call.h"
+
+struct tenant_row {
+    struct str name;
+    int64_t used[QUOTA_COUNT], limits[QUOTA_COUNT];
+};
+
+struct tenant_list {
+    struct tenant_row *rows;
+    size_t n, cap;
+    int64_t version; /* of the key `tenants`; 0: never set */
+};
+
+static struct tenant_row *row_get(struct call *call, struct tenant_list *list, struct str name)
+{
+    for (size_t i = 0; i < list->n; i++)
+        if (str_eq(list->rows[i].name, name))
+            return &list->rows[i];
+    struct tenant_row *row = ARENA_PUSH(&call->arena, list->rows, list->n, list->cap);
+    *row = (struct tenant_row){ .name = str_dup(&call->arena, name) };
+    for (int q = 0; q < QUOTA_COUNT; q++)
+        row->limits[q] = -1;
+    return row;
+}
+
+static bool limits_read(struct call *call, struct tenant_list *list)
+{
+    struct site_key *keys;
+    size_t n;
+    struct conf_tenants conf = { 0 };
+    if (!reader_site(call->api->config.reader, &call->arena, &keys, &n, &call->err))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (str_eqz(keys[i].name, "tenants")) {
+            list->version = keys[i].version;
+            if (!conf_tenants_parse(keys[i].body, &call->arena, &conf))
+                return err_set(&call->err, ERR_corrupt, "the stored key 'tenants' of the site can't be read");
+        }
+    for (size_t i = 0; i < conf.n; i++) {
+        struct tenant_row *row = row_get(call, list, conf.items[i].name);
+        for (int q = 0; q < QUOTA_COUNT; q++)
+            row->limits[q] = conf.items[i].quotas[q];
+    }
+    return true;
+}
+
+static bool lanes_count(struct call *call, struct tenant_list *list)
+{
+    struct lane **lanes;
+    size_t n;
+    if (!reader_lanes(call->api->config.reader, &call->arena, &lanes, &n, &call->err))
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        const struct lane *lane = lanes[i];
+        if (lane->id == 0)
+            continue;
+        struct tenant_row *row = row_get(call, list, lane->tenant);
+        row->used[QUOTA_tasks] += lane->counts[STATE_Q] + lane->counts[STATE_S] + lane->counts[STATE_P] + lane->counts[STATE_X];
+        row->used[QUOTA_running] += lane->counts[STATE_X];
+        row->used[QUOTA_queues] += lane->kind == LANE_QUEUE;
+        row->used[QUOTA_logs] += lane->log_bytes;
+        row->used[QUOTA_files] += lane->file_bytes;
+    }
+    return true;
+}
+
+static bool others_count(struct call *call, struct tenant_list *list)
+{
+    struct reader *reader = call->api->config.reader;
+    struct slot **slots;
+    struct token **tokens;
+    struct executor **executors;
+    struct archive_view *archives;
+    size_t n_slots, n_tokens, n_executors, n_archives;
+    if (!reader_slots(reader, &call->arena, &slots, &n_slots, &call->err) ||
+        !reader_tokens(reader, &call->arena, &tokens, &n_tokens, &call->err) ||
+        !reader_executors(reader, &call->arena, &executors, &n_executors, &call->err) ||
+        !reader_archives(reader, &call->arena, &archives, &n_archives, &call->err))
+        return false;
+    for (size_t i = 0; i < n_slots; i++)
+        if (slots[i]->tenant.len > 0 && !str_eqz(slots[i]->name, SLOT_RUNNING))
+            row_get(call, list, slots[i]->tenant)->used[QUOTA_semaphores]++;
+    for (size_t i = 0; i < n_tokens; i++)
+        row_get(call, list, tokens[i]->tenant)->used[QUOTA_tokens]++;
+    for (size_t i = 0; i < n_executors; i++)
+        row_get(call, list, executors[i]->tenant.len > 0 ? executors[i]->tenant : STR(TENANT_DEFAULT))->used[QUOTA_executors]++;
+    for (size_t i = 0; i < n_archives; i++)
+        if (archives[i].archive.removed == 0)
+            row_get(call, list, archives[i].lane.tenant)->used[QUOTA_archives]++;
+    return true;
+}
+
+static void row_render(struct json *json, const struct tenant_row *row)
+{
+    json_object_begin(json);
+    json_put_str(json, "name", row->name);
+    json_key(json, "quotas");
+    json_object_begin(json);
+    for (int q = 0; q < QUOTA_COUNT; q++) {
+        if (q == QUOTA_requests && row->limits[q] < 0)
+            continue;
+        json_key(json, quota_name((enum quota)q));
+        json_object_begin(json);
+        if (q != QUOTA_requests)
+            json_put_i64(json, "used", row->used[q]);
+        json_key(json, "limit");
+        if (row->limits[q] >= 0)
+            json_i64(json, row->limits[q]);
+        else
+            json_nil(json);
+        json_object_end(json);
+    }
+    json_object_end(json);
+    json_object_end(json);
+}
+
+void serve_tenants_list(struct call *call)
+{
+    struct tenant_list list = { 0 };
+    row_get(call, &list, call->actor.tenant);
+    if (!limits_read(call, &list) || !lanes_count(call, &list) || !others_count(call, &list)) {
+        call_problem(call);
+        return;
+    }
+    struct json json = json_to(&call->out);
+    json_object_begin(&json);
+    json_key(&json, "tenants");
+    json_array_begin(&json);
+    for (size_t i = 0; i < list.n; i++)
+        if ((call->site && !call->tenant_named) || str_eq(list.rows[i].name, call->actor.tenant))
+            row_render(&json, &list.rows[i]);
+    json_array_end(&json);
+    json_put_i64(&json, "version", list.version);
+    json_key(&json, "next");
+    json_nil(&json);
+    json_object_end(&json);
+    call_answer(call, 200);
+}
