@@ -147,7 +147,7 @@ def protocol():
     refused(s.post('/v1/lanes/nowhere/resume', {}), 404, 'not_found', text='resume of a queue that never was')
     for text, body, path in [('no name', dict(scopes=['read']), '/name'), ('no scope', dict(name='t'), '/scopes'), ('an unknown scope', dict(name='t', scopes=['root']), '/scopes/0'),
                              ('an expiry in the past', dict(name='t', scopes=['read'], expires='2020-01-01T00:00:00Z'), '/expires'),
-                             ('an unknown tenant', dict(name='t', scopes=['read'], tenant='x'), '/tenant')]:
+                             ('a tenant that is no name', dict(name='t', scopes=['read'], tenant='-x'), '/tenant')]:
         refused(s.post('/v1/tokens', body), 422, 'invalid', path, f'token with {text}')
     refused(s.ask('DELETE', '/v1/tokens/nobody'), 404, 'not_found', text='revoking nobody')
     refused(s.post('/v1/backup', dict(file='relative')), 422, 'invalid', '/file', 'a backup to a relative path')

@@ -57,7 +57,7 @@ grant = w.claim()[0]
 grant['spec'].pop('token')
 same(grant['spec'], dict(key=f'q:{b}', name='b', queue='q', attempt=1, holds=True, needs=dict(a=dict(v='1')), command=['echo', 'hi'], env=dict(K='v'), timeout_ms=5000),
      'the spec of a command, with what it needs and that it holds a slot')
-same(s.get('/v1/semaphores').json['semaphores'], [dict(name='sem', limit=1, used=1, holders=[f'q:{b}'], waiting=0)], 'the semaphore is held')
+same(s.get('/v1/semaphores').json['semaphores'], [dict(name='sem', limit=1, used=1, holders=[f'q:{b}'], waiting=0, waiters=[], scope='tenant')], 'the semaphore is held')
 w.finish(grant, exit=7)
 same((s.task(b)['state'], s.task(b)['attempts'][0]['exit']), ('F', 7), 'another exit: F')
 

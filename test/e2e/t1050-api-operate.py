@@ -49,7 +49,8 @@ ok(all({'name', 'role', 'version', 'host', 'load', 'state'} <= set(n) for n in n
 
 # -- semaphores
 sem = s.post('/v1/tasks', dict(tasks=[dict(name=f's{i}', queue='sem', data=1, semaphores=['licence']) for i in range(4)])).json['tasks']
-same(s.get('/v1/semaphores').json['semaphores'], [dict(name='licence', limit=2, used=2, holders=[f'sem:{sem[0]["id"]}', f'sem:{sem[1]["id"]}'], waiting=2)],
+same(s.get('/v1/semaphores').json['semaphores'], [dict(name='licence', limit=2, used=2, holders=[f'sem:{sem[0]["id"]}', f'sem:{sem[1]["id"]}'], waiting=2,
+      waiters=[f'sem:{sem[2]["id"]}', f'sem:{sem[3]["id"]}'], scope='global')],
      'a semaphore of the configuration: limit, holders, waiting')
 why = s.get(f'/v1/tasks/{sem[2]["id"]}/why').json
 ok(why['verdict'] == 'waiting' and why['conditions'][0]['kind'] == 'semaphore' and 'licence' in why['conditions'][0]['detail'], 'why names it', why)
