@@ -165,7 +165,8 @@ static void wait_longer(struct follow *follow, int64_t late_ms)
 static void late_add(struct batch *batch, int64_t rev, const struct mark_text *said)
 {
     struct command *command = &batch->commands[batch->n++];
-    *command = (struct command){ .kind = CMD_CAUSE, .actor = { STR("watch"), str_dup(&batch->arena, batch->follow->tenant) }, .arena = &batch->arena };
+    struct actor watch = { STR("watch"), str_dup(&batch->arena, batch->follow->tenant) };
+    *command = (struct command){ .kind = CMD_CAUSE, .actor = watch, .arena = &batch->arena };
     command->in.revision.archive = str_dup(&batch->arena, batch->follow->name);
     command->in.revision.row = (struct revision){ .lane = batch->follow->lane, .rev = rev, .txn = str_dup(&batch->arena, said->txn) };
     command->in.revision.cause = str_dup(&batch->arena, said->cause);
