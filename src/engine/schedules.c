@@ -157,7 +157,8 @@ static void schedule_fire(struct turn *turn, const struct schedule *row)
                                  .actor = because.actor,
                                  .subject = row->task,
                                  .reason = str_fmt(turn->arena, "%.*s for %lld%s%.*s%s", STR_ARG(row->cron), (long long)(row->next / 1000),
-                                     by.len ? "; " : "", STR_ARG(by), full ? ": left out, the tenant has as many open tasks as it may" : "") });
+                                     by.len ? "; " : "", STR_ARG(by),
+                                     full ? ": left out, the tenant has as many open tasks as it may" : "") });
 }
 
 /* Before the commands, so that what they add counts from now. */

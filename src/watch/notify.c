@@ -122,9 +122,8 @@ void notes_take(struct watch *watch)
     while ((at = list_take_first(&notes)) != NULL) {
         struct passed *passed = CONTAINER_OF(at, struct passed, node);
         struct note note;
-        struct follow *follow = note_parse(passed->text, &note) ? smap_find(&watch->by_name, note.archive) : NULL;
-        if (follow != NULL && watch->epoch > 0) /* else a server in between lost its duty: the next one looks at all anyway */
-            follow_hint(follow, &(struct watch_hint){ note.rev, note.commit, note.txn, note.cause });
+        if (note_parse(passed->text, &note) && watch->epoch > 0) /* else the duty was lost in between: the next one looks at all anyway */
+            follows_hint(watch, note.archive, &(struct watch_hint){ note.rev, note.commit, note.txn, note.cause });
         passed_free(passed);
     }
 }

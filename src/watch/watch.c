@@ -95,6 +95,15 @@ void watch_archives_changed(struct watch *watch)
 
 /* ---- hints and states ---- */
 
+/* hint_give: to the server that follows repositories. */
+static void hint_give(struct watch *watch, struct follow *follow, const struct watch_hint *hint)
+{
+    if (engine_duty(watch->config.engine, DUTY_watch) > 0)
+        follow_hint(follow, hint);
+    else
+        notes_pass(watch, follow, hint);
+}
+
 bool follows_hint(struct watch *watch, struct str archive, const struct watch_hint *hint)
 {
     bool any = false;
@@ -102,7 +111,7 @@ bool follows_hint(struct watch *watch, struct str archive, const struct watch_hi
         struct follow *follow = CONTAINER_OF(node, struct follow, node);
         if (follow->gone || !str_eq(follow->name, archive))
             continue;
-        follow_hint(follow, hint);
+        hint_give(watch, follow, hint);
         any = true;
     }
     return any;
@@ -113,10 +122,7 @@ bool watch_hint(struct watch *watch, int64_t lane, const struct watch_hint *hint
     struct follow *follow = follow_find(watch, lane);
     if (follow == NULL)
         return false;
-    if (engine_duty(watch->config.engine, DUTY_watch) > 0)
-        follow_hint(follow, hint);
-    else
-        notes_pass(watch, follow, hint);
+    hint_give(watch, follow, hint);
     return true;
 }
 
