@@ -19,7 +19,7 @@ why = f'there is no {postgres.BIN}' if not postgres.available() else netns.enter
 if why:
     skip('links that are cut', why)
     end()
-LEASE, SOON = 6, 12
+LEASE, SOON = 6, 20
 net = netns.Net()
 pg = postgres.Postgres(machine=net.machine('db')).start()
 pg.create('weir')

@@ -63,9 +63,10 @@ SELECT pg_advisory_lock_shared(1466263922, hashtext('writer ' || current_schema(
 SELECT pg_advisory_lock(1466263922, hashtext('name ' || $1::bigint || ' ' || current_schema()));
 
 -- name: own_backend_end
--- Before the name is asked for again: the database's process that served us before, should it not have noticed that we are gone.
+-- Before the name is asked for again: the database's process that served us before, should it not have noticed that we are gone. Not while
+-- it waits for the synchronous standby: see backend_end.
 SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-WHERE pid = $1::bigint::int AND application_name = current_setting('application_name');
+WHERE pid = $1::bigint::int AND application_name = current_setting('application_name') AND wait_event IS DISTINCT FROM 'SyncRep';
 
 -- name: listen
 LISTEN weir;
