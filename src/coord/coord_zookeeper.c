@@ -55,6 +55,7 @@ struct zookeeper {
     bool joined;
     int64_t lost_at;   /* boot ms since when there has been no connection; 0: there is one */
     int64_t opened_at; /* boot ms: the handle */
+    int code;          /* of the last call that failed */
 };
 
 static struct zookeeper *zookeeper_of(struct coord *coord)
@@ -104,18 +105,22 @@ static const char *path_make(char *out, const struct zookeeper *z, const char *f
     return out;
 }
 
-static bool made(int code)
+/* went: it worked, or the code is kept for who asks why. */
+static bool went(struct zookeeper *z, int code)
 {
-    return code == ZOK || code == ZNODEEXISTS;
+    if (code != ZOK)
+        z->code = code;
+    return code == ZOK;
 }
 
 /* path_ensure: every folder of it is there. */
-static bool path_ensure(const struct zookeeper *z, const char *path)
+static bool path_ensure(struct zookeeper *z, const char *path)
 {
     char part[PATH_BYTES];
     for (const char *slash = strchr(path + 1, '/');; slash = strchr(slash + 1, '/')) {
         snprintf(part, sizeof part, "%.*s", slash != NULL ? (int)(slash - path) : PATH_BYTES - 1, path);
-        if (!made(zoo_create(z->handle, part, "", 0, &ZOO_OPEN_ACL_UNSAFE, 0, NULL, 0)))
+        int code = zoo_create(z->handle, part, "", 0, &ZOO_OPEN_ACL_UNSAFE, 0, NULL, 0);
+        if (code != ZNODEEXISTS && !went(z, code))
             return false;
         if (slash == NULL)
             return true;
@@ -141,11 +146,11 @@ static bool member_put(struct zookeeper *z)
     pthread_mutex_unlock(&z->lock);
     int len = (int)strlen(content), code = zoo_create(z->handle, path, content, len, &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL, NULL, 0);
     if (code != ZNODEEXISTS)
-        return code == ZOK;
+        return went(z, code);
     if (is_ours(z, path))
         return zoo_set(z->handle, path, content, len, -1) == ZOK;
     (void)zoo_delete(z->handle, path, -1); /* of a session of ours before: the store sees to it that no other server has the name */
-    return zoo_create(z->handle, path, content, len, &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL, NULL, 0) == ZOK;
+    return went(z, zoo_create(z->handle, path, content, len, &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL, NULL, 0));
 }
 
 /* candidate_member: "NAME-0000000012" without its number; its number. */
@@ -165,7 +170,7 @@ static bool candidate_put(struct zookeeper *z, const char *duty)
     struct String_vector children = { 0 };
     bool there = false;
     path_make(folder, z, "duties", duty);
-    if (!path_ensure(z, folder) || zoo_wget_children(z->handle, folder, NULL, NULL, &children) != ZOK)
+    if (!path_ensure(z, folder) || !went(z, zoo_wget_children(z->handle, folder, NULL, NULL, &children)))
         return false;
     for (int i = 0; i < children.count; i++) {
         int64_t number;
@@ -179,7 +184,7 @@ static bool candidate_put(struct zookeeper *z, const char *duty)
     }
     deallocate_String_vector(&children);
     snprintf(path, sizeof path, "%s/%.*s-", folder, STR_ARG(z->port.config.member));
-    return there || zoo_create(z->handle, path, "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL | ZOO_SEQUENCE, NULL, 0) == ZOK;
+    return there || went(z, zoo_create(z->handle, path, "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL | ZOO_SEQUENCE, NULL, 0));
 }
 
 static bool join(struct zookeeper *z)
@@ -347,6 +352,20 @@ static int64_t unconnected(struct zookeeper *z)
     return 2 * RETRY_MS;
 }
 
+/* unjoined_say: it is there, but doesn't let us in: a path that is another's, or no quorum. */
+static void unjoined_say(struct zookeeper *z)
+{
+    char text[sizeof z->status.text];
+    pthread_mutex_lock(&z->lock);
+    bool still = z->connected && z->code != ZOK;
+    pthread_mutex_unlock(&z->lock);
+    if (!still)
+        return;
+    snprintf(text, sizeof text, "%.80s, path %.80s: %s", z->hosts, z->root, zerror(z->code));
+    status_set(z, true, text);
+    z->code = ZOK;
+}
+
 /* connected: joins, looks, tells; 0: nothing more to do until there is news. */
 static int64_t connected(struct zookeeper *z, bool dirty, bool told)
 {
@@ -358,8 +377,10 @@ static int64_t connected(struct zookeeper *z, bool dirty, bool told)
         z->joined = member_put(z);
     if (z->joined && (dirty || !was))
         z->joined = look(z);
-    if (!z->joined)
-        return RETRY_MS;
+    if (!z->joined) {
+        unjoined_say(z);
+        return 2 * RETRY_MS;
+    }
     status_set(z, false, "");
     if (dirty || !was)
         z->changed(z->owner);
