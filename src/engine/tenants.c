@@ -17,7 +17,7 @@ static struct str text_of(struct arena *arena, void (*write)(struct buf *, const
 {
     struct buf text;
     buf_init(&text, SIZE_MAX);
-    write(&text, conf);
+    (write)(&text, conf); /* not the failure point of that name */
     struct str out = str_dup(arena, buf_str(&text));
     buf_release(&text);
     return out;
