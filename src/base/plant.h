@@ -45,13 +45,33 @@
     X(slot_first_only, "of a slot's waiters with room only the first is looked at") \
     X(why_slots_late, "why names a slot only once the task waits in its queue") \
     X(why_supersedes_late, "why names what will be superseded only once that is being ended") \
-    X(slot_unwaited, "a freed slot's waiters aren't looked at")
+    X(slot_unwaited, "a freed slot's waiters aren't looked at") \
+    X(gap_ignored, "a revision is initialised before an earlier one is known") \
+    X(prev_newest, "PREV is the newest revision's task, not the one before") \
+    X(prev_forgotten, "a revision that waited behind a gap forgets what PREV means") \
+    X(skip_unopened, "a gap that is given up opens nothing") \
+    X(revision_twice, "a revision that waits isn't known when it is told again") \
+    X(order_unlooked, "a retry goes before later revisions that have started") \
+    X(lock_past_shared, "who takes the archive's lock alone doesn't wait for those who share it") \
+    X(lock_not_handed_on, "a task that is stopped while it waits for the lock lets all behind it go") \
+    X(slot_kept, "a slot of a schedule that comes late isn't moved on") \
+    X(schedule_unheard, "schedules of a newer workflow count after a restart only") \
+    X(depth_ignored, "revisions made by jobs start jobs without an end") \
+    X(why_lock_late, "why names the archive's lock only while its holder executes") \
+    X(limit_overrun, "a semaphore that was lowered below its holders lets one more in") \
+    X(limit_unheard, "a semaphore that is raised wakes nobody") \
+    X(incarnation_unchecked, "a finish of another incarnation is accepted") \
+    X(incarnation_each_poll, "an executor that has seen more than the store knows makes all grants stale at each poll")
 
 /* where the simulator doesn't come: files, processes, memory */
 #define PLANTS_SERVER(X) \
     X(lease_long, "a lease lapses three times too late") \
     X(commit_late, "every second turn is answered before it is committed") \
     X(log_unsynced, "logs aren't synced") \
+    X(log_kept, "the server keeps in memory what it was sent of logs") \
+    X(log_unmarked, "a log that was cut doesn't say so") \
+    X(ballast_kept, "the ballast isn't given up when the disk is full") \
+    X(full_long, "a disk that was full is looked at every 12 s only") \
     X(log_appended, "a piece of a log is appended whatever its offset") \
     X(memory_unchecked, "an allocation that fails isn't noticed") \
     X(jobs_not_adopted, "an executor that is started again takes its running jobs for lost") \

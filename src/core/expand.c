@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/map.h"
+#include "base/plant.h"
 
 struct want {                  /* what one task wants of another */
     enum edge_kind same, prev; /* waits: EDGE_NONE, EDGE_AFTER or EDGE_DEPENDS */
@@ -145,7 +146,8 @@ static void run_choose(struct expander *x)
 
 static void edge_add(struct expander *x, size_t task, int64_t rev, struct str name, enum edge_kind kind)
 {
-    *ARENA_PUSH(x->arena, x->out->edges, x->out->n_edges, x->out->cap_edges) = (struct expand_edge){ task, { rev, name, 0 }, kind, false };
+    *ARENA_PUSH(x->arena, x->out->edges, x->out->n_edges, x->out->cap_edges) =
+        (struct expand_edge){ task, { rev, name, 0, 0 }, kind, false };
 }
 
 static struct want *want_of(struct expander *x, size_t index)
@@ -270,7 +272,7 @@ static void tasks_make(struct expander *x)
 
 static void lock_wait(struct expander *x, size_t task, struct expand_ref other, const size_t *begin)
 {
-    for (size_t i = begin[task]; i < begin[task + 1]; i++) {
+    for (size_t i = begin[task]; i < begin[task + 1] && other.run == 0; i++) {
         const struct expand_edge *edge = &x->out->edges[i];
         if (edge->kind != EDGE_CANCELS && edge->other.rev == other.rev && str_eq(edge->other.name, other.name))
             return; /* it waits for it anyway */
@@ -281,14 +283,16 @@ static void lock_wait(struct expander *x, size_t task, struct expand_ref other, 
 static void lock_take(struct expander *x, size_t task, enum workflow_lock kind, const size_t *begin)
 {
     struct expand_lock *lock = &x->out->lock;
-    struct expand_ref self = { x->input->rev, x->out->tasks[task].name, 0 };
+    struct expand_ref self = { x->input->rev, x->out->tasks[task].name, 0, 0 };
+    for (size_t i = 0; i < lock->n_before; i++)
+        lock_wait(x, task, lock->before[i], begin);
     if (kind == WORKFLOW_LOCK_SHARED) {
         if (lock->exclusive.rev > 0)
             lock_wait(x, task, lock->exclusive, begin);
         *ARENA_PUSH(x->arena, lock->shared, lock->n_shared, lock->cap_shared) = self;
         return;
     }
-    for (size_t i = 0; i < lock->n_shared; i++)
+    for (size_t i = 0; i < lock->n_shared && !PLANT(lock_past_shared); i++)
         lock_wait(x, task, lock->shared[i], begin);
     if (lock->n_shared == 0 && lock->exclusive.rev > 0)
         lock_wait(x, task, lock->exclusive, begin);
@@ -300,6 +304,8 @@ static void locks_make(struct expander *x)
     struct expansion *out = x->out;
     size_t *place = ARENA_ARRAY(x->arena, size_t, x->n + 1), *begin = ARENA_ARRAY(x->arena, size_t, out->n_tasks + 2);
     out->lock.exclusive = x->input->lock.exclusive;
+    out->lock.before = x->input->lock.before;
+    out->lock.n_before = x->input->lock.n_before;
     for (size_t i = 0; i < x->input->lock.n_shared; i++)
         *ARENA_PUSH(x->arena, out->lock.shared, out->lock.n_shared, out->lock.cap_shared) = x->input->lock.shared[i];
     for (size_t i = 0; i < out->n_tasks; i++)

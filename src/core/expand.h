@@ -23,10 +23,13 @@ struct expand_ref { /* a task of a revision; rev 0: none */
     int64_t rev;
     struct str name;
     int64_t id; /* of those in the lock that goes in: whatever the caller knows it by, handed back with its edges */
+    int64_t run; /* of those: a second run, which no name means */
 };
 
 struct expand_lock {
     struct expand_ref exclusive; /* the last one */
+    struct expand_ref *before;   /* or, if that was stopped while it waited: those that it waited for, in its place */
+    size_t n_before, cap_before;
     struct expand_ref *shared;   /* those since, of which any may have ended */
     size_t n_shared, cap_shared;
 };

@@ -155,6 +155,7 @@ static bool slots_get(struct slice *slice, struct node *node)
 int64_t slot_reach(const struct slot *slot)
 {
     int64_t room = slot->limit - slot->used;
+    if (room < 0 && PLANT(limit_overrun)) return 1;
     return room <= 0 ? 0 : room < SLOT_REACH_MAX ? room : SLOT_REACH_MAX;
 }
 
@@ -407,6 +408,7 @@ void task_restage(struct slice *slice, struct node *node, const struct because *
     *ARENA_PUSH(slice->arena, stack, n_stack, cap) = node;
     for (size_t i = 0; i < n_stack; i++) restage_dependents(slice, stack[i], because, &stack, &n_stack, &cap);
     for (size_t i = 0; i < n_stack; i++) stack[i]->row.waits = waits_count(slice, stack[i]); /* all, before any of them ends again */
+    for (size_t i = 0; i < n_stack; i++) *ARENA_PUSH(slice->arena, slice->restaged, slice->n_restaged, slice->cap_restaged) = stack[i];
     for (size_t i = 0; i < n_stack; i++) {
         const struct node *failed = dependency_failed(slice, stack[i]);
         if (failed) task_pass_on(slice, stack[i], failed); /* another one it depends on has failed too */
@@ -455,6 +457,31 @@ static struct edge *outs_by_revision(struct slice *slice, struct node *node, siz
     return sorted;
 }
 
+enum { HAND_ON_MAX = 2000 }; /* tasks that one turn stops, one waiting for the other */
+
+/* A task that is stopped while it waits for the archive's lock leaves its place: who comes after it comes after those before it. Those that
+ * were stopped earlier have handed on what they knew. */
+static void lock_hand_on(struct slice *slice, struct node *waiter, struct node *stopped, size_t *left)
+{
+    size_t n;
+    if (!(waiter->row.marks & MARK_LOCKED) || waiter->row.lane != stopped->row.lane || PLANT(lock_not_handed_on)) return;
+    struct edge *ins = slice_ins(slice, stopped, &n);
+    for (size_t i = 0; i < n && *left > 0; i++) {
+        struct node *before = ins[i].kind == EDGE_CANCELS ? NULL : slice_find(slice, ins[i].pred);
+        bool counts = before && before != waiter && before->row.marks & MARK_LOCKED && before->row.lane == waiter->row.lane;
+        if (!counts) continue;
+        (*left)--;
+        if (!state_ended(before->row.state)) slice_edge_add_lock(slice, waiter, before);
+        else if (before->row.waits > 0 && !state_ended(before->was)) lock_hand_on(slice, waiter, before, left); /* in this very turn */
+    }
+}
+
+void lock_inherit(struct slice *slice, struct node *waiter, struct node *stopped)
+{
+    size_t left = HAND_ON_MAX;
+    if (stopped->row.marks & MARK_LOCKED && stopped->row.waits > 0) lock_hand_on(slice, waiter, stopped, &left);
+}
+
 static void propagate(struct slice *slice, struct node *node)
 {
     size_t n;
@@ -463,6 +490,7 @@ static void propagate(struct slice *slice, struct node *node)
         struct node *waiter = slice_find(slice, outs[i].waiter);
         if (!waiter || state_ended(waiter->row.state)) continue;
         if (!edge_counts(&outs[i])) continue;
+        if (outs[i].kind != EDGE_CANCELS) lock_inherit(slice, waiter, node);
         if (outs[i].kind == EDGE_DEPENDS && node->row.marks & MARK_OUTPUTS) waiter->row.marks |= MARK_NEEDS;
         if (outs[i].kind != EDGE_DEPENDS || node->row.state == STATE_D || PLANT(depends_any_end)) edge_satisfied(slice, waiter);
         else task_pass_on(slice, waiter, node);

@@ -20,6 +20,10 @@ void task_stop(struct slice *slice, struct node *node, enum task_state to, const
 /* task_pass_on: a dependency that ended otherwise than well takes a waiting task with it: F and T make it F, A makes it A. */
 void task_pass_on(struct slice *slice, struct node *waiter, const struct node *dependency);
 
+/* lock_inherit: `stopped` has ended. If it waited for the archive's lock then, `waiter`, which comes after it, comes after those before
+ * it. */
+void lock_inherit(struct slice *slice, struct node *waiter, struct node *stopped);
+
 /* task_wait: an executing (or pending) task goes back to S until `until`. */
 void task_wait(struct slice *slice, struct node *node, int64_t until, const struct because *because);
 

@@ -59,6 +59,9 @@ struct slice {
     struct node **endings;          /* executing nodes that are now to end */
     size_t n_endings, cap_endings;
 
+    struct node **restaged;         /* nodes that had ended and were taken back to S: those with the archive's lock queue for it anew */
+    size_t n_restaged, cap_restaged;
+
     struct node **todo; /* work of slice_settle: ended nodes to propagate, waiting ones to consider */
     size_t n_todo, cap_todo;
     int64_t *slots_todo;

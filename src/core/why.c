@@ -58,6 +58,7 @@ static void explain_gap(struct explain *x)
 static bool pred_unmet(const struct why_pred *pred)
 {
     bool ended = state_ended(pred->state), due = pred->due && pred->state == STATE_X && !PLANT(why_supersedes_late);
+    if (pred->lock && PLANT(why_lock_late)) return pred->state == STATE_X;
     return pred->kind == EDGE_DEPENDS ? pred->state != STATE_D : pred->kind == EDGE_AFTER ? !ended : (pred->fired && !ended) || due;
 }
 

@@ -307,7 +307,7 @@ void cmd_archive_skip(struct turn *turn, struct command *command)
     *ARENA_PUSH(turn->arena, turn->revisions, turn->n_revisions, turn->cap_revisions) = row;
     archive_event(turn, command, EVENT_revision_skipped, archive,
                   str_fmt(turn->arena, "%.*s@%lld", STR_ARG(name), (long long)rev), command->in.archive.reason);
-    revisions_open(turn, archive);
+    if (!PLANT(skip_unopened)) revisions_open(turn, archive);
     command->status = 200;
     archive_answer(command, archive);
 }

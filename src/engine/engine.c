@@ -221,7 +221,8 @@ static void changes_small(struct turn *turn, struct changes *c)
 
 void turn_incarnate(struct turn *turn, struct str who, struct str reason)
 {
-    clock_entropy(&turn->head.incarnation, sizeof turn->head.incarnation);
+    store_head_renew(&turn->head);
+    grants_forget(turn);
     slice_event(turn->slice, &(struct event){ .kind = EVENT_incarnation, .subject = who, .actor = who, .reason = reason });
 }
 
@@ -252,6 +253,7 @@ static bool turn_commit(struct turn *turn, struct err *err)
     bool ok = engine->store->ops->commit(engine->store, &c, err) || (PLANT(answer_early) && err->code == ERR_outcome_unknown);
     atomic_fetch_add(&engine->commit_us, (uint64_t)(clock_boot_us() - before));
     buf_release(&events);
+    if (ok) engine->went_back |= engine->head.incarnation != c.head.incarnation;
     if (ok) engine->head = c.head;
     if (ok) engine->head.commit = engine->store->commit;
     return ok;

@@ -55,18 +55,47 @@ static bool waits_for(struct look *look, struct node *from)
     return found;
 }
 
+static void before_collect(struct turn *turn, struct node *node, size_t *left, struct node ***out, size_t *n, size_t *cap)
+{
+    for (size_t i = 0; i < *n; i++)
+        if ((*out)[i] == node) return;
+    if (!state_ended(node->row.state)) {
+        *ARENA_PUSH(turn->arena, *out, *n, *cap) = node;
+        return;
+    }
+    if (node->row.waits == 0 || *left == 0) return; /* it had begun: all before it had ended then */
+    (*left)--;
+    size_t n_ins;
+    const struct edge *ins = slice_ins(turn->slice, node, &n_ins);
+    for (size_t i = 0; i < n_ins; i++) {
+        struct node *pred = ins[i].kind == EDGE_CANCELS ? NULL : slice_find(turn->slice, ins[i].pred);
+        bool counts = pred && pred->row.lane == node->row.lane && pred->row.marks & MARK_LOCKED;
+        if (counts) before_collect(turn, pred, left, out, n, cap);
+    }
+}
+
+struct node **lock_before(struct turn *turn, const struct archive *archive, size_t *out_n)
+{
+    struct node **list = NULL, *node = archive->lock_exclusive ? slice_find(turn->slice, archive->lock_exclusive) : NULL;
+    size_t cap = 0, left = LOOK_MAX;
+    *out_n = 0;
+    if (node) before_collect(turn, node, &left, &list, out_n, &cap);
+    return list;
+}
+
 /* Called when the task stands in S again. */
-void lock_again(struct turn *turn, struct node *node)
+static void lock_again(struct turn *turn, struct node *node)
 {
     struct archive *archive = node->row.marks & MARK_LOCKED ? turn_archive(turn, node->row.lane) : NULL;
     if (!archive || state_ended(node->row.state)) return;
-    size_t n = archive->n_lock_shared, kept = 0;
+    size_t n = archive->n_lock_shared, kept = 0, n_before;
+    struct node **before = lock_before(turn, archive, &n_before);
     int64_t *shared = ARENA_ARRAY(turn->arena, int64_t, n + 2);
     struct look look = { turn, node, LOOK_MAX, (node->row.marks & MARK_EXCLUSIVE) != 0 };
     int64_t waits = node->row.waits;
     bool others = false;
-    for (size_t i = 0; i <= n; i++) { /* those that share it, then the last that had it alone */
-        int64_t id = i < n ? archive->lock_shared[i] : archive->lock_exclusive;
+    for (size_t i = 0; i < n + n_before; i++) { /* those that share it, then the last that had it alone, or those in its place */
+        int64_t id = i < n ? archive->lock_shared[i] : before[i - n]->row.id;
         struct node *user = id && id != node->row.id ? slice_find(turn->slice, id) : NULL;
         if (!user || state_ended(user->row.state)) continue;
         others = true;
@@ -79,4 +108,10 @@ void lock_again(struct turn *turn, struct node *node)
     if (!look.exclusive || (last && kept > 0)) shared[kept++] = node->row.id;
     archive->lock_shared = shared;
     archive->n_lock_shared = kept;
+}
+
+void locks_again(struct turn *turn, size_t from, const struct node *except)
+{
+    for (size_t i = from; i < turn->slice->n_restaged; i++)
+        if (turn->slice->restaged[i] != except) lock_again(turn, turn->slice->restaged[i]);
 }

@@ -62,7 +62,7 @@ void cmd_retry(struct turn *turn, struct command *command)
             (long long)node->row.id, (long long)pred->row.id, state_word(pred->row.state));
         return;
     }
-    const struct node *later = command->in.task.force ? NULL : order_passed(turn, node);
+    const struct node *later = command->in.task.force || PLANT(order_unlooked) ? NULL : order_passed(turn, node);
     if (later) {
         turn_refuse(turn, command, ERR_order_passed, "task %lld ('%.*s' of revision %lld) was to come after it and has started; --force "
             "--reason TEXT retries all the same", (long long)later->row.id, STR_ARG(later->row.name), (long long)later->row.rev);
@@ -76,8 +76,9 @@ void cmd_retry(struct turn *turn, struct command *command)
     }
     if (quota_tasks_refused(turn, command, 1)) return;
     struct because because = because_of(command, command->in.task.reason.len ? command->in.task.reason : STR("retried"));
+    size_t from = turn->slice->n_restaged;
     task_restage(turn->slice, node, &because);
-    lock_again(turn, node);
+    locks_again(turn, from, NULL);
     command->status = 200;
 }
 

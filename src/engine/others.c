@@ -57,6 +57,7 @@ static void event_follow(struct turn *turn, const struct event *event, bool *out
         live->ending = event->to;
         if (known && known->parked) poll_cancel(turn, known->parked, &live->attempt, event->to);
     }
+    engine->went_back |= event->kind == EVENT_incarnation;
     engine->claims_left |= (event->kind == EVENT_move && event->to == STATE_P) || event->kind == EVENT_resume;
     *out_tokens |= event->kind == EVENT_token || event->kind == EVENT_token_revoked || event->kind == EVENT_config;
     *out_site |= event->kind == EVENT_config;

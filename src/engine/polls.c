@@ -38,6 +38,11 @@ static void memory_lost(struct turn *turn, const struct known_executor *known)
     }
 }
 
+void grants_forget(struct turn *turn)
+{
+    MAP_EACH(&turn->engine->executors, e) memory_lost(turn, e->value);
+}
+
 void cmd_register(struct turn *turn, struct command *command)
 {
     struct engine *engine = turn->engine;
@@ -278,7 +283,9 @@ static void poll_seq(struct turn *turn, struct known_executor *known, struct com
  * since. */
 static void store_went_back(struct turn *turn, const struct known_executor *known, const struct command *poll)
 {
-    if (poll->in.poll.seen_seq <= turn->engine->head.seq) return;
+    struct engine *engine = turn->engine;
+    bool renewed = engine->went_back || turn->head.incarnation != engine->head.incarnation; /* all that was seen is older than that */
+    if (poll->in.poll.seen_seq <= engine->head.seq || (renewed && !PLANT(incarnation_each_poll))) return;
     turn_incarnate(turn, known->row.name, STR("an executor has seen later events: this store is an older copy"));
 }
 

@@ -47,7 +47,7 @@ static int64_t track_upto(struct turn *turn, const struct name_track *track, int
     const struct latest *latest = &track->latest;
     int64_t rev = ran ? latest->ran_rev : latest->rev;
     *out_task = ran ? latest->ran_task : latest->task;
-    if (rev <= upto) return rev;
+    if (rev <= upto || (rev && PLANT(prev_newest))) return rev;
     for (const struct made *made = track->made; made; made = made->before) {
         if (made->rev > upto || made->run > 0 || (ran && made->skipped)) continue;
         *out_task = made->task;
@@ -111,13 +111,19 @@ static struct expand_lock lock_in(struct opening *o)
 {
     struct expand_lock lock = { 0 };
     struct slice *slice = o->turn->slice;
-    const struct node *node = o->archive->lock_exclusive ? slice_find(slice, o->archive->lock_exclusive) : NULL;
-    if (node && !state_ended(node->row.state)) lock.exclusive = (struct expand_ref){ node->row.rev, node->row.name, node->row.id };
+    size_t n;
+    struct node **before = lock_before(o->turn, o->archive, &n);
+    for (size_t i = 0; i < n; i++) {
+        struct expand_ref ref = { before[i]->row.rev, before[i]->row.name, before[i]->row.id, before[i]->row.run };
+        if (ref.id == o->archive->lock_exclusive) lock.exclusive = ref;
+        else *ARENA_PUSH(o->turn->arena, lock.before, lock.n_before, lock.cap_before) = ref;
+    }
+    const struct node *node;
     for (size_t i = 0; i < o->archive->n_lock_shared; i++) {
         node = slice_find(slice, o->archive->lock_shared[i]);
         if (!node || state_ended(node->row.state)) continue;
         *ARENA_PUSH(o->turn->arena, lock.shared, lock.n_shared, lock.cap_shared) =
-            (struct expand_ref){ node->row.rev, node->row.name, node->row.id };
+            (struct expand_ref){ node->row.rev, node->row.name, node->row.id, node->row.run };
     }
     return lock;
 }
@@ -134,7 +140,7 @@ static void lock_out(struct opening *o, const struct expansion *x)
 {
     int64_t *shared = ARENA_ARRAY(o->turn->arena, int64_t, x->lock.n_shared + 1);
     for (size_t i = 0; i < x->lock.n_shared; i++) shared[i] = node_id_of(o, x, &x->lock.shared[i]);
-    o->archive->lock_exclusive = node_id_of(o, x, &x->lock.exclusive);
+    if (x->lock.exclusive.rev || !x->lock.n_before) o->archive->lock_exclusive = node_id_of(o, x, &x->lock.exclusive);
     if (x->lock.n_shared == 0 && o->archive->n_lock_shared == 0) return;
     o->archive->lock_shared = shared;
     o->archive->n_lock_shared = x->lock.n_shared;
@@ -239,9 +245,10 @@ static void edges_make(struct opening *o, const struct expansion *x)
     for (size_t i = 0; i < x->n_edges; i++) {
         const struct expand_edge *edge = &x->edges[i];
         struct node *node = o->nodes[edge->task], *other = edge_other(o, x, edge);
-        if (!other || other == node || o->existing[edge->task] || state_ended(node->row.state)) continue;
+        if (!other || other == node || o->existing[edge->task]) continue; /* one that ended while it waited has its place all the same */
         if (edge->lock) slice_edge_add_lock(slice, node, other);
         else edge_make(o->turn, node, other, edge->kind, &o->doomed_by[edge->task]);
+        if (edge->kind != EDGE_CANCELS && state_ended(other->row.state)) lock_inherit(slice, node, other); /* it was stopped in Q */
     }
     for (size_t i = 0; i < x->n_tasks; i++) {
         struct node *node = o->nodes[i];
@@ -261,7 +268,7 @@ static void opening_begin(struct opening *o, struct turn *turn, struct archive *
 
 static struct expand_input expand_input_of(struct opening *o)
 {
-    bool usable = o->definition && o->definition->valid && o->revision->depth <= CAUSE_DEPTH_MAX;
+    bool usable = o->definition && o->definition->valid && (o->revision->depth <= CAUSE_DEPTH_MAX || PLANT(depth_ignored));
     if (!usable) o->definition = NULL;
     return (struct expand_input){ .workflow = usable ? &o->definition->workflow : &no_workflow,
         .rev = o->revision->rev,
@@ -366,6 +373,7 @@ static void revision_open(struct turn *turn, struct archive *archive, struct rev
     o.touched = touched;
     struct expand_input input = expand_input_of(&o);
     if (definition) definition_keep(definition);
+    if (waited && PLANT(prev_forgotten)) input.n_prevs = 0;
     input.lock = lock_in(&o);
     expand(&input, turn->arena, &x);
     opening_room(&o, x.n_tasks);
@@ -400,6 +408,18 @@ static struct revision *revision_find(struct turn *turn, int64_t lane, int64_t r
     struct revision *row = ARENA_NEW(turn->arena, struct revision);
     if (!store->ops->load_revision(store, turn->arena, lane, rev, row, &found, turn->err)) turn->slice->failed = true;
     return found ? row : NULL;
+}
+
+/* The newest initialised one that isn't a gap that was given up; NULL: none. */
+struct revision *revision_newest(struct turn *turn, const struct archive *archive)
+{
+    struct revision *row;
+    int64_t last = archive->next - GAPS_LOOK_MAX > archive->first ? archive->next - GAPS_LOOK_MAX : archive->first;
+    for (int64_t rev = archive->next - 1; rev >= last && !turn->slice->failed; rev--) {
+        row = revision_find(turn, archive->lane, rev);
+        if (!row || row->state != REVISION_SKIPPED) return row;
+    }
+    return NULL;
 }
 
 static void revision_put(struct turn *turn, struct revision *row)
@@ -609,6 +629,7 @@ void cmd_revision(struct turn *turn, struct command *command)
     }
     if (revision_refused(turn, command, archive)) return;
     struct revision *known = rev < archive->first ? NULL : revision_find(turn, archive->lane, rev);
+    if (known && known->state == REVISION_WAITING && PLANT(revision_twice)) known = NULL;
     command->status = 200;
     if (!known && command->in.revision.row.ident.len) { /* another server may have given the commit its number */
         int64_t numbered = 0;
@@ -650,7 +671,7 @@ void cmd_revision(struct turn *turn, struct command *command)
                                  .cause = row->cause,
                                  .subject = str_fmt(turn->arena, "%.*s@%lld", STR_ARG(name), (long long)rev) });
     if (rev > archive->youngest) archive->youngest = rev;
-    if (rev == archive->next) {
+    if (rev == archive->next || PLANT(gap_ignored)) {
         revision_open(turn, archive, row, definition, command->in.revision.touched, command->actor.name);
         revisions_open(turn, archive);
     } else {
@@ -701,12 +722,15 @@ void cmd_run(struct turn *turn, struct command *command)
     }
     struct str name = command->in.run.archive;
     struct archive *archive = archive_named(turn, command, name);
-    int64_t rev = command->in.run.rev > 0 ? command->in.run.rev : archive ? archive->next - 1 : 0;
+    int64_t rev = command->in.run.rev;
     if (!archive || archive->removed) {
         turn_refuse(turn, command, ERR_not_found, "there is no archive '%.*s'", STR_ARG(name));
         return;
     }
-    const struct revision *revision = rev > 0 && rev < archive->next ? revision_find(turn, archive->lane, rev) : NULL;
+    const struct revision *revision = rev <= 0                ? revision_newest(turn, archive)
+                                      : rev < archive->next ? revision_find(turn, archive->lane, rev)
+                                                            : NULL;
+    if (rev <= 0) rev = revision ? revision->rev : archive->next - 1;
     if (!revision || revision->state != REVISION_KNOWN) {
         turn_refuse(turn, command, ERR_not_found, "revision %lld of '%.*s' isn't known", (long long)rev, STR_ARG(name));
         return;

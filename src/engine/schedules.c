@@ -122,7 +122,7 @@ void schedules_set(struct turn *turn, const struct archive *archive, const struc
                 if (schedule_same(&had[h], &row)) kept[h] = there = true;
             row.next = there ? 0 : minute_after(row.cron, schedule_key(turn, archive, row.task), row.zone, turn->wall);
             if (!there) schedule_put(turn, &row);
-            turn->schedules_changed |= !there;
+            turn->schedules_changed |= !there && !PLANT(schedule_unheard);
         }
     }
     for (size_t h = 0; h < n_had; h++) {
@@ -135,22 +135,19 @@ void schedules_set(struct turn *turn, const struct archive *archive, const struc
 static void schedule_fire(struct turn *turn, const struct schedule *row)
 {
     struct archive *archive = turn_archive(turn, row->lane);
-    struct store *store = turn->engine->store;
-    struct revision revision;
-    bool found = false;
     struct schedule moved = *row;
     moved.next = minute_after(row->cron, schedule_key(turn, archive, row->task), row->zone, turn->wall);
     turn->schedules_changed = true;
+    if (PLANT(slot_kept) && turn->wall - row->next > 60000) moved.next = row->next;
     schedule_put(turn, &moved);
     if (archive->removed || archive->definition == 0 || archive->next <= archive->first) return;
-    if (!store->ops->load_revision(store, turn->arena, row->lane, archive->next - 1, &revision, &found, turn->err))
-        turn->slice->failed = true;
-    struct definition *definition = found ? definition_get(turn, archive->definition) : NULL;
+    const struct revision *revision = revision_newest(turn, archive);
+    struct definition *definition = revision ? definition_get(turn, archive->definition) : NULL;
     if (!definition || turn->slice->failed) return;
     struct str by = duty_text(turn, DUTY_schedules);
     struct because because = { .actor = STR("schedule"), .reason = str_fmt(turn->arena, "schedule %.*s", STR_ARG(row->cron)) };
     bool full = quota_tasks_full(turn, slice_lane(turn->slice, row->lane)->tenant);
-    const struct node *node = full ? NULL : run_make(turn, archive, &revision, definition, row->task, (struct str){ 0 }, &because);
+    const struct node *node = full ? NULL : run_make(turn, archive, revision, definition, row->task, (struct str){ 0 }, &because);
     slice_event(turn->slice, &(struct event){ .kind = EVENT_scheduled,
                                  .lane = row->lane,
                                  .task = node ? node->row.id : 0,

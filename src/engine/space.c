@@ -48,7 +48,7 @@ void space_close(struct space *space)
 
 void space_look(struct space *space, int64_t boot)
 {
-    if (space->looked && boot - space->looked < LOOK_MS) return;
+    if (space->looked && boot - space->looked < (space->full && PLANT(full_long) ? 12 * LOOK_MS : LOOK_MS)) return;
     space->looked = boot;
     if (!space->dir) { /* no disk to look at: what failed is tried again */
         space->full = false;
@@ -70,5 +70,6 @@ void space_ran_out(struct space *space)
     if (!space->dir || !space->ballast) return;
     ballast_path(space, path, sizeof path);
     space->ballast = false;
+    if (PLANT(ballast_kept)) return;
     if (truncate(path, 0) != 0) return; /* then there is none to give */
 }

@@ -32,6 +32,7 @@ enum {
     CAUSE_HEIRS_MAX = 256,      /* revisions behind one that became deeper that are looked at */
     REVISIONS_BATCH = 100,      /* waiting revisions that one turn opens */
     FIRED_BATCH = 100,          /* schedules that one turn fires */
+    GAPS_LOOK_MAX = 10000,      /* given up in a row, behind which the newest revision is looked for */
 };
 #define IDEMPOTENCY_MS (INT64_C(31) * 24 * 3600 * 1000)
 
@@ -127,6 +128,7 @@ struct engine {
     int64_t turns_since_expiry;
     struct rows rows;
     struct recent *recent; /* by the lower bits of the id; NULL: another process may write to the store */
+    bool went_back;        /* the store was found to be an older copy by this server or another one, and has taken a new incarnation */
     bool stale;            /* a shared store was lost: everything is read anew when it is back */
     struct server_row server;  /* this one, as the others see it */
     int64_t beaten;        /* boot ms of its last beat */
@@ -278,6 +280,7 @@ void cmd_cause(struct turn *turn, struct command *command);
 void cmd_run(struct turn *turn, struct command *command);
 void revisions_open(struct turn *turn, struct archive *archive); /* waiting ones whose gap has closed, a batch */
 void revisions_left(struct turn *turn);                          /* goes on where a batch ended */
+struct revision *revision_newest(struct turn *turn, const struct archive *archive); /* that has tasks; NULL: none */
 struct node *run_make(struct turn *turn, struct archive *archive, const struct revision *revision, struct definition *definition,
                       struct str task, struct str params, const struct because *because);
 
@@ -306,8 +309,10 @@ void site_start(struct turn *turn);
 bool semaphore_is_configured(struct engine *engine, struct str tenant, struct str name);
 
 /* order.c */
+/* lock_before: who has the archive's lock alone or is next to, and hasn't ended; if that one was stopped while it waited: those before. */
+struct node **lock_before(struct turn *turn, const struct archive *archive, size_t *out_n);
+void locks_again(struct turn *turn, size_t from, const struct node *except); /* for all that were restaged since `from` */
 const struct node *order_passed(struct turn *turn, struct node *node); /* a later task that has started; NULL: none */
-void lock_again(struct turn *turn, struct node *node);                 /* a retried task queues for the archive's lock anew */
 
 /* others.c */
 bool others_follow(struct turn *turn, struct err *err); /* after begin: the turn stands on what is true now */
@@ -351,6 +356,7 @@ struct live *live_put(struct engine *engine, const struct attempt *attempt, int6
 void leases_watch_anew(struct engine *engine, int64_t boot);
 
 /* polls.c: work for polls. */
+void grants_forget(struct turn *turn); /* nobody can name any more what is granted: it may have begun, and counts */
 void claims_run(struct turn *turn);
 void poll_answer(struct turn *turn, struct command *poll);
 void polls_settle(struct turn *turn);           /* answers those that have something to say or are due; the others park */

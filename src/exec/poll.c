@@ -311,7 +311,8 @@ static void poll_answer(struct agent *agent, struct poll_call *call, const json_
         agent->lease_ms = lease_ms;
     agent_answered(agent, call->sent_ms);
     int64_t seen = member_number(answer, "seen", 0);
-    agent->seen = seen > agent->seen ? seen : agent->seen;
+    /* Less than before, told last: the store went back in time and has been told so. To say it again would make our own grants stale. */
+    agent->seen = newest || seen > agent->seen ? seen : agent->seen;
     take_results(agent, call, answer);
     if (newest) {
         struct str state = member_text(answer, "state");

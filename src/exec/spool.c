@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/plant.h"
+
 static char spool_space[64 << 10];
 
 void spool_open(struct spool *spool, int fd, uint64_t bytes_max)
@@ -65,6 +67,6 @@ enum spool_pumped spool_pump(struct spool *spool, int pipe_fd, size_t bytes_max)
 
 void spool_close(struct spool *spool)
 {
-    if (spool->dropped > 0)
+    if (spool->dropped > 0 && !PLANT(log_unmarked))
         spool_note(spool, "\n[weir: log cut at %" PRIu64 " bytes, %" PRIu64 " bytes dropped]\n", spool->kept, spool->dropped);
 }

@@ -8,10 +8,21 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "io/clock.h"
 #include "store/copy.h"
 #include "store/postgres/bytes.h"
 #include "store/read_ops.h"
 #include "store/sqlite/sqlite.h"
+
+enum { EXECUTORS_BETWEEN = 1 << 20 }; /* more than register between a backup and its restore */
+
+void store_head_renew(struct store_head *head)
+{
+    uint64_t before = head->incarnation;
+    while (head->incarnation == before || head->incarnation == 0)
+        clock_entropy(&head->incarnation, sizeof head->incarnation);
+    head->next_executor += 1 + (int64_t)(head->incarnation % EXECUTORS_BETWEEN); /* by chance: one backup may be put back twice */
+}
 
 struct backend {
     const char *prefix; /* of its URLs */

@@ -180,6 +180,10 @@ struct store {
 enum { STORE_WEAK_POWER = 1, STORE_WEAK_PAGES = 2, STORE_WEAK_FAILOVER = 4 };
 const char *store_weakness(unsigned one);
 
+/* store_head_renew: another incarnation. What was given out since the moment to which the store went back isn't known: executors' numbers
+ * go on somewhere else, so that nobody is taken for an executor of that time. */
+void store_head_renew(struct store_head *head);
+
 /* store_open: opens (or creates, with config.create) and migrates; refuses a newer schema, a foreign database, a second opener
  * (lock held by whom), a database that fails its quick check. */
 struct store *store_open(const struct store_config *config, struct err *err);

@@ -145,8 +145,7 @@ static bool incarnation_take(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], 
     if (!head_read(pg, &before, NULL, err))
         return false;
     head = before;
-    while (head.incarnation == before.incarnation || head.incarnation == 0)
-        clock_entropy(&head.incarnation, sizeof head.incarnation);
+    store_head_renew(&head);
     buf_init(&packed, 4096);
     pack_events(&packed, &event, 1);
     head.turn++;

@@ -25,9 +25,8 @@ bool incarnation_renew(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], struct
     uint8_t hash[STORE_HASH_BYTES];
     if (!rows_head(db, &head, NULL, err))
         return false;
-    uint64_t before = head.incarnation;
-    while ((head.incarnation == before && !PLANT(incarnation_kept)) || head.incarnation == 0)
-        clock_entropy(&head.incarnation, sizeof head.incarnation);
+    if (!PLANT(incarnation_kept))
+        store_head_renew(&head);
     buf_init(&packed, 4096);
     pack_events(&packed, &event, 1);
     head.turn++;

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/definition.h"
 #include "rig.h"
 
 #define RIG(rig) __attribute__((cleanup(rig_close))) struct rig rig = { 0 }; rig_open(&rig)
@@ -233,6 +234,175 @@ static void test_an_end_as_lost_is_not_taken_up_again(void **state)
     assert_int_equal(rig_task(&rig, id).attempts, 2);
 }
 
+/* --- archives ------------------------------------------------------------------------------------------------------------------------ */
+
+static int64_t archive(struct rig *rig)
+{
+    struct command *add = rig_new(rig, CMD_ARCHIVE_ADD);
+    add->in.archive_add.name = STR("docs");
+    add->in.archive_add.archive.kind = ARCHIVE_EXTERNAL;
+    return rig_one(rig, add)->out.archive.archive.lane;
+}
+
+static void revision(struct rig *rig, int64_t rev, const char *yaml)
+{
+    struct command *command = rig_new(rig, CMD_REVISION);
+    struct definition_file file = { STR("_workflows/w.yaml"), str_of(yaml) };
+    command->in.revision.archive = STR("docs");
+    command->in.revision.row = (struct revision){ .rev = rev };
+    command->in.revision.definition = definition_read(&file, 1, STR(""));
+    rig_one(rig, command);
+    definition_release(command->in.revision.definition);
+    assert_int_equal(command->err.code, ERR_none);
+}
+
+static int64_t id_of(struct rig *rig, int64_t lane, int64_t rev, const char *name, int64_t run)
+{
+    int64_t id = 0, found;
+    struct err err = { 0 };
+    assert_true(rig->store->ops->task_find(rig->store, lane, rev, str_of(name), STR(""), run, &id, &found, &err));
+    return id;
+}
+
+static const char writes[] = "- {name: write, lock: exclusive, command: 'true'}\n";
+
+/* The lock is a chain of edges: with a link taken out, whoever came behind it went ahead beside the one that had the lock. */
+static void test_who_is_stopped_while_it_waits_for_the_lock_lets_nobody_past(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t lane = archive(&rig), e = rig_executor(&rig, "e", NULL);
+    for (int rev = 1; rev <= 3; rev++) revision(&rig, rev, writes);
+    struct fence first = granted(rig_poll(&rig, e, 9), 0);
+    assert_int_equal(rig_order(&rig, CMD_CANCEL, id_of(&rig, lane, 2, "write", 0)), ERR_none);
+    assert_int_equal(rig_state(&rig, id_of(&rig, lane, 3, "write", 0)), 'S');
+    assert_int_equal(rig_order(&rig, CMD_CANCEL, id_of(&rig, lane, 3, "write", 0)), ERR_none);
+    revision(&rig, 4, "- {name: read, lock: shared, command: 'true'}\n"); /* the last that was to have it alone has ended */
+    assert_int_equal(rig_state(&rig, id_of(&rig, lane, 4, "read", 0)), 'S');
+    assert_int_equal(rig_order(&rig, CMD_RETRY, id_of(&rig, lane, 2, "write", 0)), ERR_none);
+    assert_int_equal(rig_state(&rig, id_of(&rig, lane, 2, "write", 0)), 'S');
+    rig_finish(&rig, first, 0, -1);
+    assert_int_equal(rig_state(&rig, id_of(&rig, lane, 4, "read", 0)), 'P');
+    assert_int_equal(rig_state(&rig, id_of(&rig, lane, 2, "write", 0)), 'S');
+}
+
+/* Stopped behind a gap, before it had edges at all. */
+static void test_who_was_stopped_behind_a_gap_has_its_place(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t lane = archive(&rig), e = rig_executor(&rig, "e", NULL);
+    static const char ordered[] = "- {name: a, depends: [PREV], command: 'true'}\n- {name: read, lock: shared, command: 'true'}\n"
+                                  "- {name: write, lock: exclusive, command: 'true'}\n";
+    revision(&rig, 2, ordered);
+    int64_t a = id_of(&rig, lane, 2, "a", 0), write = id_of(&rig, lane, 2, "write", 0);
+    assert_int_equal(rig_order(&rig, CMD_CANCEL, a), ERR_none);
+    assert_int_equal(rig_order(&rig, CMD_CANCEL, id_of(&rig, lane, 2, "read", 0)), ERR_none);
+    revision(&rig, 1, "- {name: a, command: 'true'}\n- {name: write, lock: exclusive, command: 'true'}\n");
+    assert_int_equal(rig_poll(&rig, e, 9)->out.poll.n_grants, 2);
+    assert_int_equal(rig_state(&rig, write), 'S'); /* nobody shares the lock before it: the one of revision 1 has it */
+    assert_int_equal(rig_order(&rig, CMD_RETRY, a), ERR_none);
+    assert_int_equal(rig_state(&rig, a), 'S');
+}
+
+/* A second run of what PREV names isn't PREV, and has the lock all the same. */
+static void test_a_second_run_has_the_lock_beside_prev(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t lane = archive(&rig), e = rig_executor(&rig, "e", NULL);
+    static const char yaml[] = "- {name: write, lock: exclusive, depends: [PREV], command: 'true'}\n";
+    revision(&rig, 1, yaml);
+    struct command *run = rig_new(&rig, CMD_RUN);
+    run->in.run.archive = STR("docs");
+    run->in.run.task = STR("write");
+    assert_int_equal(rig_one(&rig, run)->err.code, ERR_none);
+    revision(&rig, 2, yaml);
+    rig_finish(&rig, granted(rig_poll(&rig, e, 9), 0), 0, -1);
+    assert_int_equal(rig_state(&rig, id_of(&rig, lane, 1, "write", 2)), 'P');
+    assert_int_equal(rig_state(&rig, id_of(&rig, lane, 2, "write", 0)), 'S');
+}
+
+/* What a retry takes along queues for the lock anew, as the retried task does. */
+static void test_dependents_of_a_retried_task_queue_for_the_lock_anew(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t lane = archive(&rig), e = rig_executor(&rig, "e", NULL);
+    static const char yaml[] = "- {name: b, command: 'true'}\n- {name: write, depends: [b], lock: exclusive, command: 'true'}\n";
+    revision(&rig, 1, yaml);
+    rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), 1, -1);
+    assert_int_equal(rig_state(&rig, id_of(&rig, lane, 1, "write", 0)), 'F');
+    revision(&rig, 2, yaml);
+    rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), 0, -1);
+    struct fence second = granted(rig_poll(&rig, e, 1), 0);
+    assert_int_equal(second.task, id_of(&rig, lane, 2, "write", 0));
+    assert_int_equal(rig_order(&rig, CMD_RETRY, id_of(&rig, lane, 1, "b", 0)), ERR_none);
+    rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), 0, -1);
+    assert_int_equal(rig_state(&rig, id_of(&rig, lane, 1, "write", 0)), 'S');
+    rig_finish(&rig, second, 0, -1);
+    assert_int_equal(rig_state(&rig, id_of(&rig, lane, 1, "write", 0)), 'P');
+}
+
+/* The newest revision was a gap that somebody gave up: there is nothing of it to check out, and no workflow. */
+static void test_a_gap_that_was_given_up_is_not_the_newest_revision(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t lane = archive(&rig);
+    revision(&rig, 1, "- {name: nightly, schedule: '* * * * *', command: 'true'}\n");
+    struct command *skip = rig_new(&rig, CMD_ARCHIVE_SKIP), *run = rig_new(&rig, CMD_RUN);
+    skip->in.archive.name = STR("docs");
+    skip->in.archive.rev = 2;
+    assert_int_equal(rig_one(&rig, skip)->err.code, ERR_none);
+    rig_pass(&rig, 61000);
+    assert_int_equal(id_of(&rig, lane, 2, "nightly", 0), 0);
+    assert_true(id_of(&rig, lane, 1, "nightly", 0) > 0);
+    run->in.run.archive = STR("docs");
+    run->in.run.task = STR("nightly");
+    assert_int_equal(rig_one(&rig, run)->err.code, ERR_none);
+    assert_int_equal(run->out.run.task, id_of(&rig, lane, 1, "nightly", 2));
+}
+
+/* --- an older copy of the store ------------------------------------------------------------------------------------------------------- */
+
+static struct command *seeing_poll(struct rig *rig, int64_t executor, int64_t free, const struct fence *renew, size_t n_renew)
+{
+    static int64_t seq = 1000;
+    struct command *poll = rig_poll_command(rig, executor, free, ++seq, renew, n_renew);
+    poll->in.poll.seen_seq = 100000;
+    return rig_one(rig, poll);
+}
+
+/* An executor that keeps the largest number it has seen made all grants stale at each of its polls, its own and those of the others. */
+static void test_a_store_that_went_back_takes_one_new_incarnation(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t first = ENQUEUE(&rig, "a", "b"), e = rig_executor(&rig, "e", NULL);
+    struct fence old = granted(rig_poll(&rig, e, 1), 0), fence = granted(seeing_poll(&rig, e, 1, NULL, 0), 0);
+    assert_true(fence.incarnation != old.incarnation);
+    assert_int_equal(fence.task, first + 1);
+    struct command *poll = seeing_poll(&rig, e, 0, &fence, 1);
+    assert_int_equal(poll->out.poll.n_cancels, 0);
+    assert_int_equal(rig_finish(&rig, fence, 0, -1), ERR_none);
+    assert_int_equal(rig_finish(&rig, old, 0, -1), ERR_stale_fence);
+    assert_int_equal(rig_states(&rig, first, 2)[1], 'D');
+}
+
+/* What was granted in the incarnation before can't be named any more; it may have begun, so its attempt counts. */
+static void test_a_grant_of_the_incarnation_before_counts(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t id = ENQUEUE(&rig, "a attempts=1"), e = rig_executor(&rig, "e", NULL);
+    struct command *poll = rig_one(&rig, rig_poll_command(&rig, e, 1, 1, NULL, 0));
+    struct fence old = granted(poll, 0);
+    seeing_poll(&rig, e, 0, &old, 1);
+    assert_int_equal(rig_task(&rig, id).attempts, 1);
+    assert_int_equal(rig_state(&rig, id), 'F');
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -247,6 +417,13 @@ int main(void)
         cmocka_unit_test(test_a_lost_task_does_not_go_past_a_retried_one),
         cmocka_unit_test(test_a_back_off_is_not_stretched_by_small_steps_of_the_clock),
         cmocka_unit_test(test_an_end_as_lost_is_not_taken_up_again),
+        cmocka_unit_test(test_who_is_stopped_while_it_waits_for_the_lock_lets_nobody_past),
+        cmocka_unit_test(test_who_was_stopped_behind_a_gap_has_its_place),
+        cmocka_unit_test(test_a_second_run_has_the_lock_beside_prev),
+        cmocka_unit_test(test_dependents_of_a_retried_task_queue_for_the_lock_anew),
+        cmocka_unit_test(test_a_gap_that_was_given_up_is_not_the_newest_revision),
+        cmocka_unit_test(test_a_store_that_went_back_takes_one_new_incarnation),
+        cmocka_unit_test(test_a_grant_of_the_incarnation_before_counts),
     };
     return cmocka_run_group_tests_name("found", tests, NULL, NULL);
 }
