@@ -365,7 +365,7 @@ static void semaphores_apply(struct turn *turn, struct str tenant, const struct 
         struct slot *slot = slice_slot(turn->slice, known->id);
         if (slot->limit == limit) continue;
         slot->limit = limit;
-        slot_changed(turn->slice, slot->id);
+        if (!PLANT(limit_unheard)) slot_changed(turn->slice, slot->id);
         slice_event(turn->slice, &(struct event){ .kind = EVENT_semaphore, .subject = tenant_subject(turn->arena, tenant, slot->name),
                                                   .actor = actor, .reason = str_fmt(turn->arena, "limit %lld", (long long)limit) });
     }

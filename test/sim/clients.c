@@ -7,7 +7,10 @@ enum { SENT_MAX = 60, REPEAT_MS = 2500 };
 
 static int64_t any_task(struct world *w)
 {
-    return w->n_accepted ? w->accepted[choose(&w->choices, w->n_accepted)].id : 0;
+    const struct map *tasks = &w->store->tasks; /* also of archives: nobody was told their numbers, all the same they are known */
+    if (w->n_repositories && tasks->n && chance(&w->choices, 400))
+        return (int64_t)tasks->entries[choose(&w->choices, tasks->n_entries)].key;
+    return w->known.n_accepted ? w->known.accepted[choose(&w->choices, w->known.n_accepted)].id : 0;
 }
 
 static void refs_choose(struct world *w, struct task_def *def, size_t i)
@@ -71,6 +74,32 @@ static void client_enqueue(struct world *w)
     call_send(w, call);
 }
 
+static void client_run(struct world *w)
+{
+    struct command *command = run_command(w);
+    if (!command) return;
+    command->idempotency.key = str_fmt(&w->arena, "r%zu", w->n_calls);
+    command->idempotency.route = STR("run");
+    command->idempotency.body_hash[0] = 7;
+    w->calls[w->n_calls] = (struct call){ .command = command, .crashes = w->n_crashes };
+    call_send(w, &w->calls[w->n_calls++]);
+}
+
+/* The configuration has another limit: told to the server now, or read when it starts next. */
+static void client_limit(struct world *w)
+{
+    static const struct str name = { "two", 3 };
+    w->limit = 1 + (int64_t)choose(&w->choices, 3);
+    trace(w, "semaphore two is %lld now", (long long)w->limit);
+    if (chance(&w->choices, 300)) return;
+    struct command *command = command_new(w, CMD_SITE);
+    struct conf_semaphore *semaphore = ARENA_NEW(&w->arena, struct conf_semaphore);
+    *semaphore = (struct conf_semaphore){ .name = name, .limit = w->limit };
+    command->in.site.conf.semaphores.items = semaphore;
+    command->in.site.conf.semaphores.n = 1;
+    send_command(w, command, OWNER_ORDER);
+}
+
 static void client_order(struct world *w, enum command_kind kind)
 {
     struct command *command = command_new(w, kind);
@@ -82,26 +111,29 @@ static void client_order(struct world *w, enum command_kind kind)
         : kind == CMD_RETRY ? "retry"
                             : "promote",
         (long long)command->in.task.task);
-    send_command(w, command, -1 - CALLS_MAX);
+    send_command(w, command, OWNER_ORDER);
 }
 
-static const char *const lanes[] = { "a", "b", "all" };
+static const char *const lanes[] = { "a", "b", "all", "x", "g" };
 
 static void client_pause(struct world *w, bool pause)
 {
     struct command *command = command_new(w, CMD_LANE_PAUSE);
-    command->in.pause.lane = str_of(lanes[choose(&w->choices, 3)]);
+    command->in.pause.lane = str_of(lanes[choose(&w->choices, 3 + w->n_repositories)]);
     command->in.pause.pause = pause;
+    size_t known = 0; /* to pause what isn't there makes a queue of it */
+    MAP_EACH(&w->store->lanes, l) known += str_eq(((const struct lane *)l->value)->name, command->in.pause.lane);
+    if (w->n_repositories && !known) return;
     trace(w, "a client says %s %.*s", pause ? "pause" : "resume", STR_ARG(command->in.pause.lane));
-    send_command(w, command, -1 - CALLS_MAX);
+    send_command(w, command, OWNER_ORDER);
 }
 
 void lanes_open(struct world *w)
 {
-    for (size_t i = 0; i < sizeof lanes / sizeof *lanes; i++) {
+    for (size_t i = 0; i < 3 + w->n_repositories; i++) {
         struct command *command = command_new(w, CMD_LANE_PAUSE);
         command->in.pause.lane = str_of(lanes[i]);
-        send_command(w, command, -1 - CALLS_MAX);
+        send_command(w, command, OWNER_ORDER);
     }
 }
 
@@ -110,7 +142,10 @@ void clients_step(struct world *w)
     for (size_t i = 0; i < w->n_calls; i++)
         if (!w->calls[i].answered && w->boot - w->calls[i].sent > REPEAT_MS) call_send(w, &w->calls[i]);
     if (w->healing) return;
-    if (w->n_sent < SENT_MAX && w->n_calls < CALLS_MAX && chance(&w->choices, 60)) client_enqueue(w);
+    size_t most = w->n_repositories ? SENT_MAX / 3 : SENT_MAX;
+    if (w->n_sent < most && w->n_calls < CALLS_MAX && chance(&w->choices, w->n_repositories ? 20 : 60)) client_enqueue(w);
+    if (w->n_repositories && w->n_calls < CALLS_MAX && chance(&w->choices, 5)) client_run(w);
+    if (w->n_limits && chance(&w->choices, 6)) client_limit(w);
     if (chance(&w->choices, 8)) client_order(w, CMD_CANCEL);
     if (chance(&w->choices, 6)) client_order(w, CMD_RETRY);
     if (!w->flat && chance(&w->choices, 4)) client_order(w, CMD_PROMOTE);
@@ -128,16 +163,16 @@ bool clients_answered(const struct world *w)
 /* R16: however often a call is repeated, it is answered with the same ids. */
 static void call_answer(struct world *w, struct call *call, const struct command *command)
 {
-    size_t n = command->out.enqueue.n_tasks;
+    bool run = command->kind == CMD_RUN;
+    size_t n = run ? 1 : command->out.enqueue.n_tasks;
     if (command->replay) MARK(w, idempotent_replay);
     if (command->replay && w->n_crashes > call->crashes) MARK(w, idempotent_after_crash);
     for (size_t i = 0; i < n; i++) {
-        const struct enqueued *task = &command->out.enqueue.tasks[i];
-        if (task->existing) MARK(w, unique_met);
-        if (call->answered && (n != call->n_ids || task->task.id != call->ids[i]))
-            world_fail(w, "R16 the same call was answered with other ids", task->task.id);
-        call->ids[i] = task->task.id;
-        if (!call->answered && w->n_accepted < TASKS_MAX) w->accepted[w->n_accepted++].id = task->task.id;
+        int64_t id = run ? command->out.run.task : command->out.enqueue.tasks[i].task.id;
+        if (!run && command->out.enqueue.tasks[i].existing) MARK(w, unique_met);
+        if (call->n_ids && (n != call->n_ids || id != call->ids[i])) world_fail(w, "R16 the same call was answered with other ids", id);
+        call->ids[i] = id;
+        if (!call->n_ids && w->known.n_accepted < TASKS_MAX) w->known.accepted[w->known.n_accepted++].id = id;
     }
     call->n_ids = n;
     call->answered = true;
@@ -145,9 +180,14 @@ static void call_answer(struct world *w, struct call *call, const struct command
 
 void client_answer(struct world *w, struct command *command)
 {
-    if (command->kind != CMD_ENQUEUE) return;
+    if ((intptr_t)command->owner <= OWNER_ARCHIVE) {
+        repository_answer(w, command);
+        return;
+    }
+    if (command->kind != CMD_ENQUEUE && command->kind != CMD_RUN) return;
     struct call *call = &w->calls[-1 - (intptr_t)command->owner];
     bool again = command->err.code == ERR_outcome_unknown || command->err.code == ERR_disk_full || command->err.code == ERR_internal;
     if (!command->err.code) call_answer(w, call, command);
+    else if (command->kind == CMD_RUN && !again) call->answered = true; /* no such revision or task, or not yet */
     else if (!again) world_fail(w, "a good call was refused", 0);
 }

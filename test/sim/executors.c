@@ -9,7 +9,9 @@ enum { WAIT_MS = 900, GIVE_UP_MS = 1500 };
 static struct job *job_find(struct sim_executor *e, struct fence fence)
 {
     for (size_t i = 0; i < JOBS_MAX; i++)
-        if (e->jobs[i].used && e->jobs[i].fence.task == fence.task && e->jobs[i].fence.grant == fence.grant) return &e->jobs[i];
+        if (e->jobs[i].used && e->jobs[i].fence.task == fence.task && e->jobs[i].fence.grant == fence.grant &&
+            e->jobs[i].fence.incarnation == fence.incarnation)
+            return &e->jobs[i];
     return NULL;
 }
 
@@ -27,6 +29,7 @@ static void job_start(struct world *w, struct sim_executor *e, struct fence fenc
         job->ends_at = w->boot + 1 + (int64_t)choose(&w->choices, 8) * (chance(&w->choices, 100) ? 2000 : 60);
         job->ends_at += w->job_ms;
         watch_start(w, e, fence);
+        job_commits(w, fence.task);
         trace(w, "executor %d starts %lld/%lld", e->index, (long long)fence.task, (long long)fence.grant);
         return;
     }
@@ -68,7 +71,7 @@ static void registration(struct world *w, struct sim_executor *e)
     row->instance = str_fmt(&w->arena, "i%d", e->index);
     command->in.reg.memory = str_fmt(&w->arena, "host %u", e->hosts);
     row->slots = e->slots;
-    row->kinds = 1u << KIND_COMMAND;
+    row->kinds = 1u << KIND_COMMAND | 1u << KIND_SCRIPT;
     if (e->index % 2 == 0) {
         row->labels = ARENA_ARRAY(&w->arena, struct label, 1);
         row->labels[0] = (struct label){ STR("os"), STR("even") };
@@ -197,7 +200,8 @@ void executor_answer(struct world *w, struct command *command)
         return; /* an answer to an older poll: its grants aren't ours */
     e->poll_open = false;
     if (command->err.code) return;
-    if (command->out.poll.head_seq > e->seen_seq) e->seen_seq = command->out.poll.head_seq;
+    bool forgets = e->index % 2 == 0; /* as our own executor does: what it is told last counts. Others keep the largest */
+    if (forgets || command->out.poll.head_seq > e->seen_seq) e->seen_seq = command->out.poll.head_seq;
     for (size_t i = 0; i < command->out.poll.n_cancels; i++) job_cancel(w, e, &command->out.poll.cancels[i]);
     for (size_t i = 0; i < command->out.poll.n_grants; i++) job_start(w, e, command->out.poll.grants[i].fence);
 }

@@ -1,8 +1,9 @@
 #include "memstore.h"
 
+#include <stddef.h>
 #include <string.h>
 
-/* --- copies ----------------------------------------------------------------------------------------------------------------------- */
+/* --- copies --------------------------------------------------------------------------------------------------------------------------- */
 
 static struct task *task_copy(struct arena *arena, const struct task *row)
 {
@@ -83,7 +84,7 @@ static struct memstore *mem(struct store *store)
     return (struct memstore *)(void *)store;
 }
 
-/* --- sorted vectors ----------------------------------------------------------------------------------------------------------------- */
+/* --- sorted vectors ------------------------------------------------------------------------------------------------------------------- */
 
 #define ORDER(a, b) if ((a) != (b)) return (a) < (b) ? -1 : 1
 
@@ -138,7 +139,7 @@ static void ready_delete(struct memstore *m, const struct task *task)
     memmove(&m->ready[i], &m->ready[i + 1], (--m->n_ready - i) * sizeof *m->ready);
 }
 
-/* --- commit ------------------------------------------------------------------------------------------------------------------------- */
+/* --- commit --------------------------------------------------------------------------------------------------------------------------- */
 
 static void edge_put(struct memstore *m, struct map *map, int64_t id, const struct edge *edge)
 {
@@ -275,10 +276,10 @@ static bool mem_commit(struct store *store, const struct changes *c, struct err 
     m->fault = MEM_OK;
     if (fault == MEM_FULL) return err_set(err, ERR_disk_full, "simulated");
     if (fault == MEM_UNKNOWN_LOST) return err_set(err, ERR_outcome_unknown, "simulated");
-    ASSERT(c->n_archives == 0 && c->n_revisions == 0 && c->n_latest == 0 && c->n_schedules == 0);
     small_apply(m, c);
     site_apply(m, c);
     work_apply(m, c);
+    archives_apply(m, c);
     if (c->events.len) {
         ASSERT(c->first_seq == m->head.seq + 1 && c->head.turn == m->head.turn + 1);
         *ARENA_PUSH(&m->arena, m->turns, m->n_turns, m->cap_turns) =
@@ -458,26 +459,9 @@ static bool mem_expire(struct store *store, int64_t now, size_t n_max, struct er
     return true;
 }
 
-/* Archives are not simulated: there are none, and nothing of them is ever written. */
-static bool mem_archives(struct store *store, struct arena *arena, struct archive ***out, size_t *out_n, struct err *err)
-{
-    (void)store, (void)arena, (void)err;
-    *out = NULL;
-    *out_n = 0;
-    return true;
-}
-
-static bool mem_schedules(struct store *store, struct arena *arena, struct schedule **out, size_t *out_n, struct err *err)
-{
-    (void)store, (void)arena, (void)err;
-    *out = NULL;
-    *out_n = 0;
-    return true;
-}
-
 static int64_t mem_size(struct store *store) { return (int64_t)mem(store)->arena.used_bytes; }
 
-static const struct store_ops ops = {
+static struct store_ops ops = {
     .close = mem_close,
     .begin = mem_begin,
     .rollback = mem_rollback,
@@ -490,8 +474,6 @@ static const struct store_ops ops = {
     .load_tokens = mem_tokens,
     .load_site = mem_site,
     .load_live = mem_live,
-    .load_archives = mem_archives,
-    .load_schedules = mem_schedules,
     .load_task = mem_task,
     .load_edges = mem_edges,
     .load_spec = mem_spec,
@@ -510,6 +492,7 @@ static const struct store_ops ops = {
 struct memstore *memstore_new(uint64_t incarnation)
 {
     struct memstore *m = mem_alloc(sizeof *m);
+    archive_ops_add(&ops);
     *m = (struct memstore){ .store = { .ops = &ops, .exclusive = true } };
     m->head = (struct store_head){ .incarnation = incarnation,
         .next_task = 1,
@@ -522,13 +505,80 @@ struct memstore *memstore_new(uint64_t incarnation)
     return m;
 }
 
-void memstore_free(struct memstore *m)
+static void maps_release(struct memstore *m)
 {
     struct map *maps[] = { &m->lanes, &m->classes, &m->specs, &m->slots, &m->tasks, &m->executors, &m->tokens, &m->outs, &m->ins,
-        &m->outputs };
+        &m->outputs, &m->archives };
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_release(maps[i]);
     smap_release(&m->uniques);
     smap_release(&m->idempotency);
+}
+
+static void map_copy(struct map *to, const struct map *from)
+{
+    *to = (struct map){ 0 };
+    MAP_EACH(from, e) map_put(to, e->key, e->value);
+}
+
+static void smap_copy(struct smap *to, const struct smap *from)
+{
+    *to = (struct smap){ 0 };
+    SMAP_EACH(from, e) smap_put(to, e->key, e->value);
+}
+
+/* The lists of edges change in place: they are copied. */
+static void edges_copy(struct map *to, const struct map *from, struct arena *arena)
+{
+    *to = (struct map){ 0 };
+    MAP_EACH(from, e) {
+        const struct edges *list = e->value;
+        struct edges *copy = ARENA_NEW(arena, struct edges);
+        copy->n = copy->cap = list->n;
+        copy->edges = ARENA_ARRAY(arena, struct edge, list->n + 1);
+        memcpy(copy->edges, list->edges, list->n * sizeof *list->edges);
+        map_put(to, e->key, copy);
+    }
+}
+
+#define LIST_COPY(to, from, arena, list) \
+    do { \
+        (to)->list = arena_array((arena), sizeof *(to)->list, (from)->n_##list + 1); \
+        (to)->n_##list = (to)->cap_##list = (from)->n_##list; \
+        if ((from)->n_##list) memcpy((to)->list, (from)->list, (from)->n_##list * sizeof *(to)->list); \
+    } while (0)
+
+void memstore_keep(struct memstore *to, const struct memstore *from, struct arena *arena)
+{
+    static const size_t maps[] = { offsetof(struct memstore, lanes), offsetof(struct memstore, classes), offsetof(struct memstore, specs),
+        offsetof(struct memstore, slots), offsetof(struct memstore, tasks), offsetof(struct memstore, executors),
+        offsetof(struct memstore, tokens), offsetof(struct memstore, outputs), offsetof(struct memstore, archives) };
+    maps_release(to);
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
+        map_copy((struct map *)(void *)((char *)to + maps[i]), (const struct map *)(const void *)((const char *)from + maps[i]));
+    edges_copy(&to->outs, &from->outs, arena);
+    edges_copy(&to->ins, &from->ins, arena);
+    smap_copy(&to->uniques, &from->uniques);
+    smap_copy(&to->idempotency, &from->idempotency);
+    LIST_COPY(to, from, arena, holds);
+    LIST_COPY(to, from, arena, ready);
+    LIST_COPY(to, from, arena, attempts);
+    LIST_COPY(to, from, arena, turns);
+    LIST_COPY(to, from, arena, revisions);
+    LIST_COPY(to, from, arena, latests);
+    LIST_COPY(to, from, arena, schedules);
+    memcpy(to->site, from->site, sizeof to->site);
+    to->n_site = from->n_site;
+    to->head = from->head;
+}
+
+void memstore_drop(struct memstore *kept)
+{
+    maps_release(kept);
+}
+
+void memstore_free(struct memstore *m)
+{
+    maps_release(m);
     arena_release(&m->arena);
     mem_free(m);
 }

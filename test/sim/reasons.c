@@ -134,7 +134,8 @@ static void facts_collect(struct world *w, const struct task *task, struct arena
             .key = str_fmt(arena, "%lld", (long long)e->pred),
             .state = store_task(w, e->pred)->state,
             .kind = e->kind,
-            .fired = e->flags == EDGE_FIRED };
+            .fired = e->flags == EDGE_FIRED,
+            .lock = (e->flags & EDGE_LOCK) != 0 };
     }
     facts->lane = rows_lane(m, task->lane);
     facts->all = rows_lane(m, 0);
@@ -165,7 +166,7 @@ enum group { GROUP_EDGE, GROUP_TIME, GROUP_PAUSE, GROUP_SLOT, GROUP_EXECUTOR };
 
 static enum group group_of(const struct why_condition *c)
 {
-    if (strcmp(c->kind, "dependency") == 0 || strcmp(c->kind, "precursor") == 0) return GROUP_EDGE;
+    if (strcmp(c->kind, "dependency") == 0 || strcmp(c->kind, "precursor") == 0 || strcmp(c->kind, "lock") == 0) return GROUP_EDGE;
     if (strcmp(c->kind, "not_before") == 0) return GROUP_TIME;
     if (strcmp(c->kind, "pause") == 0) return GROUP_PAUSE;
     return strcmp(c->kind, "executor") == 0 ? GROUP_EXECUTOR : GROUP_SLOT;
@@ -287,6 +288,7 @@ static void why_mark(struct world *w, const struct why_facts *facts, const struc
         case GROUP_EDGE:
             MARK(w, why_edges);
             if (str_starts(why->conditions[i].detail, STR("when it is ready"))) MARK(w, why_supersedes);
+            if (strcmp(why->conditions[i].kind, "lock") == 0) MARK(w, why_lock);
             break;
         case GROUP_TIME: MARK(w, why_time); break;
         case GROUP_PAUSE: MARK(w, why_pause); break;
@@ -306,6 +308,23 @@ static bool cancels_open(const struct why_facts *facts)
     for (size_t i = 0; i < facts->n_preds; i++)
         open |= facts->preds[i].kind == EDGE_CANCELS && !facts->preds[i].fired && !state_ended(facts->preds[i].state);
     return open;
+}
+
+/* A task of a revision that waits says which one is due, and whether anybody has told of that. */
+static void check_gap(struct world *w, const struct task *task)
+{
+    struct arena arena = { 0 };
+    struct why_facts facts;
+    struct why why;
+    const struct archive *archive = map_find(&w->store->archives, (uint64_t)task->lane);
+    facts_collect(w, task, &arena, &facts);
+    bool missing = !memstore_revision(w->store, task->lane, archive->next);
+    facts.gap = (struct why_gap){ archive->next, missing, archive->kind == ARCHIVE_EXTERNAL };
+    why_explain(&facts, &arena, &why);
+    MARK(w, why_gap);
+    bool named = why.n_conditions > 0 && strcmp(why.conditions[0].kind, "gap") == 0;
+    if (!named || archive->next >= task->rev) why_fail(w, &facts, &why, "why: a gap is named wrongly");
+    arena_release(&arena);
 }
 
 static void check_one(struct world *w, const struct task *task)
@@ -341,5 +360,6 @@ void check_why(struct world *w)
     MAP_EACH(&w->store->tasks, t) {
         const struct task *task = t->value;
         if (task->state == STATE_S || task->state == STATE_P) check_one(w, task);
+        if (task->state == STATE_Q) check_gap(w, task);
     }
 }

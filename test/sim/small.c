@@ -73,7 +73,7 @@ static void small_post(struct world *w, const struct small *small, bool second)
     if (n == 2 || second) {
         defs[n - 1] = def_of(w, small, "b");
         if (small->depends) defs[1].refs[defs[1].n_refs++] = (struct task_ref){ .kind = EDGE_DEPENDS };
-        if (second) defs[0].refs[defs[0].n_refs++] = (struct task_ref){ .kind = EDGE_CANCELS, .id = w->accepted[0].id };
+        if (second) defs[0].refs[defs[0].n_refs++] = (struct task_ref){ .kind = EDGE_CANCELS, .id = w->known.accepted[0].id };
     }
     command->idempotency.key = str_fmt(&w->arena, "k%zu", w->n_calls);
     command->idempotency.route = STR("tasks");
@@ -116,7 +116,7 @@ static void history(const struct small *small, const unsigned *path, bool tracin
     for (size_t i = 0; i < STEPS; i++) {
         if (path[i]) trace(w, "%s", faults[path[i]].text);
         faults[path[i]].happens(w);
-        if (small->cancels && w->n_calls == 1 && w->n_accepted && i >= 5) small_post(w, small, true);
+        if (small->cancels && w->n_calls == 1 && w->known.n_accepted && i >= 5) small_post(w, small, true);
         world_step(w);
     }
     world_finish(w);

@@ -46,11 +46,17 @@ static bool hashed(const struct attempt *attempt)
     return attempt && memcmp(attempt->finish_hash, zero, sizeof zero) != 0;
 }
 
+/* Of another incarnation: of a time that a backup has undone. */
+static bool fence_is(const struct world *w, struct fence fence, int64_t task, int64_t grant)
+{
+    return fence.task == task && fence.grant == grant && fence.incarnation == w->store->head.incarnation;
+}
+
 static const struct job *job_of(struct world *w, int64_t executor, int64_t task, int64_t grant)
 {
     struct sim_executor *e = executor_of(w, executor);
     for (size_t i = 0; e && i < JOBS_MAX; i++)
-        if (e->jobs[i].used && e->jobs[i].fence.task == task && e->jobs[i].fence.grant == grant) return &e->jobs[i];
+        if (e->jobs[i].used && fence_is(w, e->jobs[i].fence, task, grant)) return &e->jobs[i];
     return NULL;
 }
 
@@ -61,7 +67,7 @@ void watch_anew(struct world *w)
 {
     for (size_t i = 0; i < w->store->n_attempts; i++) {
         const struct attempt *attempt = &w->store->attempts[i];
-        struct watch *watch = &w->watches[attempt->task];
+        struct watch *watch = &w->known.watches[attempt->task];
         if (attempt->finished || watch->grant != attempt->grant) continue;
         watch->surely = watch->possibly = w->boot;
         if (w->engine) MARK(w, stall_live);
@@ -88,6 +94,9 @@ void watch_before(struct world *w)
     if (m->n_holds) memcpy(w->holds_before, m->holds, m->n_holds * sizeof *m->holds);
     w->n_holds_before = m->n_holds;
     w->v_now_before = m->head.v_now;
+    w->incarnation_before = m->head.incarnation;
+    w->n_slots_before = 0;
+    MAP_EACH(&m->slots, s) *ARENA_PUSH(&m->arena, w->slots_before, w->n_slots_before, w->cap_slots_before) = *(const struct slot *)s->value;
 }
 
 /* --- leases
@@ -108,7 +117,7 @@ static bool left_out(struct world *w, const struct attempt *was, struct command 
         if (poll->kind != CMD_POLL || (intptr_t)poll->owner != e->index || poll->in.poll.seq < given_to(was)) continue;
         bool named = false;
         for (size_t k = 0; k < poll->in.poll.n_renew; k++)
-            named |= poll->in.poll.renew[k].fence.task == was->task && poll->in.poll.renew[k].fence.grant == was->grant;
+            named |= fence_is(w, poll->in.poll.renew[k].fence, was->task, was->grant);
         if (!named) return true;
     }
     return false;
@@ -117,7 +126,7 @@ static bool left_out(struct world *w, const struct attempt *was, struct command 
 /* A grant that was live before the turn and isn't any more: by a finish, by its lease, or because its executor doesn't have it. */
 static void check_gone(struct world *w, const struct attempt *was, const struct attempt *is, struct command **commands, size_t n)
 {
-    const struct watch *watch = &w->watches[was->task];
+    const struct watch *watch = &w->known.watches[was->task];
     bool known = watch->grant == was->grant;
     if (hashed(is)) return;
     if (is) {
@@ -148,7 +157,7 @@ static void check_leases(struct world *w)
 {
     for (size_t i = 0; i < w->store->n_attempts; i++) {
         const struct attempt *is = &w->store->attempts[i];
-        struct watch *watch = &w->watches[is->task];
+        struct watch *watch = &w->known.watches[is->task];
         if (is->finished) continue;
         if (w->boot - watch->possibly >= LEASE_MS) world_fail(w, "R9 a lapsed lease was not noticed", is->task);
         if (w->next_turn > watch->possibly + LEASE_MS) world_fail(w, "I10 no wake-up for a lease", is->task);
@@ -160,8 +169,9 @@ static void leases_heard(struct world *w, struct command **commands, size_t n)
 {
     for (size_t i = 0; i < w->store->n_attempts; i++) {
         const struct attempt *is = &w->store->attempts[i];
-        struct watch *watch = &w->watches[is->task];
+        struct watch *watch = &w->known.watches[is->task];
         if (is->finished || watch->grant == is->grant) continue;
+        fence_issue(w, is->task, is->grant);
         *watch = (struct watch){ .grant = is->grant, .executor = is->executor, .granted = w->boot, .surely = w->boot, .possibly = w->boot };
     }
     for (size_t i = 0; i < n; i++) {
@@ -172,14 +182,16 @@ static void leases_heard(struct world *w, struct command **commands, size_t n)
         bool newest = poll->in.poll.seq >= e->server_seq;
         if (newest) e->server_seq = poll->in.poll.seq;
         for (size_t k = 0; k < poll->in.poll.n_renew; k++) {
-            struct watch *watch = &w->watches[poll->in.poll.renew[k].fence.task];
-            if (watch->grant != poll->in.poll.renew[k].fence.grant) continue;
+            struct watch *watch = &w->known.watches[poll->in.poll.renew[k].fence.task];
+            struct fence fence = poll->in.poll.renew[k].fence;
+            bool old = fence.incarnation == w->incarnation_before && fence.grant == watch->grant; /* it changed within the turn */
+            if (!old && !fence_is(w, fence, fence.task, watch->grant)) continue;
             watch->possibly = w->boot;
             watch->named = true;
             if (newest) watch->surely = w->boot;
         }
         for (size_t k = 0; k < poll->out.poll.n_grants; k++) {
-            struct watch *watch = &w->watches[poll->out.poll.grants[k].fence.task];
+            struct watch *watch = &w->known.watches[poll->out.poll.grants[k].fence.task];
             if (watch->grant != poll->out.poll.grants[k].fence.grant) continue;
             if (watch->granted < w->boot) MARK(w, poll_replayed);
             watch->possibly = watch->surely = w->boot;
@@ -190,8 +202,9 @@ static void leases_heard(struct world *w, struct command **commands, size_t n)
 /* A job starts: what the executor was given is its own, or was until its lease ended. */
 void watch_start(struct world *w, const struct sim_executor *e, struct fence fence)
 {
-    const struct watch *watch = &w->watches[fence.task];
-    w->starts[fence.task]++;
+    const struct watch *watch = &w->known.watches[fence.task];
+    if (fence.incarnation != w->store->head.incarnation) return; /* of a time that a backup has undone */
+    w->known.starts[fence.task]++;
     if (watch->grant == fence.grant && !store_attempt(w, fence.task, fence.grant))
         world_fail(w, "a grant was taken back while its answer was under way", fence.task);
     const struct task *task = store_task(w, fence.task);
@@ -205,12 +218,12 @@ void watch_start(struct world *w, const struct sim_executor *e, struct fence fen
  * ----------------------------------------------------------------------------------------------------------------------------- */
 
 /* The finish that a new hash in the store came from; NULL: none of this turn's. */
-static const struct finish_item *item_of(const struct attempt *attempt, struct command **commands, size_t n)
+static const struct finish_item *item_of(const struct world *w, const struct attempt *attempt, struct command **commands, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         for (size_t k = 0; commands[i]->kind == CMD_POLL && k < commands[i]->in.poll.n_finishes; k++) {
             const struct finish_item *item = &commands[i]->in.poll.finishes[k];
-            if (item->fence.task == attempt->task && item->fence.grant == attempt->grant &&
+            if (fence_is(w, item->fence, attempt->task, attempt->grant) &&
                 memcmp(item->hash, attempt->finish_hash, sizeof item->hash) == 0)
                 return item;
         }
@@ -233,7 +246,7 @@ static void check_effects(struct world *w, struct command **commands, size_t n)
         w->n_effective++;
         if (!was) world_fail(w, "I3 a completion of a grant that was not out", is->task);
         if (is->grant != before->grant) world_fail(w, "I3 an older grant's completion had effect", is->task);
-        if (!item_of(is, commands, n)) world_fail(w, "R4 a completion was booked on another grant", is->task);
+        if (!item_of(w, is, commands, n)) world_fail(w, "R4 a completion was booked on another grant", is->task);
         bool lost_before = before->state == STATE_F && was->outcome == OUTCOME_lost;
         if (state_ended(before->state) && !lost_before && !retried) world_fail(w, "I2 a completion after the end", is->task);
         w->n_late += before->state != STATE_X;
@@ -252,6 +265,7 @@ static enum err_code finish_expect(const struct world *w, const struct finish_it
 {
     const struct before *before = &w->before[item->fence.task];
     const struct attempt *was = attempt_in(w->attempts_before, w->n_attempts_before, item->fence.task, item->fence.grant);
+    if (item->fence.incarnation != w->store->head.incarnation) return ERR_stale_fence;
     if (hashed(was)) return memcmp(was->finish_hash, item->hash, sizeof item->hash) == 0 ? ERR_none : ERR_already_finished;
     if (item->fence.grant != before->grant) return ERR_stale_fence;
     if (was && was->finished && was->outcome != OUTCOME_lost) return ERR_already_ended; /* stopped, and its lease had lapsed */
@@ -263,14 +277,15 @@ static enum err_code finish_expect(const struct world *w, const struct finish_it
 static void check_finish(struct world *w, const struct finish_item *item)
 {
     enum err_code expected = finish_expect(w, item);
-    const struct watch *watch = &w->watches[item->fence.task];
+    const struct watch *watch = &w->known.watches[item->fence.task];
     const struct before *before = &w->before[item->fence.task];
     if (before->ending && watch->grant == item->fence.grant && w->boot - watch->possibly >= LEASE_MS)
         return; /* it ended by its lease in this very turn */
-    bool stopped =
-        !state_ended(before->state) && state_ended(store_task(w, item->fence.task)->state); /* superseded by what became ready before */
+    const struct task *task = store_task(w, item->fence.task); /* none: of a time that a backup has undone */
+    bool stopped = task && !state_ended(before->state) && state_ended(task->state); /* superseded by what became ready before */
     if (item->code == ERR_already_ended && stopped) return;
     if (expected == ERR_stale_fence) MARK(w, stale_finish);
+    if (expected == ERR_stale_fence && item->fence.incarnation != w->store->head.incarnation) MARK(w, stale_incarnation);
     if (item->code == expected) return;
     trace(w, "  a finish of %lld/%lld was answered %s instead of %s", (long long)item->fence.task, (long long)item->fence.grant,
         err_name(item->code), err_name(expected));
@@ -284,7 +299,7 @@ static void check_finishes(struct world *w, struct command **commands, size_t n)
     static uint8_t named[IDS_MAX];
     memset(named, 0, sizeof named);
     for (size_t i = 0; i < n; i++) {
-        if (commands[i]->kind == CMD_CANCEL || commands[i]->kind == CMD_RETRY || commands[i]->kind == CMD_ENQUEUE)
+        if (commands[i]->kind != CMD_POLL && commands[i]->kind != CMD_REGISTER && commands[i]->kind != CMD_LANE_PAUSE)
             return; /* they have consequences */
         for (size_t k = 0; commands[i]->kind == CMD_POLL && k < commands[i]->in.poll.n_finishes; k++)
             named[commands[i]->in.poll.finishes[k].fence.task]++;
@@ -310,15 +325,16 @@ static void check_finishes(struct world *w, struct command **commands, size_t n)
 static bool cancel_told(const struct command *poll, struct fence fence, bool stale)
 {
     for (size_t i = 0; i < poll->out.poll.n_cancels; i++)
-        if (poll->out.poll.cancels[i].fence.task == fence.task && poll->out.poll.cancels[i].fence.grant == fence.grant)
+        if (poll->out.poll.cancels[i].fence.task == fence.task && poll->out.poll.cancels[i].fence.grant == fence.grant &&
+            poll->out.poll.cancels[i].fence.incarnation == fence.incarnation)
             return poll->out.poll.cancels[i].stale == stale;
     return false;
 }
 
-static bool poll_names(const struct command *poll, int64_t task, int64_t grant)
+static bool poll_names(const struct world *w, const struct command *poll, int64_t task, int64_t grant)
 {
     for (size_t i = 0; i < poll->in.poll.n_renew; i++)
-        if (poll->in.poll.renew[i].fence.task == task && poll->in.poll.renew[i].fence.grant == grant) return true;
+        if (fence_is(w, poll->in.poll.renew[i].fence, task, grant)) return true;
     for (size_t i = 0; i < poll->out.poll.n_grants; i++)
         if (poll->out.poll.grants[i].fence.task == task && poll->out.poll.grants[i].fence.grant == grant) return true;
     return false;
@@ -331,7 +347,7 @@ static void check_poll(struct world *w, const struct command *poll)
     for (size_t i = 0; i < poll->in.poll.n_renew; i++) {
         struct fence fence = poll->in.poll.renew[i].fence;
         const struct attempt *is = store_attempt(w, fence.task, fence.grant);
-        bool live = is && !is->finished, finishing = false;
+        bool live = is && !is->finished && fence_is(w, fence, fence.task, fence.grant), finishing = false;
         for (size_t k = 0; k < poll->in.poll.n_finishes; k++) finishing |= poll->in.poll.finishes[k].fence.task == fence.task;
         if (live && w->before[fence.task].ending && !cancel_told(poll, fence, false))
             world_fail(w, "R17 an executor was not told of a cancel", fence.task);
@@ -341,7 +357,7 @@ static void check_poll(struct world *w, const struct command *poll)
     }
     for (size_t i = 0; i < w->n_attempts_before; i++) {
         const struct attempt *was = &w->attempts_before[i];
-        if (was->finished || was->executor != poll->in.poll.executor || poll_names(poll, was->task, was->grant)) continue;
+        if (was->finished || was->executor != poll->in.poll.executor || poll_names(w, poll, was->task, was->grant)) continue;
         if (poll->in.poll.seq < given_to(was)) MARK(w, late_poll_old);
         if (poll->in.poll.seq <= given_to(was)) continue;
         const struct attempt *is = store_attempt(w, was->task, was->grant);
@@ -393,7 +409,7 @@ static void check_grant(struct world *w, const struct attempt *attempt)
         if (!w->parked_tasks && ranks_before(other, task)) world_fail(w, "a grant out of the order of rank", task->id);
         if (!w->flat || other->lane == task->lane || other->lane >= 8 || task->grant > 1 || w->before[other->id].state != STATE_P)
             continue;
-        struct passed *passed = &w->passed[other->id];
+        struct passed *passed = &w->known.passed[other->id];
         MARK(w, passed_over);
         if (passed->bound && passed->vt == other->vt && ++passed->by[task->lane & 7] > passed->bound)
             world_fail(w, "R28 passed over more often than fair", other->id);
@@ -408,9 +424,9 @@ static void check_grants(struct world *w)
     }
     MAP_EACH(&w->store->tasks, t) { /* those who become pending: how often may another lane's task pass them from now on? */
         const struct task *task = t->value;
-        if (task->state != STATE_P || w->passed[task->id].vt == task->vt) continue;
+        if (task->state != STATE_P || w->known.passed[task->id].vt == task->vt) continue;
         bool plain = task->attempts == 0 && task->base == 0 && task->vt > 0;
-        w->passed[task->id] = (struct passed){ .vt = task->vt, .bound = plain ? (task->vt - w->v_now_before) / VT_STEP + 1 : 0 };
+        w->known.passed[task->id] = (struct passed){ .vt = task->vt, .bound = plain ? (task->vt - w->v_now_before) / VT_STEP + 1 : 0 };
     }
 }
 
@@ -470,7 +486,8 @@ static void check_wakeups(struct world *w)
         const struct task *task = t->value;
         int64_t tries = task->attempts - task->base;
         bool waits = task->state == STATE_S && tries > 0 && task->holds & (1u << HOLD_time);
-        if (waits && task->not_before - w->wall > (INT64_C(200) << (tries - 1)) + 1000)
+        const struct spec *spec = map_find(&w->store->specs, (uint64_t)task->spec);
+        if (waits && task->not_before - w->wall > (spec->backoff_ms << (tries - 1)) + 1000)
             world_fail(w, "R15 a back-off was stretched by the clock", task->id);
     }
     const struct memstore *m = w->store;
@@ -492,7 +509,7 @@ static void check_wakeups(struct world *w)
 
 void watch_after(struct world *w, struct command **commands, size_t n, bool plain)
 {
-    if (!plain) {
+    if (!plain || w->incarnation_before != w->store->head.incarnation) {
         leases_heard(w, commands, n);
         return;
     }
@@ -504,6 +521,14 @@ void watch_after(struct world *w, struct command **commands, size_t n, bool plai
     check_leases(w);
     check_grants(w);
     check_idle(w);
-    check_overtaking(w);
+    if (!(w->revised & 1)) check_overtaking(w); /* no limit changed on the way */
     check_wakeups(w);
+    check_schedules(w);
+    check_limits(w, commands, n);
+    for (size_t i = 0; i < n; i++) {
+        const struct task *task = commands[i]->kind == CMD_RETRY ? store_task(w, commands[i]->in.task.task) : NULL;
+        if (task && !commands[i]->err.code && !commands[i]->in.task.force) check_again(w, task);
+        if (task && commands[i]->err.code == ERR_order_passed) MARK(w, order_passed);
+        if (commands[i]->kind == CMD_RUN && !commands[i]->err.code) MARK(w, run_by_hand);
+    }
 }

@@ -94,7 +94,9 @@ void send_command(struct world *w, struct command *command, int from)
 {
     command->owner = (void *)(intptr_t)from;
     if (!lost(w)) post(w, command, false);
-    if (!w->healing && chance(&w->choices, w->faults.twice) && (command->kind == CMD_POLL || command->kind == CMD_ENQUEUE)) {
+    enum command_kind kind = command->kind;
+    bool doubled = !w->healing && chance(&w->choices, w->faults.twice);
+    if (doubled && (kind == CMD_POLL || kind == CMD_ENQUEUE || kind == CMD_REVISION || kind == CMD_RUN)) {
         struct command *twin = ARENA_NEW(&w->arena, struct command);
         *twin = *command;
         if (command->kind == CMD_POLL) { /* answers are written into the items */
@@ -131,6 +133,19 @@ void mail_lose(struct world *w)
     }
 }
 
+void mail_forget(struct world *w)
+{
+    struct heap_node *kept[INBOX_MAX], *first;
+    size_t n = 0;
+    while ((first = heap_first(&w->mail))) {
+        struct message *message = CONTAINER_OF(first, struct message, node);
+        heap_take(&w->mail, first);
+        if ((intptr_t)message->command->owner >= 0 && n < INBOX_MAX) kept[n++] = first;
+        else mem_free(message);
+    }
+    for (size_t i = 0; i < n; i++) heap_put(&w->mail, kept[i], kept[i]->key);
+}
+
 void mail_hold(struct world *w, int64_t ms)
 {
     size_t n = w->mail.n;
@@ -162,7 +177,8 @@ void mail_double(struct world *w, int64_t ms)
 void server_start(struct world *w)
 {
     struct err err = { 0 };
-    static struct conf_semaphore semaphores[] = { { { "two", 3 }, 2 } };
+    struct conf_semaphore *semaphores = ARENA_NEW(&w->arena, struct conf_semaphore);
+    *semaphores = (struct conf_semaphore){ .name = STR("two"), .limit = w->limit };
     struct engine_config config = { .store = &w->store->store,
         .lease_ms = LEASE_MS,
         .batch = w->batch,
@@ -171,6 +187,7 @@ void server_start(struct world *w)
     w->engine = engine_new(&config, w->wall, w->boot, &err);
     ASSERT(w->engine);
     w->next_turn = w->wanted = w->boot;
+    w->renewals = 0;
     for (size_t i = 0; i < w->store->n_attempts; i++)
         if (!w->store->attempts[i].finished && w->n_crashes) MARK(w, restart_live);
     MAP_EACH(&w->store->lanes, l)
@@ -197,8 +214,8 @@ void server_crash(struct world *w)
 
 static void cancels_note(struct world *w, const struct command *command)
 {
-    for (size_t i = 0; i < w->n_accepted; i++)
-        if (w->accepted[i].id == command->in.task.task) w->accepted[i].cancelled = command->kind == CMD_CANCEL;
+    for (size_t i = 0; i < w->known.n_accepted; i++)
+        if (w->known.accepted[i].id == command->in.task.task) w->known.accepted[i].cancelled = command->kind == CMD_CANCEL;
 }
 
 static void answers_note(struct world *w, const struct command *command)
@@ -289,7 +306,7 @@ void server_turn(struct world *w)
 static void faults_choose(struct world *w)
 {
     unsigned *rates = &w->faults.lose;
-    static const unsigned most[] = { 150, 100, 4, 8, 8, 20, 10, 6, 4, 5, 4 };
+    static const unsigned most[] = { 150, 100, 4, 8, 8, 20, 10, 6, 4, 5, 4, 3 };
     _Static_assert(sizeof most / sizeof *most == sizeof(struct faults) / sizeof(unsigned), "a rate for each");
     for (size_t i = 0; i < sizeof most / sizeof *most; i++) /* a swarm: each history has its own mixture, many without most of them */
         rates[i] = choose(&w->choices, 2) ? (unsigned)choose(&w->choices, most[i] + 1) : 0;
@@ -308,6 +325,9 @@ void world_open(struct world *w, bool tracing)
     static const size_t batches[] = { 0, 1, 2, 4 };
     w->batch = batches[choose(&w->choices, 4)];
     w->flat = choose(&w->choices, 4) == 3;
+    w->limit = 2;
+    w->n_limits = choose(&w->choices, 2);
+    repositories_open(w);
     server_start(w);
 }
 
@@ -332,8 +352,10 @@ void world_step(struct world *w)
     w->boot += step;
     w->wall += step;
     if (!w->healing && chance(&w->choices, w->faults.clock_jump)) clock_jump(w);
+    backup_step(w);
     if (!w->engine && w->server_back_at <= w->boot) server_start(w);
     clients_step(w);
+    repositories_step(w);
     executors_step(w);
     mail_deliver(w);
     if (!w->engine) return;
@@ -394,14 +416,14 @@ void world_finish(struct world *w)
             open_again = w->boot + 5000;
         }
         world_step(w);
-        bool over = w->engine && clients_answered(w) && !first_unended(w);
+        bool over = w->engine && clients_answered(w) && repositories_told(w) && !first_unended(w);
         if (over && (!heap_first(&w->mail) || w->boot > began + 20000)) {
             store_fold(w);
             return;
         }
     }
-    world_fail(
-        w, clients_answered(w) ? "R8 not everything ended after the faults were over" : "a call was never answered", first_unended(w));
+    bool answered = clients_answered(w) && repositories_told(w);
+    world_fail(w, answered ? "R8 not everything ended after the faults were over" : "a call was never answered", first_unended(w));
 }
 
 void world_close(struct world *w)
@@ -413,7 +435,7 @@ void world_close(struct world *w)
         mem_free(CONTAINER_OF(first, struct message, node));
     }
     heap_release(&w->mail);
-    smap_release(&w->names);
+    backup_close(w);
     memstore_free(w->store);
     mem_free(w->attempts_before);
     mem_free(w->holds_before);

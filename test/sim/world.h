@@ -8,7 +8,8 @@
 #include "engine/engine.h"
 #include "memstore.h"
 
-enum { EXECUTORS_MAX = 5, JOBS_MAX = 6, TASKS_MAX = 400, LEASE_MS = 3000, CALLS_MAX = 128, INBOX_MAX = 256, IDS_MAX = TASKS_MAX * 2 };
+enum { EXECUTORS_MAX = 5, JOBS_MAX = 6, TASKS_MAX = 400, LEASE_MS = 3000, CALLS_MAX = 128, INBOX_MAX = 256, IDS_MAX = TASKS_MAX * 2,
+    LANES_MAX = 16, REPOSITORIES_MAX = 2, REVISIONS_MAX = 14, FIRED_MAX = 8 };
 
 /* Shapes that histories must have had: a mark that was never hit says that the generator has stopped making them. name, meaning */
 #define MARKS(X) \
@@ -67,7 +68,32 @@ enum { EXECUTORS_MAX = 5, JOBS_MAX = 6, TASKS_MAX = 400, LEASE_MS = 3000, CALLS_
     X(why_many, "why named several conditions") \
     X(why_slot_ahead, "why named a slot for a task that doesn't wait in its queue yet") \
     X(why_supersedes, "why named what is to be superseded before that was told") \
-    X(why_never, "why said never")
+    X(why_never, "why said never") \
+    X(why_lock, "why named an archive's lock") \
+    X(why_gap, "why named a gap") \
+    X(revision_early, "a revision came before an earlier one") \
+    X(revision_again, "a revision that is known was told again") \
+    X(revision_skipped, "a gap was given up") \
+    X(revision_caused, "a job made a revision") \
+    X(cause_depth, "jobs made revisions too many in a row") \
+    X(workflow_bad, "a workflow couldn't be read") \
+    X(skipped_by_paths, "a revision touched none of a task's paths") \
+    X(prev_waited, "a task started after its PREV") \
+    X(lock_shared, "two shared an archive's lock") \
+    X(lock_exclusive, "a task had an archive's lock alone") \
+    X(archive_removed, "an archive was removed") \
+    X(archive_again, "a removed archive was added again") \
+    X(run_by_hand, "a task was run by hand") \
+    X(scheduled, "the clock started a task") \
+    X(scheduled_missed, "slots that were missed fired once") \
+    X(scheduled_back, "the clock was set back behind a slot that had fired") \
+    X(order_passed, "a retry was refused because a later revision had started") \
+    X(limit_lowered, "a semaphore was lowered below those who have it") \
+    X(limit_raised, "a semaphore was raised while somebody waited") \
+    X(restored, "a backup was put back") \
+    X(restored_live, "it was put back while a job of the time since ran") \
+    X(stale_incarnation, "a finish of another incarnation was refused") \
+    X(went_back, "an executor had seen more than the store knows")
 
 enum mark {
 #define X(name, text) MARK_##name,
@@ -77,7 +103,8 @@ enum mark {
 };
 
 struct faults { /* in 1000 */
-    unsigned lose, twice, crash_server, crash_after_commit, commit_unknown, commit_full, freeze, crash_agent, crash_host, clock_jump, stall;
+    unsigned lose, twice, crash_server, crash_after_commit, commit_unknown, commit_full, freeze, crash_agent, crash_host, clock_jump,
+        stall, restore;
 };
 
 struct job {
@@ -123,6 +150,44 @@ struct watch { /* what the simulator knows of a task's newest grant */
 
 struct before { enum task_state state, ending; int64_t grant; bool pending_first; unsigned holds; };
 
+struct passed { int64_t vt, bound, by[8]; };
+
+/* What is known of the store's history. When a backup is put back it goes back with it. */
+struct known {
+    struct accepted accepted[TASKS_MAX];
+    size_t n_accepted;
+    size_t n_turns_checked;
+    int64_t events_checked;
+    enum task_state folded[IDS_MAX], folded_ending[IDS_MAX];
+    int64_t folded_grant[IDS_MAX];
+    struct watch watches[IDS_MAX];
+    size_t ins_before[IDS_MAX];
+    int64_t starts[IDS_MAX]; /* how often its job began */
+    bool retried[IDS_MAX];   /* its place in the order of the archive's lock is another one since */
+    struct passed passed[IDS_MAX];
+    bool answered[CALLS_MAX]; /* only in a backup */
+    int64_t opened[LANES_MAX]; /* by lane: the revision that is due next */
+    struct fired { int64_t lane, slot; struct str task; } fired[FIRED_MAX]; /* by schedule: the minute that fired last */
+    size_t n_fired;
+};
+
+/* A repository, or who posts revisions of an external archive. What was committed stays committed, whatever becomes of the server. */
+struct commit {
+    int flow;
+    bool told;    /* the server has answered for it */
+    bool skipped; /* never told: somebody gives it up */
+    bool touched; /* the paths that its workflow asks for */
+    int64_t sent, cause, prev;
+};
+struct repository {
+    const char *name;
+    enum archive_kind kind;
+    bool added;
+    int64_t asked; /* boot ms */
+    struct commit commits[REVISIONS_MAX + 1]; /* by revision, from 1 */
+    int64_t n;
+};
+
 struct world {
     struct choices choices;
     struct faults faults;
@@ -138,31 +203,39 @@ struct world {
     struct sim_executor executors[EXECUTORS_MAX];
     size_t n_executors, batch;
     bool flat; /* one class, one priority: fair shares can be counted */
-    struct accepted accepted[TASKS_MAX];
-    size_t n_accepted, n_sent;
+    size_t n_sent;
     struct call calls[CALLS_MAX];
     size_t n_calls;
+    struct repository repositories[REPOSITORIES_MAX];
+    size_t n_repositories;
+    bool looping;       /* jobs commit, and their commits start jobs */
+    bool n_limits;      /* limits change */
+    int64_t limit;      /* of the semaphore `two`, as the configuration says it now */
+    struct { /* a backup, and how often it was put back */
+        bool taken;
+        struct memstore store;
+        struct known known;
+        unsigned restored;
+    } backup;
+    struct map fences;  /* that were ever issued: by task and grant -> the incarnations */
     bool healing; /* the faults are over: everything has to end */
     bool dies_next; /* small worlds: the server dies after its next commit, before its answers */
     int64_t job_ms, step_ms; /* small worlds: how long a job takes at least; how time goes by */
 
     /* the checker's */
-    size_t n_turns_checked;
-    int64_t events_checked;
-    struct smap names; /* of tasks: created once */
-    enum task_state folded[IDS_MAX], folded_ending[IDS_MAX];
-    int64_t folded_grant[IDS_MAX];
-    struct watch watches[IDS_MAX];
-    size_t ins_before[IDS_MAX];
-    int64_t starts[IDS_MAX]; /* how often its job began */
+    struct known known;
     struct before before[IDS_MAX]; /* this turn */
     struct attempt *attempts_before;
     size_t n_attempts_before, cap_attempts_before;
     struct hold *holds_before;
     size_t n_holds_before, cap_holds_before;
     int64_t v_now_before;
+    uint64_t incarnation_before;
+    struct slot *slots_before;
+    size_t n_slots_before, cap_slots_before;
+    unsigned renewals; /* incarnations that this life of the server has taken */
     bool parked_tasks; /* this turn put pending tasks back */
-    struct passed { int64_t vt, bound, by[8]; } passed[IDS_MAX];
+    unsigned revised;  /* bits of lanes whose workflow may be another since this turn */
     uint64_t hash; /* of the store, folded every 64 turns */
 
     uint64_t n_turns, n_commands, n_crashes, n_lost, n_grants, n_effective, n_late, n_reruns_late, n_why, n_why_conditions;
@@ -199,6 +272,32 @@ void clients_step(struct world *world);
 void client_answer(struct world *world, struct command *command);
 bool clients_answered(const struct world *world);
 void lanes_open(struct world *world);
+
+/* archives.c: repositories and those who tell of them. */
+enum { OWNER_ORDER = -1 - CALLS_MAX, OWNER_ARCHIVE = -1000, OWNER_REVISION = -2000 }; /* of commands; above: calls, executors */
+void repositories_open(struct world *world);
+void repositories_step(struct world *world);
+void repository_answer(struct world *world, struct command *command);
+bool repositories_told(const struct world *world);
+void job_commits(struct world *world, int64_t task); /* a job of an archive makes a revision */
+const struct definition *flow_definition(int flow);   /* NULL: none */
+const char *flow_tasks(int flow);                     /* names of what a commit creates */
+struct repository *repository_of(struct world *world, int64_t lane); /* NULL: a queue */
+struct command *run_command(struct world *world);     /* somebody runs a task by hand; NULL: there is no archive */
+
+/* backup.c: a backup is taken, and put back while executors of the time between report. */
+void backup_step(struct world *world);
+void backup_close(struct world *world);
+void fence_issue(struct world *world, int64_t task, int64_t grant);
+void mail_forget(struct world *world); /* what clients and servers have said to each other is gone */
+
+/* revisions.c: what must hold of archives. */
+void check_archives(struct world *world);
+void check_begin(struct world *world, const struct task *task); /* it starts, or is done with nothing to run */
+void check_again(struct world *world, const struct task *task); /* it was retried */
+void check_scheduled(struct world *world, const struct event *event);
+void check_schedules(struct world *world); /* after a turn that went well */
+void check_limits(struct world *world, struct command **commands, size_t n);
 
 /* executors.c */
 void executors_step(struct world *world);
