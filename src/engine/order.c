@@ -22,6 +22,67 @@ const struct node *order_passed(struct turn *turn, struct node *node)
     return NULL;
 }
 
+/* --- circles ---------------------------------------------------------------------------------------------------------------------- */
+
+struct circle {
+    struct turn *turn;
+    struct node **again; /* what is retried, and what it takes along */
+    size_t n_again, cap_again, left;
+    const struct node *from;
+};
+
+static bool is_again(const struct circle *c, const struct node *node)
+{
+    for (size_t i = 0; i < c->n_again; i++)
+        if (c->again[i] == node) return true;
+    return false;
+}
+
+/* What core's task_restage will take along. */
+static void again_collect(struct circle *c)
+{
+    for (size_t i = 0; i < c->n_again && i < LOOK_MAX; i++) {
+        size_t n;
+        const struct edge *outs = slice_outs(c->turn->slice, c->again[i], &n);
+        for (size_t k = 0; k < n; k++) {
+            struct node *waiter = outs[k].kind == EDGE_DEPENDS ? slice_find(c->turn->slice, outs[k].waiter) : NULL;
+            bool along = waiter && state_ended(waiter->row.state) && waiter->row.cause == c->again[i]->row.id;
+            if (along && !is_again(c, waiter)) *ARENA_PUSH(c->turn->arena, c->again, c->n_again, c->cap_again) = waiter;
+        }
+    }
+}
+
+static bool comes_back(struct circle *c, struct node *node)
+{
+    size_t n;
+    const struct edge *ins = slice_ins(c->turn->slice, node, &n);
+    for (size_t i = 0; i < n; i++) {
+        struct node *pred = ins[i].kind == EDGE_CANCELS ? NULL : slice_find(c->turn->slice, ins[i].pred);
+        if (!pred) continue;
+        if (pred == c->from) return true;
+        if (pred->row.state == STATE_X || (state_ended(pred->row.state) && !is_again(c, pred))) continue;
+        if (c->left == 0) return true; /* too far to see: a refusal is safer than a circle */
+        c->left--;
+        if (comes_back(c, pred)) return true;
+    }
+    return false;
+}
+
+bool retry_circles(struct turn *turn, struct node *node)
+{
+    struct circle c = { .turn = turn, .left = LOOK_MAX };
+    if (node->row.rev == 0) return false; /* only the lock ever puts a task behind what came after it */
+    *ARENA_PUSH(turn->arena, c.again, c.n_again, c.cap_again) = node;
+    again_collect(&c);
+    for (size_t i = 0; i < c.n_again; i++) {
+        c.from = c.again[i];
+        if (comes_back(&c, c.again[i])) return true;
+    }
+    return false;
+}
+
+/* --- the archive's lock ----------------------------------------------------------------------------------------------------------- */
+
 struct look {
     struct turn *turn;
     struct node *target;

@@ -74,6 +74,11 @@ void cmd_retry(struct turn *turn, struct command *command)
             : "the revision of task %lld waits for an earlier one", (long long)node->row.id);
         return;
     }
+    if (retry_circles(turn, node)) {
+        turn_refuse(turn, command, ERR_conflict, "task %lld comes after one that was retried and comes after it by now: retry it when that "
+            "has ended", (long long)node->row.id);
+        return;
+    }
     if (quota_tasks_refused(turn, command, 1)) return;
     struct because because = because_of(command, command->in.task.reason.len ? command->in.task.reason : STR("retried"));
     size_t from = turn->slice->n_restaged;

@@ -50,6 +50,10 @@ static void stuck_print(const struct world *w)
                (long long)task->id, state_letter(task->state), (long long)task->prio, (long long)task->lane, (long long)task->vt,
                (long long)task->waits, task->holds, (long long)task->class_id, (long long)task->grant, (long long)task->attempts,
                (long long)(task->not_before ? task->not_before - w->wall : 0));
+        const struct edges *ins = map_find(&w->store->ins, (uint64_t)task->id);
+        for (size_t i = 0; ins && i < ins->n; i++)
+            if (!state_ended(store_task(w, ins->edges[i].pred)->state))
+                printf("    %s %lld flags %u\n", edge_kind_name(ins->edges[i].kind), (long long)ins->edges[i].pred, ins->edges[i].flags);
     }
 }
 
