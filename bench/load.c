@@ -293,13 +293,16 @@ static void worker_start(struct load *load, struct worker *worker, int number, i
     char body[160];
     *worker = (struct worker){ .load = load };
     snprintf(body, sizeof body, "{\"name\":\"bench-%d-%d\",\"slots\":%lld,\"kinds\":[\"data\"]}", (int)getpid(), number, (long long)n_free);
+    load->wire.next = (size_t)number; /* a worker has one server */
     ask(load, "POST", "/v1/executors", str_of(body), 201);
     snprintf(worker->poll_path, sizeof worker->poll_path, "/v1/executors/%lld/poll", (long long)load->answer_id);
     snprintf(worker->poll_body, sizeof worker->poll_body, "{\"free\":%lld,\"wait_ms\":5000}", (long long)n_free);
     buf_init(&worker->items, 64 << 20);
     worker->poll = (struct wire_conn){ .answered = worker_polled, .owner = worker };
     worker->report = (struct wire_conn){ .answered = worker_reported, .owner = worker };
+    load->wire.next = (size_t)number;
     wire_connect(&load->wire, &worker->poll);
+    load->wire.next = (size_t)number;
     wire_connect(&load->wire, &worker->report);
 }
 

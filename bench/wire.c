@@ -16,16 +16,32 @@
 
 enum { BYTES_MAX = 256 << 20, READ_BYTES = 64 << 10, EVENTS = 128 };
 
-void wire_open(struct wire *wire, const char *url)
+static struct sockaddr_in address_read(const char *url, char *host, size_t size)
 {
     unsigned a, b, c, d, port;
     if (sscanf(url, "http://%3u.%3u.%3u.%3u:%5u", &a, &b, &c, &d, &port) != 5 || port > 65535) {
         bench_die("'%s' isn't http://A.B.C.D:PORT", url);
     }
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+    address.sin_addr.s_addr = htonl(a << 24 | b << 16 | c << 8 | d);
+    snprintf(host, size, "%u.%u.%u.%u:%u", a, b, c, d, port);
+    return address;
+}
+
+void wire_open(struct wire *wire, const char *urls)
+{
     *wire = (struct wire){ .epoll_fd = epoll_create1(EPOLL_CLOEXEC) };
-    wire->address = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
-    wire->address.sin_addr.s_addr = htonl(a << 24 | b << 16 | c << 8 | d);
-    snprintf(wire->host, sizeof wire->host, "%u.%u.%u.%u:%u", a, b, c, d, port);
+    for (const char *at = urls; at; at = strchr(at, ',')) {
+        char host[sizeof wire->host];
+        at += *at == ',';
+        if (wire->n_addresses == WIRE_ADDRESSES_MAX) {
+            bench_die("at most %d servers", WIRE_ADDRESSES_MAX);
+        }
+        wire->addresses[wire->n_addresses] = address_read(at, host, sizeof host);
+        if (!wire->n_addresses++) {
+            snprintf(wire->host, sizeof wire->host, "%s", host);
+        }
+    }
 }
 
 void wire_close(struct wire *wire)
@@ -36,9 +52,10 @@ void wire_close(struct wire *wire)
 void wire_connect(struct wire *wire, struct wire_conn *conn)
 {
     int on = 1;
+    const struct sockaddr_in *address = &wire->addresses[wire->next++ % wire->n_addresses];
     conn->wire = wire;
     conn->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (conn->fd < 0 || connect(conn->fd, (const struct sockaddr *)&wire->address, sizeof wire->address) != 0) {
+    if (conn->fd < 0 || connect(conn->fd, (const struct sockaddr *)address, sizeof *address) != 0) {
         bench_die("connecting to %s: %s", wire->host, strerror(errno));
     }
     setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);

@@ -9,10 +9,13 @@
 
 #include "base/buf.h"
 
+enum { WIRE_ADDRESSES_MAX = 8 };
+
 struct wire {
     int epoll_fd;
-    struct sockaddr_in address;
-    char host[32];
+    struct sockaddr_in addresses[WIRE_ADDRESSES_MAX];
+    size_t n_addresses, next; /* of the next connection: they go round */
+    char host[32];            /* the first one: what every request says */
     bool stop; /* set by a callback: wire_run returns */
 };
 
@@ -32,7 +35,7 @@ struct wire_conn {
     int64_t number; /* the owner's */
 };
 
-void wire_open(struct wire *wire, const char *url); /* http://A.B.C.D:PORT */
+void wire_open(struct wire *wire, const char *urls); /* http://A.B.C.D:PORT, or several with commas between */
 void wire_close(struct wire *wire);
 void wire_connect(struct wire *wire, struct wire_conn *conn);
 void wire_hang_up(struct wire_conn *conn);

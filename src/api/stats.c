@@ -333,6 +333,8 @@ static void engine_metrics(struct call *call, struct buf *out)
     metric_u64(out, "weir_lost_total", "counter", "Attempts lost with their executor.", c.lost);
     metric(out, "weir_turn_seconds_total", "counter", "Time spent in turns.");
     buf_addf(out, "weir_turn_seconds_total %.6f\n", (double)c.turn_us / 1e6);
+    metric(out, "weir_begin_seconds_total", "counter", "Time until turns had the store; on a shared one they wait for those of others.");
+    buf_addf(out, "weir_begin_seconds_total %.6f\n", (double)c.begin_us / 1e6);
     metric(out, "weir_commit_seconds_total", "counter", "Time spent in commits, fsync included.");
     buf_addf(out, "weir_commit_seconds_total %.6f\n", (double)c.commit_us / 1e6);
 }

@@ -261,6 +261,7 @@ static void recent_put(struct engine *engine, const struct task *row)
     }
     char *at = recent->text;
     recent->row = *row;
+    recent->since = engine->recent_since;
     recent->row.name = recent_text_keep(&at, row->name);
     recent->row.variant = recent_text_keep(&at, row->variant);
     recent->row.reason = recent_text_keep(&at, row->reason);
@@ -276,12 +277,20 @@ void recent_follow(struct turn *turn)
     }
 }
 
+bool recent_row(const struct engine *engine, int64_t id, const struct task **out)
+{
+    const struct recent *recent = engine->recent ? &engine->recent[(size_t)id & (TASKS_RECENT - 1)] : NULL;
+    if (!recent || recent->row.id != id || id <= 0 || recent->since != engine->recent_since) return false;
+    *out = &recent->row;
+    return true;
+}
+
 /* Strings are copied: the place may be taken by another task while this turn's rows are remembered. */
 static bool recent_find(struct engine *engine, struct arena *arena, int64_t id, struct task *out)
 {
-    const struct recent *recent = engine->recent ? &engine->recent[(size_t)id & (TASKS_RECENT - 1)] : NULL;
-    if (!recent || recent->row.id != id || id <= 0) return false;
-    *out = recent->row;
+    const struct task *row;
+    if (!recent_row(engine, id, &row)) return false;
+    *out = *row;
     struct str *texts[] = { &out->name, &out->variant, &out->reason, &out->unique };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (texts[i]->len) *texts[i] = str_dup(arena, *texts[i]);
@@ -297,7 +306,7 @@ static void recent_drop(struct engine *engine)
 static void recent_open(struct engine *engine)
 {
     recent_drop(engine);
-    if (engine->store->exclusive) engine->recent = mem_alloc_zero(TASKS_RECENT * sizeof *engine->recent);
+    engine->recent = mem_alloc_zero(TASKS_RECENT * sizeof *engine->recent);
 }
 
 /* --- the store's rows ------------------------------------------------------------------------------------------------------------ */

@@ -311,14 +311,25 @@ static void turn_count(struct turn *turn)
 /* --- one turn ------------------------------------------------------------------------------------------------------------------------ */
 
 /* Applies commands and what is due, decides, writes. False: nothing was changed, err says why. */
-static bool turn_run(struct turn *turn, struct command **commands, size_t n, struct err *err)
+static bool turn_run(struct turn *turn, struct command **commands, size_t *n_commands, struct err *err)
 {
     struct engine *engine = turn->engine;
     struct store *store = engine->store;
+    size_t n = *n_commands;
+    needs_expect(turn, commands, n);
+    int64_t before = clock_boot_us();
     if (!store->ops->begin(store, err)) return false;
+    turn->begun = true;
+    atomic_fetch_add(&engine->begin_us, (uint64_t)(clock_boot_us() - before));
     if (!others_follow(turn, err)) {
         store->ops->rollback(store);
         return false;
+    }
+    if (engine->gathers) { /* what came while others had the lock */
+        *n_commands = thread_gather(engine, commands, n);
+        if (*n_commands > n) needs_expect(turn, commands + n, *n_commands - n);
+        n = *n_commands;
+        engine->gathers = false;
     }
     leases_expire(turn);
     executors_watch(turn);
@@ -446,7 +457,7 @@ static void answer_all(struct command **commands, size_t n, enum err_code code, 
 }
 
 static bool run_once(
-    struct engine *engine, struct command **commands, size_t n, int64_t wall, int64_t boot, struct list *out, struct err *err)
+    struct engine *engine, struct command **commands, size_t *n, int64_t wall, int64_t boot, struct list *out, struct err *err)
 {
     struct turn turn;
     turn_open(&turn, engine, wall, boot, err);
@@ -466,7 +477,8 @@ static bool run_again(
     if (!engine_recover(engine, commands, n, boot, err)) return false;
     for (size_t i = 0; i < n; i++) {
         struct err why = { 0 };
-        if (run_once(engine, &commands[i], 1, wall, boot, out, &why)) continue;
+        size_t one = 1;
+        if (run_once(engine, &commands[i], &one, wall, boot, out, &why)) continue;
         if (why.code == ERR_outcome_unknown || why.code == ERR_corrupt) {
             *err = why;
             answer_all(&commands[i], n - i, ERR_outcome_unknown, why.text, out);
@@ -510,20 +522,20 @@ static void store_lost(struct engine *engine, struct command **commands, size_t 
 
 /* The first try failed. When the store was lost, once more: it comes back, or another server does the work. A commit of unknown outcome
  * isn't the end of the process: everything is read anew, and what was recorded is seen then. */
-static bool shared_again(struct engine *engine, struct command **commands, size_t n, int64_t wall, int64_t boot, struct list *out,
+static bool shared_again(struct engine *engine, struct command **commands, size_t *n, int64_t wall, int64_t boot, struct list *out,
     bool *out_away, struct err *err)
 {
     bool ok = false;
     if (err->code == ERR_unavailable) {
-        store_lost(engine, commands, n);
+        store_lost(engine, commands, *n);
         *err = (struct err){ .code = ERR_none };
         ok = run_once(engine, commands, n, wall, boot, out, err);
     }
     *out_away = !ok && (err->code == ERR_unavailable || err->code == ERR_outcome_unknown);
     if (!*out_away) return ok;
-    store_lost(engine, commands, n);
-    if (err->code == ERR_outcome_unknown) answer_all(commands, n, ERR_outcome_unknown, err->text, out);
-    else answer_all(commands, n, ERR_unavailable, "the database can't be reached; nothing was recorded", out);
+    store_lost(engine, commands, *n);
+    if (err->code == ERR_outcome_unknown) answer_all(commands, *n, ERR_outcome_unknown, err->text, out);
+    else answer_all(commands, *n, ERR_unavailable, "the database can't be reached; nothing was recorded", out);
     *err = (struct err){ .code = ERR_none };
     return true;
 }
@@ -536,8 +548,10 @@ bool engine_turn(struct engine *engine, struct command **commands, size_t n, int
     if (boot - engine->wanted > engine->config.lease_ms / 3 && engine->wanted != INT64_MAX && !PLANT(no_new_watch))
         leases_watch_anew(engine, boot);
     space_look(&engine->space, boot);
-    bool ok = run_once(engine, commands, n, wall, boot, out_answered, err), again = !ok, away = false;
-    if (!ok && !engine->store->exclusive) ok = shared_again(engine, commands, n, wall, boot, out_answered, &away, err);
+    /* Alone there is no wait: what comes now makes the next turn meanwhile. */
+    engine->gathers = engine->thread && commands && engine->others_about;
+    bool ok = run_once(engine, commands, &n, wall, boot, out_answered, err), again = !ok, away = false;
+    if (!ok && !engine->store->exclusive) ok = shared_again(engine, commands, &n, wall, boot, out_answered, &away, err);
     if (!ok && err->code != ERR_outcome_unknown && err->code != ERR_corrupt) {
         *err = (struct err){ .code = err->code };
         ok = run_again(engine, commands, n, wall, boot, out_answered, err);
@@ -704,7 +718,7 @@ void engine_counters(struct engine *engine, struct engine_counters *out)
                                      .commits = atomic_load(&engine->n_commits), .events = atomic_load(&engine->n_events),
                                      .granted = atomic_load(&engine->n_granted), .finished = atomic_load(&engine->n_finished),
                                      .lost = atomic_load(&engine->n_lost), .turn_us = atomic_load(&engine->turn_us),
-                                     .commit_us = atomic_load(&engine->commit_us) };
+                                     .commit_us = atomic_load(&engine->commit_us), .begin_us = atomic_load(&engine->begin_us) };
 }
 
 size_t engine_executors(struct engine *engine, struct arena *arena, struct executor_live **out)

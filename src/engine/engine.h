@@ -253,7 +253,7 @@ enum engine_health engine_health(struct engine *engine);
 unsigned engine_weak(const struct engine *engine); /* STORE_WEAK_... of the store */
 
 struct engine_counters { /* since start; atomics read relaxed */
-    uint64_t turns, commands, commits, events, granted, finished, lost, turn_us, commit_us;
+    uint64_t turns, commands, commits, events, granted, finished, lost, turn_us, commit_us, begin_us;
 };
 void engine_counters(struct engine *engine, struct engine_counters *out);
 

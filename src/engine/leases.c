@@ -21,6 +21,18 @@ struct pending_attempt *attempt_change(struct turn *turn, const struct attempt *
     return pending;
 }
 
+const struct attempt *live_read(struct turn *turn, struct live *live)
+{
+    struct store *store = turn->engine->store;
+    struct attempt stored;
+    bool found = false;
+    if (!live->unread) return &live->attempt;
+    if (!store->ops->load_attempt(store, live->attempt.task, live->attempt.grant, &stored, &found, turn->err)) turn->slice->failed = true;
+    if (found) live->attempt = stored;
+    live->unread = turn->slice->failed;
+    return &live->attempt;
+}
+
 struct pending_attempt *attempt_find(struct turn *turn, int64_t task, int64_t grant)
 {
     for (size_t i = map_find(&turn->attempts, (uint64_t)task) ? turn->n_attempts : 0; i-- > 0;) {
@@ -30,8 +42,8 @@ struct pending_attempt *attempt_find(struct turn *turn, int64_t task, int64_t gr
     struct pending_attempt *found = ARENA_NEW(turn->arena, struct pending_attempt);
     struct live *live = map_find(&turn->engine->lives, (uint64_t)task);
     if (live && live->attempt.grant == grant) {
-        found->attempt = live->attempt;
-        return found;
+        found->attempt = *live_read(turn, live);
+        return turn->slice->failed ? NULL : found;
     }
     bool stored = false;
     struct store *store = turn->engine->store;
@@ -119,7 +131,8 @@ void leases_expire(struct turn *turn)
         struct node *node = slice_find(turn->slice, live->attempt.task);
         if (!node || node->row.state != STATE_X || node->row.grant != live->attempt.grant) continue;
         if (PLANT(lapse_uncounted) && !live->named) node->row.attempts--;
-        attempt_lost(turn, node, &live->attempt, &(struct because){ .actor = STR("engine"), .reason = STR("its executor fell silent") });
+        const struct attempt *attempt = live_read(turn, live);
+        attempt_lost(turn, node, attempt, &(struct because){ .actor = STR("engine"), .reason = STR("its executor fell silent") });
     }
 }
 
@@ -131,8 +144,8 @@ void leases_watch_anew(struct engine *engine, int64_t boot)
     }
 }
 
-/* Its executor has one more, or one less: what `weir nodes` shows. heard_lock is held. */
-static void live_count(struct engine *engine, const struct attempt *attempt, int64_t n)
+/* Its executor has one more, or one less: what `weir nodes` shows. */
+void live_count(struct engine *engine, const struct attempt *attempt, int64_t n)
 {
     struct known_executor *known = map_find(&engine->executors, (uint64_t)attempt->executor);
     if (known) known->running += n;

@@ -2,6 +2,8 @@
  * one's last turn is then taken over: rows of the small tables, and from the events who was granted what, who ended, who is to end. So
  * every turn decides on the present, wherever it is taken.
  *
+ * Before it begins a turn says what it will ask for (needs_expect), so that it comes with the lock instead of one by one under it.
+ *
  * Leases across servers hang on each executor's row, which whoever hears the executor writes anew once a second (its beat): a server that
  * sees no beat for a lease, by its own clock, may give the executor up. Duties that one server is enough for are rows too; whose they
  * are is src/coord's to say, and what is done under an epoch that isn't the row's any more is refused by the turn it comes to. */
@@ -9,6 +11,12 @@
 
 #include "engine/turn.h"
 #include "io/clock.h"
+
+enum {
+    HEARD_MS = 200,    /* a row that is written with every finish says nothing new so soon */
+    NEEDS_MAX = 10000, /* finishes whose rows are asked for ahead */
+    ABOUT_MS = 10000,  /* so long without a commit of another server: there is none */
+};
 
 static const char *const duty_names[DUTY_COUNT] = {
     [DUTY_timers] = "timers", [DUTY_schedules] = "schedules", [DUTY_watch] = "watch", [DUTY_retention] = "retention"
@@ -34,15 +42,10 @@ static void granted_elsewhere(struct turn *turn, const struct event *event)
     if (!known) return;
     struct attempt attempt = { .task = event->task, .number = event->attempt, .grant = event->grant, .executor = known->row.id,
                                .started = event->time, .exit = -1, .signal = -1, .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = -1 };
-    bool found = false;
-    struct attempt stored;
-    struct store *store = engine->store;
-    if (!store->ops->load_attempt(store, event->task, event->grant, &stored, &found, turn->err)) turn->slice->failed = true;
-    if (found && stored.finished > 0) return; /* ended since */
-    if (found) attempt = stored;
     live_forget_any(engine, event->task);
     pthread_mutex_lock(&engine->heard_lock);
-    live_put(engine, &attempt, turn->boot);
+    live_put(engine, &attempt, turn->boot)->unread = true;
+    live_count(engine, &attempt, 1);
     pthread_mutex_unlock(&engine->heard_lock);
 }
 
@@ -98,16 +101,17 @@ static bool others_take(struct turn *turn, const struct store_head *head, struct
     if (!store->ops->load_others(store, turn->arena, &engine->head, &others, err)) return false;
     if (others.too_far) return anew(turn, err) && duties_load(turn, err);
     engine->head = *head;
+    engine->recent_since++; /* any task may have changed */
     caches_refresh(engine, &others);
     for (size_t i = 0; i < others.n_executors; i++) {
         struct known_executor *known = map_find(&engine->executors, (uint64_t)others.executors[i]->id);
-        if (known) executor_heard(engine, known, turn->boot);
+        if (known && (!known->heard || turn->boot - known->heard >= HEARD_MS)) executor_heard(engine, known, turn->boot);
     }
     for (size_t i = 0; i < others.n_events; i++) event_follow(turn, &others.events[i], &tokens, &schedules, &site);
-    leases_count(engine);
     coord_follow(engine->coord, others.duties, others.n_duties, turn->boot);
-    engine->next_time = 0;  /* look again */
-    engine->next_watch = 0;
+    engine->others_seen = turn->boot;
+    engine->next_time = others.next_time;
+    engine->next_watch = 0; /* look again */
     return (!site || tenants_load(engine, err)) && (!tokens || tokens_load(engine, err)) && (!schedules || schedules_load(engine, err)) &&
         !turn->slice->failed;
 }
@@ -129,7 +133,7 @@ bool others_follow(struct turn *turn, struct err *err)
     if (engine->stale || older) {
         if (!anew(turn, err) || (!store->exclusive && !duties_load(turn, err))) return false;
         engine->stale = false;
-    } else if (head.commit != engine->head.commit && !others_take(turn, &head, err)) {
+    } else if ((engine->others_about = head.commit != engine->head.commit) && !others_take(turn, &head, err)) {
         return false;
     } else if (!engine->beaten && !duties_load(turn, err)) {
         return false;
@@ -146,13 +150,64 @@ bool others_follow(struct turn *turn, struct err *err)
     return true;
 }
 
+/* --- what a turn will ask for --------------------------------------------------------------------------------------------------------- */
+
+static const struct finish_item *finishes_of(const struct command *command, size_t *out_n)
+{
+    bool finish = command->kind == CMD_FINISH, poll = command->kind == CMD_POLL;
+    *out_n = finish ? command->in.finish.n_items : poll ? command->in.poll.n_finishes : 0;
+    return finish ? command->in.finish.items : poll ? command->in.poll.finishes : NULL;
+}
+
+static void finish_need(struct turn *turn, const struct finish_item *item, struct turn_needs *needs, int64_t *tasks, int64_t *preds,
+                        int64_t *grants)
+{
+    struct engine *engine = turn->engine;
+    const struct task *row = NULL;
+    if (item->malformed) return;
+    const struct live *live = map_find(&engine->lives, (uint64_t)item->fence.task);
+    bool kept = !engine->others_about && recent_row(engine, item->fence.task, &row); /* what others commit makes it forgotten */
+    if (!kept) tasks[needs->n_tasks++] = item->fence.task;
+    if (!kept || row->out > 0) preds[needs->n_preds++] = item->fence.task;
+    if (!live || live->unread) grants[needs->n_grants++] = item->fence.task;
+}
+
+/* A hint: what isn't named is loaded one by one. Several servers: what the others did comes too. */
+void needs_expect(struct turn *turn, struct command **commands, size_t n)
+{
+    struct engine *engine = turn->engine;
+    struct store *store = engine->store;
+    if (!store->ops->expect) return;
+    size_t n_items = 0, n_of;
+    for (size_t i = 0; i < n; i++) {
+        (void)finishes_of(commands[i], &n_of);
+        n_items += n_of;
+    }
+    size_t left = n_items < NEEDS_MAX ? n_items : NEEDS_MAX;
+    int64_t *tasks = ARENA_ARRAY(turn->arena, int64_t, left + 1), *preds = ARENA_ARRAY(turn->arena, int64_t, left + 1),
+            *grants = ARENA_ARRAY(turn->arena, int64_t, left + 1);
+    struct turn_needs needs = { .since = turn->begun || !engine->others_about || engine->stale ? NULL : &engine->head,
+                                .tasks = tasks, .preds = preds, .grants = grants };
+    for (size_t i = 0; i < n; i++) {
+        const struct finish_item *items = finishes_of(commands[i], &n_of);
+        for (size_t k = 0; k < n_of && left > 0; k++, left--) finish_need(turn, &items[k], &needs, tasks, preds, grants);
+    }
+    bool any = needs.n_tasks || needs.n_preds || needs.n_grants || !turn->begun;
+    if (any && !store->ops->expect(store, &needs, turn->err)) turn->slice->failed = true;
+}
+
 /* --- beats and duties ----------------------------------------------------------------------------------------------------------------- */
 
-void executor_beat(struct turn *turn, struct known_executor *known)
+/* Executors that this server heard go with its own beat, in one piece: a poll that brings nothing writes nothing. Nobody else, nobody to
+ * tell; a server that begins waits for a lease before it gives anybody up. */
+static void executors_beat(struct turn *turn)
 {
-    if (turn->engine->store->exclusive || (known->beaten && turn->boot - known->beaten < COORD_BEAT_MS)) return;
-    known->beaten = turn->boot;
-    turn_executor_changed(turn, known);
+    struct engine *engine = turn->engine;
+    if (!engine->others_seen || turn->boot - engine->others_seen > ABOUT_MS) return;
+    MAP_EACH(&engine->executors, e) {
+        struct known_executor *known = e->value;
+        if (known->spoke > engine->beaten) turn_executor_changed(turn, known);
+    }
 }
 
 static void duty_say(struct turn *turn, const struct coord_step *step)
@@ -173,6 +228,7 @@ void duties_run(struct turn *turn)
     turn->server = engine->server;
     turn->server.beat++;
     turn->beats = beats;
+    if (beats) executors_beat(turn);
     size_t n = coord_decide(engine->coord, turn->arena, turn->boot, beats, &steps);
     for (size_t i = 0; i < n; i++) {
         if (steps[i].move != COORD_BEAT) duty_say(turn, &steps[i]);

@@ -25,12 +25,27 @@ static uint64_t memory_of(const struct command *command)
     return command->in.reg.memory.len && command->in.reg.executor.instance.len ? str_hash(command->in.reg.memory) | 1 : 0;
 }
 
+/* Grants of another server that will be looked at come in one piece. unnamed: only those that this poll doesn't name. */
+static void lives_expect(struct turn *turn, const struct known_executor *known, bool unnamed)
+{
+    struct store *store = turn->engine->store;
+    int64_t *tasks = NULL;
+    size_t n = 0, cap = 0;
+    for (struct list_node *at = known->lives.first; at; at = at->next) {
+        const struct live *live = CONTAINER_OF(at, struct live, mate);
+        if (live->unread && (!unnamed || live->look != turn->engine->looks)) *ARENA_PUSH(turn->arena, tasks, n, cap) = live->attempt.task;
+    }
+    struct turn_needs needs = { .tasks = tasks, .n_tasks = n, .grants = tasks, .n_grants = n };
+    if (n > 1 && store->ops->expect && !store->ops->expect(store, &needs, turn->err)) turn->slice->failed = true;
+}
+
 /* The executor was started anew, and not on the records it had: what it doesn't name any more may have begun. Written down, since whoever
  * hears its next poll may be another process. */
 static void memory_lost(struct turn *turn, const struct known_executor *known)
 {
+    lives_expect(turn, known, false);
     for (struct list_node *at = known->lives.first; at; at = at->next) {
-        struct attempt attempt = CONTAINER_OF(at, struct live, mate)->attempt;
+        struct attempt attempt = *live_read(turn, CONTAINER_OF(at, struct live, mate));
         const struct pending_attempt *pending = map_find(&turn->attempts, (uint64_t)attempt.task);
         if (attempt.poll_seq < 0 || (pending && (pending->ended || pending->removed))) continue;
         attempt.poll_seq = -2 - attempt.poll_seq;
@@ -250,7 +265,7 @@ static void grant_undo(struct turn *turn, const struct known_executor *known, st
 static void grant_absent(struct turn *turn, struct known_executor *known, struct command *poll, struct live *live)
 {
     struct pending_attempt *changed = map_find(&turn->attempts, (uint64_t)live->attempt.task);
-    int64_t seq = poll->in.poll.seq, given = changed ? changed->attempt.poll_seq : live->attempt.poll_seq;
+    int64_t seq = poll->in.poll.seq, given = changed ? changed->attempt.poll_seq : live_read(turn, live)->poll_seq;
     bool forgot = given < -1;
     if (forgot) given = -2 - given;
     if (given < 0 || (seq < given && !PLANT(late_poll_believed))) return;
@@ -273,6 +288,7 @@ static void grant_absent(struct turn *turn, struct known_executor *known, struct
 static void poll_seq(struct turn *turn, struct known_executor *known, struct command *poll)
 {
     if (poll->in.poll.seq < 0) return;
+    lives_expect(turn, known, true);
     for (struct list_node *at = known->lives.first; at; at = at->next) { /* changed by the commit, not here */
         struct live *live = CONTAINER_OF(at, struct live, mate);
         if (live->look != turn->engine->looks) grant_absent(turn, known, poll, live);
@@ -307,7 +323,7 @@ void cmd_poll(struct turn *turn, struct command *poll)
         return;
     }
     pthread_mutex_lock(&engine->heard_lock);
-    known->heard = turn->boot;
+    known->heard = known->spoke = turn->boot;
     known->free = poll->in.poll.free;
     pthread_mutex_unlock(&engine->heard_lock);
     if (known->row.state == EXECUTOR_LOST) {
@@ -318,7 +334,6 @@ void cmd_poll(struct turn *turn, struct command *poll)
                 .kind = EVENT_executor_state, .subject = tenant_subject(turn->arena, known->row.tenant, known->row.name),
                 .actor = known->row.name, .reason = STR("heard again") });
     }
-    executor_beat(turn, known);
     store_went_back(turn, known, poll);
     if (known->parked && known->parked != poll) poll_answer(turn, known->parked);
     known->parked = poll;
@@ -540,6 +555,7 @@ void polls_settle(struct turn *turn)
             poll_answer(turn, poll);
         } else {
             poll->deadline = turn->boot + wait;
+            if (wait > 8 * POLLS_TOGETHER_MS) poll->deadline &= ~(int64_t)(POLLS_TOGETHER_MS - 1); /* many are answered in one turn */
             poll->known = known;
             *ARENA_PUSH(turn->arena, turn->to_park, turn->n_to_park, turn->cap_to_park) = poll;
         }

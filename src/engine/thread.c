@@ -15,6 +15,7 @@ enum {
     TURN_COMMANDS_MAX = 4096,
     LOOP_WEIGHT_MAX = 256, /* tasks, results and polls of a turn that the loop takes itself */
     LOOP_TURN_US_MAX = 2000, /* turns that take longer, on average, keep the loop from its other clients */
+    HINT_MS = 5, /* hints that follow one another sooner wait so long: a busy server must not drive the idle ones */
 };
 
 struct engine_thread {
@@ -35,6 +36,7 @@ struct engine_thread {
     int64_t turn_us;                /* how long a turn that the loop could take takes, smoothed; under lock */
     int64_t seq, commit;            /* newest, for on_commit; under lock */
     bool stop, failed, wake;        /* under lock */
+    int64_t followed;               /* boot ms of the last turn that was taken for a hint alone */
     struct err err;                 /* of the failure; under lock until failed is seen */
     int64_t told_seq, told_commit;  /* the loop's own */
     bool told_failure;
@@ -110,10 +112,31 @@ static void turn_take(struct engine *engine)
     }
 }
 
-static bool thread_waits(const struct engine_thread *t)
+size_t thread_gather(struct engine *engine, struct command **commands, size_t n)
 {
+    struct engine_thread *t = engine->thread;
+    struct list_node *at;
+    pthread_mutex_lock(&t->lock);
+    while (n < TURN_COMMANDS_MAX && (at = list_take_first(&t->incoming))) commands[n++] = CONTAINER_OF(at, struct command, node);
+    if (!t->incoming.first) t->weight = 0;
+    pthread_mutex_unlock(&t->lock);
+    return n;
+}
+
+/* When a hint of another server is followed; INT64_MAX: there is none. */
+static int64_t hint_due(const struct engine_thread *t)
+{
+    return t->wake ? t->followed + HINT_MS : INT64_MAX;
+}
+
+static bool thread_waits(struct engine_thread *t)
+{
+    int64_t now = clock_boot_ms();
     if (t->turning) return true;
-    return !t->stop && !t->failed && !t->wake && (!t->incoming.first || t->loops) && t->next > clock_boot_ms();
+    if (t->stop || t->failed || (t->incoming.first && !t->loops) || t->next <= now) return false;
+    if (hint_due(t) > now) return true;
+    t->followed = now;
+    return false;
 }
 
 /* A last turn, so that others needn't wait until our duties are free; not when the store wasn't there lately: nobody waits for it now. */
@@ -138,7 +161,7 @@ static void *run(void *arg)
     pthread_mutex_lock(&t->lock);
     for (;;) {
         while (thread_waits(t)) {
-            t->sleeps_until = t->turning ? INT64_MAX : t->next;
+            t->sleeps_until = t->turning ? INT64_MAX : t->next < hint_due(t) ? t->next : hint_due(t);
             wait_for_news(t, t->sleeps_until);
         }
         t->sleeps_until = INT64_MIN;

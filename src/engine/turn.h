@@ -20,6 +20,7 @@
 
 enum {
     GRANTS_MAX = 1000,          /* a poll's */
+    POLLS_TOGETHER_MS = 64,     /* a power of two: long polls end in step */
     TRY_AGAIN_MS = 200,
     BATCH = 1000,               /* due holds, resumed and parked tasks of one turn, unless the configuration says otherwise */
     SPECS_CACHED_MAX = 8192,
@@ -40,6 +41,7 @@ struct live { /* a grant that is out */
     struct attempt attempt;
     enum task_state ending;
     bool named;    /* by its executor, to this process: the job has started */
+    bool unread;   /* granted by another server: known from the event; its row is read when somebody asks */
     uint64_t look; /* the poll (engine.looks) that named it last: those without its mark aren't in that poll */
     struct list_node mate; /* in its executor's list */
     struct heap_node deadline;
@@ -54,7 +56,7 @@ struct known_executor { /* its row, and what was heard of it */
     uint64_t memory;      /* hash of what its records of jobs live as long as; 0: not told */
     bool seq_known;
     int64_t seq; /* of the last poll answered */
-    int64_t beaten; /* boot ms at which this server moved its beat on */
+    int64_t spoke; /* boot ms at which it polled this server last; 0: never */
     struct command *parked;
     uint8_t *fits; /* by class index: 0 unknown, 1 no, 2 yes */
     size_t n_fits;
@@ -69,6 +71,7 @@ struct space { /* room on the disk */
 
 struct recent { /* a task's row as the last turn that changed it left it; id 0: none */
     struct task row;
+    uint64_t since;
     char text[RECENT_TEXT_BYTES]; /* its strings; a row with longer ones isn't kept */
 };
 
@@ -127,7 +130,11 @@ struct engine {
     int64_t next_watch;    /* boot ms: executors are looked at for silence */
     int64_t turns_since_expiry;
     struct rows rows;
-    struct recent *recent; /* by the lower bits of the id; NULL: another process may write to the store */
+    struct recent *recent; /* by the lower bits of the id */
+    uint64_t recent_since; /* what was put there before isn't counted any more: another server has committed */
+    bool others_about;     /* the last turn met what another server had committed */
+    int64_t others_seen;   /* boot ms of the last turn that did; 0: none */
+    bool gathers;          /* this turn takes along what comes until it has the store's lock */
     bool went_back;        /* the store was found to be an older copy by this server or another one, and has taken a new incarnation */
     bool stale;            /* a shared store was lost: everything is read anew when it is back */
     struct server_row server;  /* this one, as the others see it */
@@ -143,7 +150,7 @@ struct engine {
     pthread_mutex_t heard_lock; /* executors' heard, free, running, seen through engine_executors */
     _Atomic uint64_t tokens_version, archives_version;
     _Atomic int health;
-    _Atomic uint64_t n_turns, n_commands, n_commits, n_events, n_granted, n_finished, n_lost, turn_us, commit_us;
+    _Atomic uint64_t n_turns, n_commands, n_commits, n_events, n_granted, n_finished, n_lost, turn_us, commit_us, begin_us;
     struct engine_thread *thread;
 };
 
@@ -156,6 +163,7 @@ struct turn {
     int64_t wall, boot;
     struct store_head head;
     struct err *err;
+    bool begun; /* it has the store's lock */
 
     struct map attempts; /* task -> newest pending_attempt of this turn */
     struct pending_attempt **attempt_list; size_t n_attempts, cap_attempts;
@@ -213,6 +221,7 @@ bool caches_load(struct engine *engine, struct err *err);
 void caches_drop(struct engine *engine);
 void caches_specs_trim(struct engine *engine);
 void recent_follow(struct turn *turn); /* rows that the turn wrote are remembered, after the commit */
+bool recent_row(const struct engine *engine, int64_t id, const struct task **out); /* false: not remembered */
 struct rows caches_rows(struct engine *engine);
 struct lane *cache_lane_find(struct turn *turn, struct str tenant, struct str name); /* NULL: none */
 struct lane *cache_lane_get(struct turn *turn, struct str tenant, struct str name); /* a queue is made when there is none */
@@ -317,7 +326,7 @@ const struct node *order_passed(struct turn *turn, struct node *node); /* a late
 
 /* others.c */
 bool others_follow(struct turn *turn, struct err *err); /* after begin: the turn stands on what is true now */
-void executor_beat(struct turn *turn, struct known_executor *known);
+void needs_expect(struct turn *turn, struct command **commands, size_t n); /* before begin, and for commands that came since */
 void duties_run(struct turn *turn);
 void duties_commit(struct turn *turn);
 void cmd_note(struct turn *turn, struct command *command);
@@ -354,6 +363,8 @@ void leases_expire(struct turn *turn);
 void leases_commit(struct turn *turn); /* what the turn did to the living, after the commit */
 void leases_count(struct engine *engine); /* how many each executor has, from the living */
 struct live *live_put(struct engine *engine, const struct attempt *attempt, int64_t boot); /* a grant is out from now on */
+void live_count(struct engine *engine, const struct attempt *attempt, int64_t n); /* heard_lock is held */
+const struct attempt *live_read(struct turn *turn, struct live *live); /* its row, also of one that another server granted */
 void leases_watch_anew(struct engine *engine, int64_t boot);
 
 /* polls.c: work for polls. */
@@ -373,6 +384,7 @@ void space_look(struct space *space, int64_t boot); /* at most once a second */
 void space_ran_out(struct space *space);            /* the store said so: gives the ballast up */
 
 /* thread.c */
+size_t thread_gather(struct engine *engine, struct command **commands, size_t n); /* behind the n that are there; how many now */
 void engine_thread_free(struct engine *engine);
 
 #endif

@@ -92,7 +92,16 @@ struct others {
     struct archive **archives;     size_t n_archives;
     struct duty *duties;           size_t n_duties;   /* all */
     struct event *events;          size_t n_events;
+    int64_t next_time; /* of the first time hold that is there now; INT64_MAX: none */
     bool too_far;
+};
+
+/* What a turn will ask for, as far as that is known before: on a shared store it comes in one piece, with the lock. */
+struct turn_needs {
+    const struct store_head *since;               /* load_others from here; NULL: nobody else seems to be about */
+    const int64_t *tasks;  size_t n_tasks;        /* load_task */
+    const int64_t *preds;  size_t n_preds;        /* load_edges by pred, and load_task of those that wait */
+    const int64_t *grants; size_t n_grants;       /* load_attempt of the unfinished attempts of these tasks */
 };
 
 struct ready_row { int64_t task, prio, vt; };
@@ -166,6 +175,9 @@ struct store_ops {
     bool (*on_others)(struct store *store, void (*others)(struct str note, void *owner), void *owner, struct err *err);
     /* Shared stores only. begin has locked the store: nobody else commits until this turn is over. */
     bool (*load_others)(struct store *store, struct arena *arena, const struct store_head *since, struct others *out, struct err *err);
+    /* Shared stores only. Before begin: what is named comes with it. Within a turn: now. The loads answer as ever, without a way to the
+     * store for each. */
+    bool (*expect)(struct store *store, const struct turn_needs *needs, struct err *err);
     int64_t (*size_bytes)(struct store *store);
 };
 

@@ -62,30 +62,11 @@ static bool load_live(struct store *store, struct arena *arena, struct attempt *
     return true;
 }
 
-void ahead_forget(struct postgres_store *self)
-{
-    map_clear(&self->ahead);
-    arena_reset(&self->ahead_arena);
-}
-
-static bool ahead_find(struct postgres_store *self, struct arena *arena, int64_t id, struct task *out)
-{
-    const struct task *row = map_find(&self->ahead, (uint64_t)id);
-    if (!row)
-        return false;
-    *out = *row;
-    struct str *texts[] = { &out->name, &out->variant, &out->reason, &out->unique };
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-        if (texts[i]->len)
-            *texts[i] = str_dup(arena, *texts[i]);
-    return true;
-}
-
 static bool load_task(struct store *store, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
-    *out_found = ahead_find(postgres_of(store), arena, id, out);
+    *out_found = ahead_task(postgres_of(store), arena, id, out);
     if (*out_found)
         return true;
     arg_i64(&args, id);
@@ -100,6 +81,8 @@ static bool load_edges(struct store *store, struct arena *arena, int64_t id, boo
 {
     struct pg_args args = { 0 };
     PGresult *result;
+    if (by_pred && ahead_edges_of(postgres_of(store), arena, id, out, out_n))
+        return true;
     arg_i64(&args, id);
     if (!writer_ask(postgres_of(store), by_pred ? PG_edges_by_pred : PG_edges_by_waiter, &args, &result, err))
         return false;
@@ -141,7 +124,7 @@ static bool load_attempt(struct store *store, int64_t task, int64_t grant, struc
     struct pg_args args = { 0 };
     arg_i64(&args, task);
     arg_i64(&args, grant);
-    *out_found = false;
+    *out_found = ahead_live(postgres_of(store), task, grant, out);
     for (size_t i = 0; i < 2 && !*out_found; i++) {
         PGresult *result;
         if (!writer_ask(postgres_of(store), tables[i].id, &args, &result, err))
@@ -165,26 +148,26 @@ static bool load_outputs(struct store *store, struct arena *arena, int64_t task,
 }
 
 /* A ready row without a task is left for whoever loads that task to complain about. */
-static bool ahead_take(struct postgres_store *self, const PGresult *result, int row, struct err *err)
+static bool ready_take(struct postgres_store *self, const PGresult *result, int row, struct err *err)
 {
     int64_t id = cell_i64(result, row, 0);
-    struct task *task = ARENA_NEW(&self->ahead_arena, struct task);
-    if (PQgetisnull(result, row, 5) || map_find(&self->ahead, (uint64_t)id))
+    struct arena *arena = &self->ahead.arena;
+    if (PQgetisnull(result, row, 5) || map_find(&self->ahead.tasks, (uint64_t)id))
         return true;
-    *task = (struct task){
+    struct task task = {
         .id = id,
         .lane = cell_i64(result, row, 3),
         .rev = cell_i64(result, row, 4),
         .state = cell_state(result, row, 5),
-        .name = cell_text(result, row, 6, &self->ahead_arena),
-        .variant = cell_text(result, row, 7, &self->ahead_arena),
+        .name = cell_text(result, row, 6, arena),
+        .variant = cell_text(result, row, 7, arena),
         .run = cell_i64(result, row, 8),
     };
-    if (!task_unpack(cell_view(result, row, 9), task) || task->state == STATE_NONE)
+    if (!task_unpack(cell_view(result, row, 9), &task) || task.state == STATE_NONE)
         return pg_row_damaged("task", id, err);
-    task->reason = task->reason.len ? str_dup(&self->ahead_arena, task->reason) : (struct str){ 0 };
-    task->unique = task->unique.len ? str_dup(&self->ahead_arena, task->unique) : (struct str){ 0 };
-    map_put(&self->ahead, (uint64_t)id, task);
+    task.reason = task.reason.len ? str_dup(arena, task.reason) : (struct str){ 0 };
+    task.unique = task.unique.len ? str_dup(arena, task.unique) : (struct str){ 0 };
+    ahead_task_put(self, &task);
     return true;
 }
 
@@ -202,7 +185,7 @@ static bool ready_first(struct store *store, struct arena *arena, int64_t class_
     *out = *out_n ? ARENA_ARRAY(arena, struct ready_row, *out_n) : NULL;
     for (int i = 0; i < (int)*out_n; i++) {
         (*out)[i] = (struct ready_row){ .task = cell_i64(result, i, 0), .prio = -cell_i64(result, i, 1), .vt = cell_i64(result, i, 2) };
-        if (!ahead_take(self, result, i, err))
+        if (!ready_take(self, result, i, err))
             return false;
     }
     return true;
@@ -303,6 +286,7 @@ const struct store_ops postgres_ops = {
     .commit = postgres_commit,
     .on_others = postgres_on_others,
     .load_others = postgres_load_others,
+    .expect = postgres_expect,
     .load_head = load_head,
     .load_lanes = load_lanes,
     .load_classes = load_classes,

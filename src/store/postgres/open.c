@@ -213,8 +213,7 @@ void postgres_store_close(struct store *store)
     if (self->lock_fd >= 0)
         close(self->lock_fd);
     buf_release(&self->scratch);
-    map_release(&self->ahead);
-    arena_release(&self->ahead_arena);
+    ahead_release(self);
     sodium_memzero(self->key, sizeof self->key);
     sodium_memzero(self->url, strlen(self->url)); /* it may hold a password */
     mem_free(self->url);

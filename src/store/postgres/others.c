@@ -36,35 +36,63 @@ static void duties_take(const PGresult *result, struct arena *arena, struct othe
                                         cell_i64(result, i, 3) };
 }
 
-/* One round trip. */
+static const enum pg_id others_ids[OTHERS_COUNT] = {
+    PG_turns_others, PG_lanes_touched, PG_classes_above, PG_slots_touched, PG_executors_touched, PG_archives_touched, PG_duties,
+    PG_holds_due,
+};
+
+void others_queue(struct pg *pg, const struct store_head *since)
+{
+    for (size_t i = 0; i < OTHERS_COUNT; i++) {
+        struct pg_args args = { 0 };
+        if (others_ids[i] == PG_turns_others) {
+            arg_i64(&args, since->turn);
+            arg_i64(&args, TURNS_TAKEN_MAX + 1);
+        } else if (others_ids[i] == PG_holds_due) {
+            arg_i64(&args, HOLD_time);
+            arg_i64(&args, INT64_MAX);
+            arg_i64(&args, 1);
+        } else if (others_ids[i] != PG_duties) {
+            arg_i64(&args, others_ids[i] == PG_classes_above ? since->next_class : since->commit);
+        }
+        pg_queue(pg, others_ids[i], &args);
+    }
+}
+
+size_t others_keep(struct postgres_store *self, const struct store_head *since, size_t first)
+{
+    struct ahead *ahead = &self->ahead;
+    ahead->others_since = since->commit;
+    for (size_t i = 0; i < OTHERS_COUNT; i++) {
+        PQclear(ahead->others[i]);
+        ahead->others[i] = self->pg.results[first + i];
+        self->pg.results[first + i] = NULL;
+    }
+    return first + OTHERS_COUNT;
+}
+
+/* One round trip, or none when it was expected. */
 bool postgres_load_others(struct store *store, struct arena *arena, const struct store_head *since, struct others *out, struct err *err)
 {
     struct postgres_store *self = postgres_of(store);
-    struct pg *pg = &self->pg;
-    struct pg_args commit = { 0 }, class_id = { 0 }, turn = { 0 };
+    PGresult **results = self->ahead.others;
     *out = (struct others){ 0 };
-    arg_i64(&commit, since->commit);
-    arg_i64(&class_id, since->next_class);
-    arg_i64(&turn, since->turn);
-    arg_i64(&turn, TURNS_TAKEN_MAX + 1);
-    pg_queue(pg, PG_turns_others, &turn);
-    pg_queue(pg, PG_lanes_touched, &commit);
-    pg_queue(pg, PG_classes_above, &class_id);
-    pg_queue(pg, PG_slots_touched, &commit);
-    pg_queue(pg, PG_executors_touched, &commit);
-    pg_queue(pg, PG_archives_touched, &commit);
-    pg_queue(pg, PG_duties, NULL);
-    if (!pg_exchange(pg, err))
-        return false;
-    out->too_far = PQntuples(pg->results[0]) > TURNS_TAKEN_MAX;
+    if (!results[0] || self->ahead.others_since != since->commit) {
+        others_queue(&self->pg, since);
+        if (!pg_exchange(&self->pg, err))
+            return false;
+        others_keep(self, since, 0);
+    }
+    out->too_far = PQntuples(results[0]) > TURNS_TAKEN_MAX;
     if (out->too_far)
         return true;
-    duties_take(pg->results[6], arena, out);
-    return events_take(pg->results[0], arena, out, err) && pg_rows_lanes(pg->results[1], arena, &out->lanes, &out->n_lanes, err) &&
-           pg_rows_classes(pg->results[2], arena, &out->classes, &out->n_classes, err) &&
-           pg_rows_slots(pg->results[3], arena, &out->slots, &out->n_slots, err) &&
-           pg_rows_executors(pg->results[4], arena, &out->executors, &out->n_executors, err) &&
-           pg_rows_archives(pg->results[5], arena, &out->archives, &out->n_archives, err);
+    duties_take(results[6], arena, out);
+    out->next_time = PQntuples(results[7]) > 0 ? cell_i64(results[7], 0, 1) : INT64_MAX;
+    return events_take(results[0], arena, out, err) && pg_rows_lanes(results[1], arena, &out->lanes, &out->n_lanes, err) &&
+           pg_rows_classes(results[2], arena, &out->classes, &out->n_classes, err) &&
+           pg_rows_slots(results[3], arena, &out->slots, &out->n_slots, err) &&
+           pg_rows_executors(results[4], arena, &out->executors, &out->n_executors, err) &&
+           pg_rows_archives(results[5], arena, &out->archives, &out->n_archives, err);
 }
 
 /* --- listening ------------------------------------------------------------------------------------------------------------------------ */

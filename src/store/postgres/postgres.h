@@ -8,6 +8,18 @@
 #include "store/postgres/rows.h"
 #include "store/read_ops.h"
 
+enum { OTHERS_COUNT = 8 }; /* statements of load_others */
+
+struct ahead { /* ahead.c: what came before it was asked for, good until the turn is over; all in `arena` */
+    struct map tasks;         /* id -> struct task: also those that came with ready_first */
+    struct map edges;         /* pred -> its edges */
+    struct map lives;         /* task -> struct attempt */
+    struct turn_needs needs;  /* by the next begin */
+    PGresult *others[OTHERS_COUNT];
+    int64_t others_since; /* the commit that they follow */
+    struct arena arena;
+};
+
 struct postgres_store {
     struct store port; /* first: a struct store * is one of these */
     struct pg pg;
@@ -25,8 +37,7 @@ struct postgres_store {
     _Atomic int backend;            /* the database's process that serves us: ended by us when the connection is lost and it lives on */
     int64_t expire_now, expire_max; /* idempotency keys that the next commit deletes; 0: none */
     struct buf scratch;             /* lists on their way into a cell */
-    struct map ahead; /* task id -> struct task, in ahead_arena: rows that came with ready_first, good until the next commit */
-    struct arena ahead_arena;
+    struct ahead ahead;
 };
 
 static inline struct postgres_store *postgres_of(struct store *store)
@@ -67,9 +78,22 @@ void head_queue(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], const struct 
 bool postgres_load_others(struct store *store, struct arena *arena, const struct store_head *since, struct others *out, struct err *err);
 bool postgres_on_others(struct store *store, void (*others)(struct str note, void *owner), void *owner, struct err *err);
 void listener_stop(struct postgres_store *self);
+void others_queue(struct pg *pg, const struct store_head *since);
+/* others_keep: takes the results of others_queue, from place `first` on, for load_others. The place behind them. */
+size_t others_keep(struct postgres_store *self, const struct store_head *since, size_t first);
+
+/* ahead.c: rows that come before they are asked for. The finders copy into the arena; false: it isn't here. */
+bool postgres_expect(struct store *store, const struct turn_needs *needs, struct err *err);
+void ahead_queue(struct postgres_store *self, const struct turn_needs *needs); /* sends the statements */
+bool ahead_take(struct postgres_store *self, const struct turn_needs *needs, size_t first, struct err *err); /* their results */
+bool ahead_task(struct postgres_store *self, struct arena *arena, int64_t id, struct task *out);
+bool ahead_edges_of(struct postgres_store *self, struct arena *arena, int64_t pred, struct edge **out, size_t *out_n);
+bool ahead_live(struct postgres_store *self, int64_t task, int64_t grant, struct attempt *out);
+void ahead_task_put(struct postgres_store *self, const struct task *row); /* its strings are in ahead.arena */
+void ahead_forget(struct postgres_store *self);
+void ahead_release(struct postgres_store *self);
 
 /* load.c. writer_ask: one statement on the writer's connection; one that is lost outside a turn is made anew once. */
-void ahead_forget(struct postgres_store *self);
 bool writer_ask(struct postgres_store *self, enum pg_id id, const struct pg_args *args, PGresult **out, struct err *err);
 extern const struct store_ops postgres_ops;
 

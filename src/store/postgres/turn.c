@@ -17,7 +17,7 @@
 #include "store/postgres/archives.h"
 #include "store/postgres/turn.h"
 
-static bool begin_once(struct postgres_store *self, struct err *err)
+static bool begin_once(struct postgres_store *self, const struct turn_needs *needs, struct err *err)
 {
     struct pg *pg = &self->pg;
     if (pg->lost && !writer_reopen(self, err))
@@ -25,10 +25,11 @@ static bool begin_once(struct postgres_store *self, struct err *err)
     pg_queue(pg, PG_turn_begin, NULL);
     pg_queue(pg, PG_turn_lock, NULL);
     pg_queue(pg, PG_head_get, NULL);
+    ahead_queue(self, needs);
     if (!pg_exchange(pg, err) || !pg_row_head(pg->results[2], &self->head, NULL, err))
         return false;
     self->port.commit = self->head.commit;
-    return true;
+    return ahead_take(self, needs, 3, err);
 }
 
 static void turn_over(struct postgres_store *self)
@@ -44,10 +45,12 @@ static void turn_over(struct postgres_store *self)
 bool postgres_begin(struct store *store, struct err *err)
 {
     struct postgres_store *self = postgres_of(store);
+    struct turn_needs needs = self->ahead.needs;
+    self->ahead.needs = (struct turn_needs){ 0 };
     turn_over(self);
     for (int tries = 0; tries < 2; tries++) {
         self->in_turn = true;
-        if (begin_once(self, err))
+        if (begin_once(self, &needs, err))
             return true;
         turn_over(self);
         if (!self->pg.lost || self->away_since) {

@@ -266,6 +266,18 @@ WHERE touched > $1 ORDER BY lane;
 -- name: duties
 SELECT name, holder, epoch, beat FROM duty ORDER BY name;
 
+-- name: tasks_ahead
+SELECT @task_columns@ FROM task WHERE id = ANY($1::bigint[]);
+
+-- name: edges_ahead
+SELECT waiter, pred, kind, flags FROM edge WHERE pred = ANY($1::bigint[]) ORDER BY pred, waiter, kind;
+
+-- name: waiters_ahead
+SELECT @task_columns@ FROM task WHERE id = ANY(ARRAY(SELECT waiter FROM edge WHERE pred = ANY($1::bigint[])));
+
+-- name: lives_ahead
+SELECT task, grant_no, number, executor, started, poll_seq FROM live WHERE task = ANY($1::bigint[]);
+
 -- name: turns_others
 -- A few turns more than are taken over: then it is too much.
 SELECT turn, first_seq, at, events FROM turn WHERE turn > $1 ORDER BY turn LIMIT $2;

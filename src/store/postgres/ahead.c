@@ -1,0 +1,177 @@
+/* ahead: rows that a turn will ask for, brought before it asks.
+ *
+ * The engine names what it knows it will need (struct turn_needs); with begin's lock, or within the turn in one exchange, the rows come and
+ * are kept until the turn is over: nobody else commits before that, so they are what a load would bring. What isn't here is loaded as
+ * ever. A row that can't be read is told when it comes (ERR_corrupt). */
+#include "store/postgres/archives.h"
+#include "store/postgres/postgres.h"
+
+struct ahead_edges {
+    struct edge *edges;
+    size_t n;
+};
+
+void ahead_forget(struct postgres_store *self)
+{
+    struct ahead *ahead = &self->ahead;
+    struct map *maps[] = { &ahead->tasks, &ahead->edges, &ahead->lives };
+    for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
+        map_clear(maps[i]);
+    arena_reset(&ahead->arena);
+    for (size_t i = 0; i < OTHERS_COUNT; i++) {
+        PQclear(ahead->others[i]);
+        ahead->others[i] = NULL;
+    }
+}
+
+void ahead_release(struct postgres_store *self)
+{
+    ahead_forget(self);
+    map_release(&self->ahead.tasks);
+    map_release(&self->ahead.edges);
+    map_release(&self->ahead.lives);
+    arena_release(&self->ahead.arena);
+}
+
+/* ---- answers ---- */
+
+void ahead_task_put(struct postgres_store *self, const struct task *row)
+{
+    struct task *kept = ARENA_NEW(&self->ahead.arena, struct task);
+    *kept = *row;
+    map_put(&self->ahead.tasks, (uint64_t)row->id, kept);
+}
+
+bool ahead_task(struct postgres_store *self, struct arena *arena, int64_t id, struct task *out)
+{
+    const struct task *row = map_find(&self->ahead.tasks, (uint64_t)id);
+    if (!row)
+        return false;
+    *out = *row;
+    struct str *texts[] = { &out->name, &out->variant, &out->reason, &out->unique };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (texts[i]->len)
+            *texts[i] = str_dup(arena, *texts[i]);
+    return true;
+}
+
+/* The caller changes what it gets: a copy. */
+bool ahead_edges_of(struct postgres_store *self, struct arena *arena, int64_t pred, struct edge **out, size_t *out_n)
+{
+    const struct ahead_edges *found = map_find(&self->ahead.edges, (uint64_t)pred);
+    if (!found)
+        return false;
+    *out_n = found->n;
+    *out = found->n ? ARENA_ARRAY(arena, struct edge, found->n) : NULL;
+    for (size_t i = 0; i < found->n; i++)
+        (*out)[i] = found->edges[i];
+    return true;
+}
+
+bool ahead_live(struct postgres_store *self, int64_t task, int64_t grant, struct attempt *out)
+{
+    const struct attempt *found = map_find(&self->ahead.lives, (uint64_t)task);
+    if (!found || found->grant != grant)
+        return false;
+    *out = *found;
+    return true;
+}
+
+/* ---- asking ---- */
+
+static void ids_queue(struct pg *pg, enum pg_id id, const int64_t *ids, size_t n)
+{
+    struct pg_args args = { 0 };
+    bulk_begin(&pg->bulk, "i");
+    for (size_t i = 0; i < n; i++)
+        bulk_i64(&pg->bulk, ids[i]);
+    bool fits = bulk_args(&pg->bulk, &args); /* a turn's commands are far below its limit */
+    ASSERT(fits);
+    pg_queue(pg, id, &args);
+}
+
+void ahead_queue(struct postgres_store *self, const struct turn_needs *needs)
+{
+    struct pg *pg = &self->pg;
+    if (needs->since)
+        others_queue(pg, needs->since);
+    if (needs->n_tasks)
+        ids_queue(pg, PG_tasks_ahead, needs->tasks, needs->n_tasks);
+    if (needs->n_preds) {
+        ids_queue(pg, PG_edges_ahead, needs->preds, needs->n_preds);
+        ids_queue(pg, PG_waiters_ahead, needs->preds, needs->n_preds);
+    }
+    if (needs->n_grants)
+        ids_queue(pg, PG_lives_ahead, needs->grants, needs->n_grants);
+}
+
+static bool tasks_take(struct postgres_store *self, const PGresult *result, struct err *err)
+{
+    for (int i = 0; i < PQntuples(result); i++) {
+        struct task row;
+        if (map_find(&self->ahead.tasks, (uint64_t)cell_i64(result, i, 0)))
+            continue;
+        if (!pg_row_task(result, i, &self->ahead.arena, &row, err))
+            return false;
+        ahead_task_put(self, &row);
+    }
+    return true;
+}
+
+/* Rows come by pred: those of one stand together. One without rows is known to have none. */
+static void edges_take(struct postgres_store *self, const PGresult *result, const struct turn_needs *needs)
+{
+    struct ahead *ahead = &self->ahead;
+    size_t n = (size_t)PQntuples(result);
+    struct edge *edges = ARENA_ARRAY(&ahead->arena, struct edge, n + 1);
+    struct ahead_edges *by_pred = ARENA_ARRAY(&ahead->arena, struct ahead_edges, needs->n_preds);
+    for (size_t i = 0; i < needs->n_preds; i++)
+        map_put(&ahead->edges, (uint64_t)needs->preds[i], &by_pred[i]);
+    for (size_t i = 0; i < n; i++) {
+        pg_row_edge(result, (int)i, &edges[i]);
+        struct ahead_edges *list = map_find(&ahead->edges, (uint64_t)edges[i].pred);
+        if (!list->n++)
+            list->edges = &edges[i];
+    }
+}
+
+static void lives_take(struct postgres_store *self, const PGresult *result)
+{
+    struct ahead *ahead = &self->ahead;
+    for (int i = 0; i < PQntuples(result); i++) {
+        struct attempt *row = ARENA_NEW(&ahead->arena, struct attempt);
+        pg_row_live(result, i, row);
+        map_put(&ahead->lives, (uint64_t)row->task, row);
+    }
+}
+
+bool ahead_take(struct postgres_store *self, const struct turn_needs *needs, size_t first, struct err *err)
+{
+    struct pg *pg = &self->pg;
+    if (needs->since)
+        first = others_keep(self, needs->since, first);
+    if (needs->n_tasks && !tasks_take(self, pg->results[first++], err))
+        return false;
+    if (needs->n_preds) {
+        edges_take(self, pg->results[first++], needs);
+        if (!tasks_take(self, pg->results[first++], err))
+            return false;
+    }
+    if (needs->n_grants)
+        lives_take(self, pg->results[first++]);
+    return true;
+}
+
+bool postgres_expect(struct store *store, const struct turn_needs *needs, struct err *err)
+{
+    struct postgres_store *self = postgres_of(store);
+    if (!self->in_turn) {
+        self->ahead.needs = *needs;
+        return true;
+    }
+    if (self->pg.lost)
+        return err_set(err, ERR_unavailable, "the connection is lost");
+    pg_clear(&self->pg);
+    ahead_queue(self, needs);
+    return self->pg.n_queue == 0 || (pg_exchange(&self->pg, err) && ahead_take(self, needs, 0, err));
+}
