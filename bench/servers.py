@@ -165,7 +165,7 @@ def cycle_cell(bed, folder):
 
 
 def servers_cell(bed):
-    """The same 64 callers spread over one, two and three servers; and where the time of their turns goes."""
+    """The same 64 callers spread over one, two and three servers, then 64 for each; and where the time of their turns goes."""
     found = {}
     for n in (1, 2, 3):
         with Database(bed) as database, Servers(bed, database, n) as weir:
@@ -181,6 +181,8 @@ def servers_cell(bed):
             found[f"commit us, {n}"] = (commit - before[2]) / turns * 1e6
             found[f"rest us, {n}"] = (turn - before[0] - begin + before[1] - commit + before[2]) / turns * 1e6
             found[f"cores, {n}"] = (cpu_seconds(weir.pids + backends(bed)) - used) / took
+            if n > 1:
+                found[f"enqueue, 64 each, {n}"] = bed.load(weir, "enqueue", f"c={64 * n}")[f"enqueue c={64 * n} rate"]
         with Database(bed) as database, Servers(bed, database, n) as weir:
             found[f"e2e, {n}"] = bed.load(weir, "cycle", "c=64", f"workers={n}")["cycle c=64 rate"]
         with Database(bed) as database, Servers(bed, database, n) as weir:
@@ -245,7 +247,8 @@ def rows(folder, ratio, value, resident_mib, switches):
         ("10", "PostgreSQL: enqueue, one task a request, c=64", lambda bed: enqueue_cell(bed, folder), ten),
         ("11", "PostgreSQL", lambda bed: cycle_cell(bed, folder), eleven),
         ("10s", "PostgreSQL, several servers, 64 callers in all", servers_cell,
-         [(f"{what}, {n} servers of one", ratio(f"{what}, {n}", f"{what}, 1"), "x", None, None, True) for what in ("enqueue", "e2e", "drain") for n in (2, 3)]),
+         [(f"{what}, {n} servers of one", ratio(f"{what}, {n}", f"{what.split(',')[0]}, 1"), "x", None, None, True)
+          for what in ("enqueue", "enqueue, 64 each", "e2e", "drain") for n in (2, 3)]),
         ("12p", "PostgreSQL: a million pending", lambda bed: pending_cell(bed, resident_mib),
          [("server memory", value("memory"), "MiB", 300, 100, False), ("claim p99", value("claim"), "ms", 20, 5, False),
           ("restart to first claim", value("restart"), "s", 2, 0.5, False)]),

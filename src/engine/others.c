@@ -74,6 +74,7 @@ static bool anew(struct turn *turn, struct err *err)
 {
     struct engine *engine = turn->engine;
     if (!engine_anew(engine, turn->boot, err)) return false;
+    engine->others_seen = turn->boot; /* they may be there */
     MAP_EACH(&engine->lives, e) {
         struct live *live = e->value;
         struct known_executor *known = map_find(&engine->executors, (uint64_t)live->attempt.executor);

@@ -265,7 +265,8 @@ static void grant_undo(struct turn *turn, const struct known_executor *known, st
 static void grant_absent(struct turn *turn, struct known_executor *known, struct command *poll, struct live *live)
 {
     struct pending_attempt *changed = map_find(&turn->attempts, (uint64_t)live->attempt.task);
-    int64_t seq = poll->in.poll.seq, given = changed ? changed->attempt.poll_seq : live_read(turn, live)->poll_seq;
+    const struct attempt *granted = live_read(turn, live);
+    int64_t seq = poll->in.poll.seq, given = changed ? changed->attempt.poll_seq : granted->poll_seq;
     bool forgot = given < -1;
     if (forgot) given = -2 - given;
     if (given < 0 || (seq < given && !PLANT(late_poll_believed))) return;
@@ -278,10 +279,10 @@ static void grant_absent(struct turn *turn, struct known_executor *known, struct
     } else if (PLANT(grant_not_returned)) {
         return;
     } else if (!forgot && !live->named) {
-        grant_undo(turn, known, node, &live->attempt);
+        grant_undo(turn, known, node, granted);
     } else {
         struct because because = { .actor = known->row.name, .reason = STR("its executor doesn't have it any more") };
-        attempt_lost(turn, node, &live->attempt, &because);
+        attempt_lost(turn, node, granted, &because);
     }
 }
 
