@@ -70,6 +70,7 @@ static void registration(struct world *w, struct sim_executor *e)
     row->name = str_fmt(&w->arena, "e%d", e->index);
     row->instance = str_fmt(&w->arena, "i%d", e->index);
     command->in.reg.memory = str_fmt(&w->arena, "host %u", e->hosts);
+    row->host = str_fmt(&w->arena, "boot %u", (unsigned)e->boots);
     row->slots = e->slots;
     row->kinds = 1u << KIND_COMMAND | 1u << KIND_SCRIPT;
     if (e->index % 2 == 0) {
@@ -186,6 +187,8 @@ void executor_answer(struct world *w, struct command *command)
         return;
     }
     if (command->kind == CMD_REGISTER) {
+        if (!str_eq(command->in.reg.executor.host, str_fmt(&w->arena, "boot %u", (unsigned)e->boots)))
+            return; /* an answer to the agent before: nobody hears it */
         e->poll_open = false;
         if (!command->err.code) e->id = command->out.reg.id;
         return;

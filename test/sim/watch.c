@@ -294,6 +294,14 @@ static void check_finish(struct world *w, const struct finish_item *item)
     world_fail(w, "R4 a finish was answered wrongly", item->fence.task);
 }
 
+/* A poll that a newer one of its executor overtook, before or within this turn, isn't looked at. */
+static bool overtaken(const struct world *w, struct command **commands, size_t n, const struct command *poll)
+{
+    for (size_t i = 0; i < n; i++)
+        if (commands[i]->kind == CMD_POLL && commands[i]->owner == poll->owner && commands[i]->in.poll.seq > poll->in.poll.seq) return true;
+    return poll->in.poll.seq < w->executors[(intptr_t)poll->owner].server_seq;
+}
+
 static void check_finishes(struct world *w, struct command **commands, size_t n)
 {
     static uint8_t named[IDS_MAX];
@@ -308,8 +316,7 @@ static void check_finishes(struct world *w, struct command **commands, size_t n)
     }
     for (size_t i = 0; i < n; i++) {
         const struct command *poll = commands[i];
-        struct sim_executor *e = poll->kind == CMD_POLL ? &w->executors[(intptr_t)poll->owner] : NULL;
-        if (!e || poll->err.code || poll->in.poll.seq < e->server_seq) continue; /* overtaken: not looked at */
+        if (poll->kind != CMD_POLL || poll->err.code || overtaken(w, commands, n, poll)) continue;
         for (size_t k = 0; k < poll->in.poll.n_finishes; k++) {
             const struct finish_item *item = &poll->in.poll.finishes[k];
             const struct attempt *was = attempt_in(w->attempts_before, w->n_attempts_before, item->fence.task, item->fence.grant);
