@@ -35,8 +35,6 @@ enum {
     FAILURE_MS = 200,
     INTERRUPT_EXTRA_MS = 10000,
     HOST_MAX = 65,
-    NAME_WATCH_MS = 2500,
-    NAME_LOOK_MS = 100,
     TELL_MS = 5000
 };
 
@@ -151,29 +149,6 @@ static bool open_reader(struct server *server, struct err *err)
 {
     server->reader = reader_open(&server->store_config, err);
     return server->reader != NULL;
-}
-
-/* name_free: no other server that lives has our name. It would move the beat of the name's row on before we do. */
-static bool name_free(struct server *server, struct err *err)
-{
-    int64_t until = clock_boot_ms() + NAME_WATCH_MS, beat = -1;
-    while (reader_is_shared(server->reader)) {
-        struct server_row *rows;
-        size_t n, i = 0;
-        if (!reader_servers(server->reader, &server->arena, &rows, &n, err))
-            return false;
-        while (i < n && !str_eq(rows[i].name, server->conf.name))
-            i++;
-        if (i == n || clock_boot_ms() > until)
-            break;
-        if (beat >= 0 && rows[i].beat != beat)
-            return err_set(err, ERR_conflict,
-                "a server with the name %.*s runs on this store already (on %.*s, process %.*s): stop it, or give this one another --name",
-                STR_ARG(server->conf.name), STR_ARG(rows[i].host), STR_ARG(rows[i].instance));
-        beat = rows[i].beat;
-        usleep(NAME_LOOK_MS * 1000);
-    }
-    return true;
 }
 
 static struct str host_name(struct arena *arena)
@@ -479,7 +454,7 @@ static void on_hup(int signo, void *owner)
 static bool server_open(struct server *server, struct err *err)
 {
     static bool (*const steps[])(struct server * server, struct err * err) = { open_data, open_tls, open_store, open_logs, open_reader,
-        name_free, open_engine, open_watch, open_api, start_engine, open_http, open_coordination };
+        open_engine, open_watch, open_api, start_engine, open_http, open_coordination };
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
         if (!steps[i](server, err))
             return false;
