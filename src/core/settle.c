@@ -490,7 +490,7 @@ static void propagate(struct slice *slice, struct node *node)
         struct node *waiter = slice_find(slice, outs[i].waiter);
         if (!waiter || state_ended(waiter->row.state)) continue;
         if (!edge_counts(&outs[i])) continue;
-        if (outs[i].kind != EDGE_CANCELS) lock_inherit(slice, waiter, node);
+        if (outs[i].kind != EDGE_CANCELS && waiter->row.state != STATE_X) lock_inherit(slice, waiter, node); /* who runs has the lock */
         if (outs[i].kind == EDGE_DEPENDS && node->row.marks & MARK_OUTPUTS) waiter->row.marks |= MARK_NEEDS;
         if (outs[i].kind != EDGE_DEPENDS || node->row.state == STATE_D || PLANT(depends_any_end)) edge_satisfied(slice, waiter);
         else task_pass_on(slice, waiter, node);

@@ -81,6 +81,7 @@ void finish_items(struct turn *turn, const struct actor *actor, struct finish_it
         if (!node || turn->slice->failed) continue;
         const struct known_executor *known = map_find(&turn->engine->executors, (uint64_t)attempt.executor);
         struct because because = { .actor = known ? known->row.name : actor->name };
+        bool returned = node->row.state == STATE_F; /* others may have the archive's lock since */
         if (node->row.state != STATE_X && !late_return(turn, node, &because)) {
             item->code = ERR_already_ended;
             continue;
@@ -89,6 +90,7 @@ void finish_items(struct turn *turn, const struct actor *actor, struct finish_it
                                .max_rss_bytes = item->max_rss_bytes, .log_bytes = item->log_bytes };
         memcpy(end.finish_hash, item->hash, sizeof end.finish_hash);
         attempt_over(turn, node, &attempt, &end, &because);
+        if (returned) lock_again(turn, node); /* if it is to be tried again */
         kept_add(turn, node, item->log_bytes, item->outputs);
         finish_keep(turn, node, item);
         turn->n_finished++;

@@ -95,78 +95,106 @@ static bool conflicts(const struct look *look, const struct node *other)
     return other->row.marks & MARK_LOCKED && (look->exclusive || other->row.marks & MARK_EXCLUSIVE);
 }
 
-/* Does `from`, which hasn't started, wait for the target? Whoever runs with the lock on the way is waited for by the target. */
+/* The target comes after `from`, which hasn't ended and doesn't wait for it; if their locks don't clash, after those before it. */
+static void come_after(struct look *look, struct node *from)
+{
+    if (state_ended(from->row.state)) return;
+    if (conflicts(look, from)) {
+        slice_edge_add_lock(look->turn->slice, look->target, from);
+        return;
+    }
+    size_t n;
+    const struct edge *ins = slice_ins(look->turn->slice, from, &n);
+    for (size_t i = 0; i < n && look->left > 0 && from->row.state != STATE_X; i++) {
+        struct node *pred = ins[i].kind == EDGE_CANCELS ? NULL : slice_find(look->turn->slice, ins[i].pred);
+        look->left--;
+        if (pred) come_after(look, pred);
+    }
+}
+
+/* Does `from` wait for the target? Then the target comes after all on the way that don't: those that run, and their like. */
 static bool waits_for(struct look *look, struct node *from)
 {
     if (from == look->target) return true;
-    if (state_ended(from->row.state)) return false;
-    if (from->row.state == STATE_X) {
-        if (conflicts(look, from)) slice_edge_add_lock(look->turn->slice, look->target, from);
-        return false;
-    }
+    if (state_ended(from->row.state) || from->row.state == STATE_X) return false; /* one that runs waits for nobody */
     if (look->left == 0) return true; /* too far to see: no edge is safer than a circle */
     look->left--;
     size_t n;
     bool found = false;
     const struct edge *ins = slice_ins(look->turn->slice, from, &n);
+    struct node **beside = ARENA_ARRAY(look->turn->arena, struct node *, n + 1);
+    size_t n_beside = 0;
     for (size_t i = 0; i < n; i++) {
         struct node *pred = ins[i].kind == EDGE_CANCELS ? NULL : slice_find(look->turn->slice, ins[i].pred);
         if (pred && waits_for(look, pred)) found = true;
+        else if (pred) beside[n_beside++] = pred;
     }
+    for (size_t i = 0; found && i < n_beside; i++) come_after(look, beside[i]);
     return found;
 }
 
-static void before_collect(struct turn *turn, struct node *node, size_t *left, struct node ***out, size_t *n, size_t *cap)
+struct before { /* those that haven't ended, of a task and of those that it came after */
+    struct turn *turn;
+    const struct node *again; /* looked through, as if it had ended */
+    struct node **list;
+    size_t n, cap, left;
+};
+
+static void before_collect(struct before *b, struct node *node)
 {
-    for (size_t i = 0; i < *n; i++)
-        if ((*out)[i] == node) return;
-    if (!state_ended(node->row.state)) {
-        *ARENA_PUSH(turn->arena, *out, *n, *cap) = node;
+    for (size_t i = 0; i < b->n; i++)
+        if (b->list[i] == node) return;
+    if (!state_ended(node->row.state) && node != b->again) {
+        *ARENA_PUSH(b->turn->arena, b->list, b->n, b->cap) = node;
         return;
     }
-    if (node->row.waits == 0 || *left == 0) return; /* it had begun: all before it had ended then */
-    (*left)--;
+    if ((node->row.waits == 0 && node != b->again) || b->left == 0) return; /* it had begun: all before it had ended then */
+    b->left--;
     size_t n_ins;
-    const struct edge *ins = slice_ins(turn->slice, node, &n_ins);
+    const struct edge *ins = slice_ins(b->turn->slice, node, &n_ins);
     for (size_t i = 0; i < n_ins; i++) {
-        struct node *pred = ins[i].kind == EDGE_CANCELS ? NULL : slice_find(turn->slice, ins[i].pred);
+        struct node *pred = ins[i].kind == EDGE_CANCELS ? NULL : slice_find(b->turn->slice, ins[i].pred);
         bool counts = pred && pred->row.lane == node->row.lane && pred->row.marks & MARK_LOCKED;
-        if (counts) before_collect(turn, pred, left, out, n, cap);
+        if (counts && pred != b->again) before_collect(b, pred);
     }
 }
 
 struct node **lock_before(struct turn *turn, const struct archive *archive, size_t *out_n)
 {
-    struct node **list = NULL, *node = archive->lock_exclusive ? slice_find(turn->slice, archive->lock_exclusive) : NULL;
-    size_t cap = 0, left = LOOK_MAX;
-    *out_n = 0;
-    if (node) before_collect(turn, node, &left, &list, out_n, &cap);
-    return list;
+    struct before b = { .turn = turn, .left = LOOK_MAX };
+    struct node *node = archive->lock_exclusive ? slice_find(turn->slice, archive->lock_exclusive) : NULL;
+    if (node) before_collect(&b, node);
+    *out_n = b.n;
+    return b.list;
 }
 
-/* Called when the task stands in S again. */
-static void lock_again(struct turn *turn, struct node *node)
+/* Called when the task stands in S again. It comes after all that have the lock or wait for it, but for those that wait for the task: those
+ * keep the end of the queue. Its own edges lead to some that the end of the queue doesn't know when all between them were stopped. */
+void lock_again(struct turn *turn, struct node *node)
 {
     struct archive *archive = node->row.marks & MARK_LOCKED ? turn_archive(turn, node->row.lane) : NULL;
     if (!archive || state_ended(node->row.state)) return;
-    size_t n = archive->n_lock_shared, kept = 0, n_before;
-    struct node **before = lock_before(turn, archive, &n_before);
-    int64_t *shared = ARENA_ARRAY(turn->arena, int64_t, n + 2);
+    struct before b = { .turn = turn, .again = node, .left = LOOK_MAX };
     struct look look = { turn, node, LOOK_MAX, (node->row.marks & MARK_EXCLUSIVE) != 0 };
-    int64_t waits = node->row.waits;
-    bool others = false;
-    for (size_t i = 0; i < n + n_before; i++) { /* those that share it, then the last that had it alone, or those in its place */
-        int64_t id = i < n ? archive->lock_shared[i] : before[i - n]->row.id;
-        struct node *user = id && id != node->row.id ? slice_find(turn->slice, id) : NULL;
-        if (!user || state_ended(user->row.state)) continue;
-        others = true;
-        bool behind = waits_for(&look, user);
-        if (!behind && conflicts(&look, user)) slice_edge_add_lock(turn->slice, node, user);
-        if (i < n && (behind || !look.exclusive)) shared[kept++] = id;
+    struct node *end = archive->lock_exclusive ? slice_find(turn->slice, archive->lock_exclusive) : NULL;
+    for (size_t i = 0; i < archive->n_lock_shared; i++) {
+        struct node *user = slice_find(turn->slice, archive->lock_shared[i]);
+        if (user && user != node && !state_ended(user->row.state)) before_collect(&b, user);
     }
-    bool last = node->row.waits > waits || !others;
+    size_t n_shared = b.n, kept = 0;
+    if (end) before_collect(&b, end);
+    before_collect(&b, node);
+    int64_t *shared = ARENA_ARRAY(turn->arena, int64_t, b.n + 1);
+    bool last = true;
+    for (size_t i = 0; i < b.n; i++) {
+        struct node *user = b.list[i];
+        bool behind = waits_for(&look, user), alone = (user->row.marks & MARK_EXCLUSIVE) != 0;
+        if (!behind) come_after(&look, user);
+        if (behind && alone) last = false;
+        if (!alone && (look.exclusive ? behind : i < n_shared)) shared[kept++] = user->row.id;
+    }
     if (look.exclusive && last) archive->lock_exclusive = node->row.id;
-    if (!look.exclusive || (last && kept > 0)) shared[kept++] = node->row.id;
+    if (!look.exclusive && last) shared[kept++] = node->row.id;
     archive->lock_shared = shared;
     archive->n_lock_shared = kept;
 }

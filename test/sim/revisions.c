@@ -98,7 +98,8 @@ void check_again(struct world *w, const struct task *task)
     for (size_t i = 0; outs && i < outs->n; i++) {
         const struct task *waiter = store_task(w, outs->edges[i].waiter);
         if (outs->edges[i].kind == EDGE_CANCELS || outs->edges[i].flags & EDGE_LOCK || waiter->lane != task->lane) continue;
-        if (waiter->rev > task->rev && w->before[waiter->id].state == STATE_X)
+        bool runs = waiter->state == STATE_X && waiter->grant == w->before[waiter->id].grant; /* it wasn't taken back within the turn */
+        if (waiter->rev > task->rev && w->before[waiter->id].state == STATE_X && runs)
             world_fail(w, "R6 a retry went before what had started", task->id);
     }
 }

@@ -344,6 +344,106 @@ static void test_dependents_of_a_retried_task_queue_for_the_lock_anew(void **sta
     assert_int_equal(rig_state(&rig, id_of(&rig, lane, 1, "write", 0)), 'P');
 }
 
+/* Seed 9314: it had its edge already, and so wasn't taken for the end of the queue. */
+static void test_a_retried_task_is_the_end_of_the_locks_queue(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t lane = archive(&rig), e = rig_executor(&rig, "e", NULL);
+    for (int rev = 1; rev <= 2; rev++) revision(&rig, rev, writes);
+    struct fence first = granted(rig_poll(&rig, e, 9), 0);
+    assert_int_equal(rig_order(&rig, CMD_CANCEL, id_of(&rig, lane, 2, "write", 0)), ERR_none);
+    rig_finish(&rig, first, 1, -1);
+    assert_int_equal(rig_order(&rig, CMD_RETRY, first.task), ERR_none);
+    assert_int_equal(rig_order(&rig, CMD_RETRY, id_of(&rig, lane, 2, "write", 0)), ERR_none);
+    revision(&rig, 3, writes);
+    rig_finish(&rig, granted(rig_poll(&rig, e, 9), 0), 0, -1);
+    assert_int_equal(rig_state(&rig, id_of(&rig, lane, 2, "write", 0)), 'P');
+    assert_int_equal(rig_state(&rig, id_of(&rig, lane, 3, "write", 0)), 'S');
+}
+
+/* Seed 869: one that took its place again before the end of the queue, and behind one that ran, was taken for the end. */
+static void test_who_is_retried_before_the_end_of_the_locks_queue_is_not_the_end(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t lane = archive(&rig), e = rig_executor(&rig, "e", NULL);
+    revision(&rig, 1, writes);
+    rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), 1, -1);
+    int64_t write = id_of(&rig, lane, 1, "write", 0);
+    assert_int_equal(rig_order(&rig, CMD_RETRY, write), ERR_none);
+    revision(&rig, 2, "- {name: read, lock: shared, command: 'true'}\n- {name: look, lock: shared, command: 'true'}\n"
+                      "- {name: write, lock: exclusive, command: 'true'}\n");
+    rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), 1, -1);
+    struct fence read = granted(rig_poll(&rig, e, 1), 0);
+    assert_int_equal(rig_order(&rig, CMD_RETRY, write), ERR_none);
+    assert_int_equal(rig_state(&rig, id_of(&rig, lane, 2, "look", 0)), 'S'); /* and the last one waits for it */
+    revision(&rig, 3, writes);
+    rig_finish(&rig, read, 0, -1);
+    rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), 0, -1);
+    assert_int_equal(rig_state(&rig, write), 'D');
+    assert_int_equal(rig_state(&rig, id_of(&rig, lane, 2, "look", 0)), 'P');
+    assert_int_equal(rig_state(&rig, id_of(&rig, lane, 3, "write", 0)), 'S');
+}
+
+/* Seed 14739: it was stopped itself before the one between it and the one that has the lock, and so heard nothing from that one. */
+static void test_who_was_stopped_before_whom_it_waited_for_has_its_place(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t lane = archive(&rig), e = rig_executor(&rig, "e", NULL);
+    for (int rev = 1; rev <= 3; rev++) revision(&rig, rev, writes);
+    struct fence first = granted(rig_poll(&rig, e, 9), 0);
+    int64_t last = id_of(&rig, lane, 3, "write", 0);
+    assert_int_equal(rig_order(&rig, CMD_CANCEL, last), ERR_none);
+    assert_int_equal(rig_order(&rig, CMD_CANCEL, id_of(&rig, lane, 2, "write", 0)), ERR_none);
+    assert_int_equal(rig_order(&rig, CMD_RETRY, last), ERR_none);
+    assert_int_equal(rig_state(&rig, last), 'S');
+    rig_finish(&rig, first, 0, -1);
+    assert_int_equal(rig_state(&rig, last), 'P');
+}
+
+/* One that has the lock was put behind one that waits for it, when what it had once waited for was retried and stopped. */
+static void test_who_has_the_lock_is_put_behind_nobody(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t lane = archive(&rig), e = rig_executor(&rig, "e", NULL);
+    for (int rev = 1; rev <= 3; rev++) revision(&rig, rev, writes);
+    struct fence first = granted(rig_poll(&rig, e, 1), 0);
+    rig_finish(&rig, first, 1, -1);
+    struct fence second = granted(rig_poll(&rig, e, 1), 0);
+    assert_int_equal(rig_order(&rig, CMD_RETRY, first.task), ERR_none);
+    assert_int_equal(rig_order(&rig, CMD_CANCEL, first.task), ERR_none);
+    rig_pass(&rig, 3100);
+    assert_int_equal(rig_state(&rig, second.task), 'P'); /* its executor fell silent */
+    assert_int_equal(rig_state(&rig, id_of(&rig, lane, 3, "write", 0)), 'S');
+}
+
+/* A late result that asks for another try: others have had the lock since. */
+static void test_a_late_result_queues_for_the_lock_anew(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t lane = archive(&rig), e = rig_executor(&rig, "e", NULL);
+    revision(&rig, 1, "- {name: write, lock: exclusive, retry: {attempts: 2, backoff: 1s}, command: 'true'}\n");
+    revision(&rig, 2, writes);
+    rig_poll(&rig, e, 1);
+    rig_pass(&rig, 3100);
+    struct fence late = granted(rig_poll(&rig, e, 1), 0);
+    rig_pass(&rig, 3100);
+    assert_int_equal(rig_state(&rig, late.task), 'F');
+    struct fence second = granted(rig_poll(&rig, e, 1), 0);
+    assert_int_equal(second.task, id_of(&rig, lane, 2, "write", 0));
+    assert_int_equal(rig_finish(&rig, late, 111, -1), ERR_none);
+    rig_pass(&rig, 2900);
+    assert_int_equal(rig_state(&rig, late.task), 'S');
+    assert_int_equal(rig_state(&rig, second.task), 'X');
+    rig_finish(&rig, second, 0, -1);
+    rig_pass(&rig, 60000);
+    assert_int_equal(rig_state(&rig, late.task), 'P');
+}
+
 /* The newest revision was a gap that somebody gave up: there is nothing of it to check out, and no workflow. */
 static void test_a_gap_that_was_given_up_is_not_the_newest_revision(void **state)
 {
@@ -421,6 +521,11 @@ int main(void)
         cmocka_unit_test(test_who_was_stopped_behind_a_gap_has_its_place),
         cmocka_unit_test(test_a_second_run_has_the_lock_beside_prev),
         cmocka_unit_test(test_dependents_of_a_retried_task_queue_for_the_lock_anew),
+        cmocka_unit_test(test_a_retried_task_is_the_end_of_the_locks_queue),
+        cmocka_unit_test(test_who_is_retried_before_the_end_of_the_locks_queue_is_not_the_end),
+        cmocka_unit_test(test_who_was_stopped_before_whom_it_waited_for_has_its_place),
+        cmocka_unit_test(test_who_has_the_lock_is_put_behind_nobody),
+        cmocka_unit_test(test_a_late_result_queues_for_the_lock_anew),
         cmocka_unit_test(test_a_gap_that_was_given_up_is_not_the_newest_revision),
         cmocka_unit_test(test_a_store_that_went_back_takes_one_new_incarnation),
         cmocka_unit_test(test_a_grant_of_the_incarnation_before_counts),
