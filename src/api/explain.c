@@ -25,10 +25,10 @@ static struct str view_key(struct api *api, struct arena *arena, const struct ed
 static void preds_collect(struct call *call, const struct task_view *view, struct why_facts *facts)
 {
     facts->preds = ARENA_ARRAY(&call->arena, struct why_pred, view->n_needs);
-    facts->n_preds = view->n_needs;
     for (size_t i = 0; i < view->n_needs; i++) {
         const struct edge_view *edge = &view->needs[i];
-        facts->preds[i] = (struct why_pred){ .id = edge->id,
+        if (edge->kind != EDGE_CANCELS && !edge_counts(edge->kind, edge->flags)) continue; /* it had the lock before that one */
+        facts->preds[facts->n_preds++] = (struct why_pred){ .id = edge->id,
             .key = view_key(call->api, &call->arena, edge),
             .state = edge->state,
             .kind = edge->kind,
@@ -95,7 +95,7 @@ static bool doomed_collect(struct call *call, struct why_facts *facts, size_t *c
         if (!reader_edges(call->api->config.reader, &call->arena, of, false, &views, &n, &call->err))
             return false;
         for (size_t i = 0; i < n; i++) {
-            bool waits = at == 0 && (views[i].kind != EDGE_CANCELS || views[i].flags == EDGE_FIRED);
+            bool waits = at == 0 && edge_counts(views[i].kind, views[i].flags);
             bool due = views[i].kind == EDGE_CANCELS && !(at == 0 && views[i].flags & EDGE_FIRED);
             if (state_ended(views[i].state) || views[i].id == facts->task.id || (!waits && !due))
                 continue;

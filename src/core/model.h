@@ -37,7 +37,8 @@ enum outcome {
 enum edge_kind { EDGE_NONE, EDGE_AFTER, EDGE_DEPENDS, EDGE_CANCELS, EDGE_KIND_COUNT };
 enum edge_flag {
     EDGE_FIRED = 1, /* cancels: the waiter became ready, the other is being put to an end and is waited for */
-    EDGE_SPENT = 2, /* cancels: it fired, and the other had ended then or was retried since: it isn't waited for */
+    EDGE_SPENT = 2, /* cancels: it fired, and the other had ended then or was retried since: it isn't waited for. after: the waiter had the
+                       archive's lock when the other was retried and queued behind it */
     EDGE_LOCK = 4,  /* after: it stands for the archive's lock, nobody wrote it */
 };
 struct edge {
@@ -45,6 +46,12 @@ struct edge {
     enum edge_kind kind;
     unsigned flags;
 };
+
+/* Is the edge waited for at all? A cancels edge only between its firing and the other's end. */
+static inline bool edge_counts(enum edge_kind kind, unsigned flags)
+{
+    return kind == EDGE_CANCELS ? flags == EDGE_FIRED : !(flags & EDGE_SPENT);
+}
 
 /* Any reason other than an edge why a task waits. Bits in task.holds; each has rows in `hold` that know what lifts it. */
 #define HOLD_KINDS(X) X(time, "not_before") X(pause, "pause") X(slot, "semaphore")

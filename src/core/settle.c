@@ -241,10 +241,10 @@ static bool cancels_fire(struct slice *slice, struct node *node)
                 slice, other, STATE_A, &(struct because){ .actor = by_engine.actor, .reason = STR("superseded"), .cause = node->row.id });
         }
         if (state_ended(other->row.state)) { /* once and for all: who retries it later means it */
-            slice_edge_flag(slice, node, other, EDGE_FIRED | EDGE_SPENT);
+            slice_edge_flag(slice, node, other, EDGE_CANCELS, EDGE_FIRED | EDGE_SPENT);
             continue;
         }
-        slice_edge_flag(slice, node, other, EDGE_FIRED);
+        slice_edge_flag(slice, node, other, EDGE_CANCELS, EDGE_FIRED);
         node->row.waits++;
         node->dirty = true;
     }
@@ -307,12 +307,6 @@ void task_stop(struct slice *slice, struct node *node, enum task_state to, const
     *ARENA_PUSH(slice->arena, slice->endings, slice->n_endings, slice->cap_endings) = node;
 }
 
-/* Is the edge waited for at all? A cancels edge only between its firing and the other's end. */
-static bool edge_counts(const struct edge *edge)
-{
-    return edge->kind != EDGE_CANCELS || edge->flags == EDGE_FIRED;
-}
-
 /* How many of a task's edges stand in its way, from the edges themselves. */
 static int64_t waits_count(struct slice *slice, struct node *node)
 {
@@ -324,7 +318,8 @@ static int64_t waits_count(struct slice *slice, struct node *node)
         if (!pred) continue; /* pruned: it has ended */
         if (ins[i].kind == EDGE_DEPENDS && pred->row.marks & MARK_OUTPUTS)
             node->row.marks |= MARK_NEEDS; /* they may have come while this one had ended */
-        if (edge_counts(&ins[i])) waits += ins[i].kind == EDGE_DEPENDS ? pred->row.state != STATE_D : !state_ended(pred->row.state);
+        if (!edge_counts(ins[i].kind, ins[i].flags)) continue;
+        waits += ins[i].kind == EDGE_DEPENDS ? pred->row.state != STATE_D : !state_ended(pred->row.state);
     }
     return waits;
 }
@@ -366,7 +361,7 @@ static void restage_dependents(
         struct node *waiter = slice_find(slice, outs[i].waiter);
         if (!waiter) continue;
         if (outs[i].kind == EDGE_CANCELS) {
-            if (outs[i].flags & EDGE_FIRED) slice_edge_flag(slice, waiter, node, EDGE_SPENT);
+            if (outs[i].flags & EDGE_FIRED) slice_edge_flag(slice, waiter, node, EDGE_CANCELS, EDGE_SPENT);
             continue;
         }
         if (outs[i].kind == EDGE_DEPENDS && (waiter->row.state == STATE_F || waiter->row.state == STATE_A) &&
@@ -467,7 +462,7 @@ static void lock_hand_on(struct slice *slice, struct node *waiter, struct node *
     if (!(waiter->row.marks & MARK_LOCKED) || waiter->row.lane != stopped->row.lane || PLANT(lock_not_handed_on)) return;
     struct edge *ins = slice_ins(slice, stopped, &n);
     for (size_t i = 0; i < n && *left > 0; i++) {
-        struct node *before = ins[i].kind == EDGE_CANCELS ? NULL : slice_find(slice, ins[i].pred);
+        struct node *before = edge_counts(ins[i].kind, ins[i].flags) ? slice_find(slice, ins[i].pred) : NULL;
         bool counts = before && before != waiter && before->row.marks & MARK_LOCKED && before->row.lane == waiter->row.lane;
         if (!counts) continue;
         (*left)--;
@@ -489,7 +484,7 @@ static void propagate(struct slice *slice, struct node *node)
     for (size_t i = 0; i < n; i++) {
         struct node *waiter = slice_find(slice, outs[i].waiter);
         if (!waiter || state_ended(waiter->row.state)) continue;
-        if (!edge_counts(&outs[i])) continue;
+        if (!edge_counts(outs[i].kind, outs[i].flags)) continue;
         if (outs[i].kind != EDGE_CANCELS && waiter->row.state != STATE_X) lock_inherit(slice, waiter, node); /* who runs has the lock */
         if (outs[i].kind == EDGE_DEPENDS && node->row.marks & MARK_OUTPUTS) waiter->row.marks |= MARK_NEEDS;
         if (outs[i].kind != EDGE_DEPENDS || node->row.state == STATE_D || PLANT(depends_any_end)) edge_satisfied(slice, waiter);

@@ -250,18 +250,45 @@ static bool edges_flag(struct edge *edges, size_t n, const struct edge *key)
     return false;
 }
 
-void slice_edge_flag(struct slice *slice, struct node *waiter, struct node *pred, unsigned flags)
+static const struct edge *edge_find(struct slice *slice, struct node *waiter, const struct node *pred, enum edge_kind kind)
 {
-    struct edge key = { .waiter = waiter->row.id, .pred = pred->row.id, .kind = EDGE_CANCELS };
     size_t n;
-    struct edge *ins = slice_ins(slice, waiter, &n);
+    const struct edge *ins = slice_ins(slice, waiter, &n);
     for (size_t i = 0; i < n; i++)
-        if (ins[i].pred == key.pred && ins[i].kind == EDGE_CANCELS) key.flags = ins[i].flags | flags;
+        if (ins[i].pred == pred->row.id && ins[i].kind == kind) return &ins[i];
+    return NULL;
+}
+
+static void edge_change(struct slice *slice, struct node *waiter, struct node *pred, struct edge key)
+{
     edges_flag(waiter->ins, waiter->n_ins, &key);
     edges_flag(pred->outs, pred->n_outs, &key);
     edges_flag(pred->outs_new, pred->n_outs_new, &key);
     if (!edges_flag(slice->edges_new, slice->n_edges_new, &key) && !edges_flag(slice->edges_changed, slice->n_edges_changed, &key))
         *ARENA_PUSH(slice->arena, slice->edges_changed, slice->n_edges_changed, slice->cap_edges_changed) = key;
+}
+
+void slice_edge_flag(struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind, unsigned flags)
+{
+    const struct edge *edge = edge_find(slice, waiter, pred, kind);
+    if (!edge || (edge->flags & flags) == flags) return;
+    struct edge key = *edge;
+    key.flags |= flags;
+    edge_change(slice, waiter, pred, key);
+}
+
+void slice_edge_lock_again(struct slice *slice, struct node *waiter, struct node *pred)
+{
+    const struct edge *edge = edge_find(slice, waiter, pred, EDGE_AFTER);
+    if (!edge || !(edge->flags & EDGE_SPENT)) {
+        slice_edge_add_lock(slice, waiter, pred);
+        return;
+    }
+    struct edge key = *edge;
+    key.flags &= ~(unsigned)EDGE_SPENT;
+    edge_change(slice, waiter, pred, key);
+    if (!state_ended(pred->row.state)) waiter->row.waits++;
+    waiter->dirty = true;
 }
 
 static bool hold_same(const struct hold *a, const struct hold *b)

@@ -57,7 +57,7 @@ static bool comes_back(struct circle *c, struct node *node)
     size_t n;
     const struct edge *ins = slice_ins(c->turn->slice, node, &n);
     for (size_t i = 0; i < n; i++) {
-        struct node *pred = ins[i].kind == EDGE_CANCELS ? NULL : slice_find(c->turn->slice, ins[i].pred);
+        struct node *pred = edge_counts(ins[i].kind, ins[i].flags) ? slice_find(c->turn->slice, ins[i].pred) : NULL;
         if (!pred) continue;
         if (pred == c->from) return true;
         if (pred->row.state == STATE_X || (state_ended(pred->row.state) && !is_again(c, pred))) continue;
@@ -100,13 +100,13 @@ static void come_after(struct look *look, struct node *from)
 {
     if (state_ended(from->row.state)) return;
     if (conflicts(look, from)) {
-        slice_edge_add_lock(look->turn->slice, look->target, from);
+        slice_edge_lock_again(look->turn->slice, look->target, from);
         return;
     }
     size_t n;
     const struct edge *ins = slice_ins(look->turn->slice, from, &n);
     for (size_t i = 0; i < n && look->left > 0 && from->row.state != STATE_X; i++) {
-        struct node *pred = ins[i].kind == EDGE_CANCELS ? NULL : slice_find(look->turn->slice, ins[i].pred);
+        struct node *pred = edge_counts(ins[i].kind, ins[i].flags) ? slice_find(look->turn->slice, ins[i].pred) : NULL;
         look->left--;
         if (pred) come_after(look, pred);
     }
@@ -116,7 +116,11 @@ static void come_after(struct look *look, struct node *from)
 static bool waits_for(struct look *look, struct node *from)
 {
     if (from == look->target) return true;
-    if (state_ended(from->row.state) || from->row.state == STATE_X) return false; /* one that runs waits for nobody */
+    if (state_ended(from->row.state)) return false;
+    if (from->row.state == STATE_X) { /* one that runs waits for nobody, and with the lock it comes first, also if its executor is lost */
+        if (conflicts(look, from)) slice_edge_flag(look->turn->slice, from, look->target, EDGE_AFTER, EDGE_SPENT);
+        return false;
+    }
     if (look->left == 0) return true; /* too far to see: no edge is safer than a circle */
     look->left--;
     size_t n;
@@ -125,7 +129,7 @@ static bool waits_for(struct look *look, struct node *from)
     struct node **beside = ARENA_ARRAY(look->turn->arena, struct node *, n + 1);
     size_t n_beside = 0;
     for (size_t i = 0; i < n; i++) {
-        struct node *pred = ins[i].kind == EDGE_CANCELS ? NULL : slice_find(look->turn->slice, ins[i].pred);
+        struct node *pred = edge_counts(ins[i].kind, ins[i].flags) ? slice_find(look->turn->slice, ins[i].pred) : NULL;
         if (pred && waits_for(look, pred)) found = true;
         else if (pred) beside[n_beside++] = pred;
     }
@@ -153,7 +157,8 @@ static void before_collect(struct before *b, struct node *node)
     size_t n_ins;
     const struct edge *ins = slice_ins(b->turn->slice, node, &n_ins);
     for (size_t i = 0; i < n_ins; i++) {
-        struct node *pred = ins[i].kind == EDGE_CANCELS ? NULL : slice_find(b->turn->slice, ins[i].pred);
+        bool was_before = node == b->again ? ins[i].kind != EDGE_CANCELS : edge_counts(ins[i].kind, ins[i].flags);
+        struct node *pred = was_before ? slice_find(b->turn->slice, ins[i].pred) : NULL;
         bool counts = pred && pred->row.lane == node->row.lane && pred->row.marks & MARK_LOCKED;
         if (counts && pred != b->again) before_collect(b, pred);
     }

@@ -10,7 +10,8 @@ static void check_start(struct world *w, int64_t id)
     for (size_t i = 0; ins && i < ins->n; i++) {
         enum task_state pred = w->known.folded[ins->edges[i].pred];
         if (ins->edges[i].kind == EDGE_DEPENDS && pred != STATE_D) world_fail(w, "I4 started before its dependency was done", id);
-        if (ins->edges[i].kind == EDGE_AFTER && !state_ended(pred)) world_fail(w, "I4 started before its precursor had ended", id);
+        if (ins->edges[i].kind == EDGE_AFTER && !(ins->edges[i].flags & EDGE_SPENT) && !state_ended(pred))
+            world_fail(w, "I4 started before its precursor had ended", id);
         bool waits = ins->edges[i].kind == EDGE_CANCELS && ins->edges[i].flags == EDGE_FIRED; /* unless it was retried since */
         if (waits && !state_ended(pred)) world_fail(w, "I15 started while what it supersedes lives", id);
     }
@@ -126,7 +127,7 @@ static int64_t waits_of(struct world *w, const struct task *task)
         const struct edge *e = &ins->edges[i];
         const struct task *pred = map_find(&w->store->tasks, (uint64_t)e->pred);
         if (e->kind == EDGE_DEPENDS) waits += pred->state != STATE_D;
-        if (e->kind == EDGE_AFTER || (e->kind == EDGE_CANCELS && e->flags == EDGE_FIRED)) waits += !state_ended(pred->state);
+        if (e->kind != EDGE_DEPENDS && edge_counts(e->kind, e->flags)) waits += !state_ended(pred->state);
     }
     return waits;
 }

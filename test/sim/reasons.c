@@ -130,6 +130,7 @@ static void facts_collect(struct world *w, const struct task *task, struct arena
     facts->preds = ARENA_ARRAY(arena, struct why_pred, (ins ? ins->n : 0) + 1);
     for (size_t i = 0; ins && i < ins->n; i++) {
         const struct edge *e = &ins->edges[i];
+        if (e->kind != EDGE_CANCELS && !edge_counts(e->kind, e->flags)) continue;
         facts->preds[facts->n_preds++] = (struct why_pred){ .id = e->pred,
             .key = str_fmt(arena, "%lld", (long long)e->pred),
             .state = store_task(w, e->pred)->state,

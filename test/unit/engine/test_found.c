@@ -323,6 +323,50 @@ static void test_a_second_run_has_the_lock_beside_prev(void **state)
     assert_int_equal(rig_state(&rig, id_of(&rig, lane, 2, "write", 0)), 'S');
 }
 
+/* The retried one queues behind who has the lock; lost, that one waited for it again, as it once had, and both for ever. */
+static void test_who_had_the_lock_does_not_wait_for_who_queues_behind_it(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t lane = archive(&rig), e = rig_executor(&rig, "e", NULL);
+    for (int rev = 1; rev <= 2; rev++) revision(&rig, rev, writes);
+    int64_t one = id_of(&rig, lane, 1, "write", 0), two = id_of(&rig, lane, 2, "write", 0);
+    rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), 1, -1);
+    granted(rig_poll(&rig, e, 1), 0);
+    assert_int_equal(rig_order(&rig, CMD_RETRY, one), ERR_none);
+    rig_pass(&rig, 3100);
+    assert_int_equal(rig_state(&rig, two), 'P');
+    assert_int_equal(rig_state(&rig, one), 'S');
+    rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), 1, -1);
+    granted(rig_poll(&rig, e, 1), 0);
+    assert_int_equal(rig_order(&rig, CMD_RETRY, two), ERR_none); /* and the other way round: it waits for the first again */
+    assert_int_equal(rig_state(&rig, one), 'X');
+    assert_int_equal(rig_state(&rig, two), 'S');
+    rig_pass(&rig, 3100);
+    assert_int_equal(rig_state(&rig, one), 'P');
+    assert_int_equal(rig_state(&rig, two), 'S');
+    rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), 0, -1);
+    assert_int_equal(rig_state(&rig, two), 'P');
+}
+
+/* The same with one between the two. */
+static void test_who_had_the_lock_does_not_wait_for_the_end_of_its_queue(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t lane = archive(&rig), e = rig_executor(&rig, "e", NULL);
+    for (int rev = 1; rev <= 3; rev++) revision(&rig, rev, writes);
+    int64_t one = id_of(&rig, lane, 1, "write", 0), two = id_of(&rig, lane, 2, "write", 0), three = id_of(&rig, lane, 3, "write", 0);
+    rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), 1, -1);
+    granted(rig_poll(&rig, e, 1), 0);
+    assert_int_equal(rig_order(&rig, CMD_RETRY, one), ERR_none);
+    rig_pass(&rig, 3100);
+    assert_int_equal(rig_state(&rig, two), 'P');
+    rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), 0, -1);
+    assert_int_equal(rig_state(&rig, three), 'P');
+    assert_int_equal(rig_state(&rig, one), 'S');
+}
+
 /* What a retry takes along queues for the lock anew, as the retried task does. */
 static void test_dependents_of_a_retried_task_queue_for_the_lock_anew(void **state)
 {
@@ -520,6 +564,8 @@ int main(void)
         cmocka_unit_test(test_who_is_stopped_while_it_waits_for_the_lock_lets_nobody_past),
         cmocka_unit_test(test_who_was_stopped_behind_a_gap_has_its_place),
         cmocka_unit_test(test_a_second_run_has_the_lock_beside_prev),
+        cmocka_unit_test(test_who_had_the_lock_does_not_wait_for_who_queues_behind_it),
+        cmocka_unit_test(test_who_had_the_lock_does_not_wait_for_the_end_of_its_queue),
         cmocka_unit_test(test_dependents_of_a_retried_task_queue_for_the_lock_anew),
         cmocka_unit_test(test_a_retried_task_is_the_end_of_the_locks_queue),
         cmocka_unit_test(test_who_is_retried_before_the_end_of_the_locks_queue_is_not_the_end),
