@@ -488,7 +488,8 @@ static bool run_again(
             answer_all(&commands[i], n - i, ERR_outcome_unknown, why.text, out);
             return false;
         }
-        answer_all(&commands[i], 1, why.code == ERR_disk_full ? ERR_disk_full : ERR_internal, why.text, out);
+        bool later = why.code == ERR_disk_full || why.code == ERR_unavailable;
+        answer_all(&commands[i], 1, later ? why.code : ERR_internal, why.text, out);
     }
     return true;
 }

@@ -345,11 +345,22 @@ static void request_set_tls(const struct client *client, CURL *easy)
     }
 }
 
+/* client_on_close: libcurl may close a socket before it says that it need not be watched any more. */
+static int client_on_close(void *owner, curl_socket_t fd)
+{
+    loop_close(owner, fd);
+    return 0;
+}
+
 static void request_set_connection(struct client_request *request, int64_t timeout_ms)
 {
     struct client *client = request->client;
     CURL *easy = request->easy;
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    if (client->loop) {
+        curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, client_on_close);
+        curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, client->loop);
+    }
     curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);

@@ -130,6 +130,14 @@ void loop_remove(struct loop *loop, struct loop_fd *watch)
             loop->batch[i].data.ptr = NULL;
 }
 
+void loop_close(struct loop *loop, int fd)
+{
+    struct epoll_event none = { 0 };
+    if (epoll_ctl(loop->epoll, EPOLL_CTL_DEL, fd, &none) != 0)
+        ASSERT(errno == ENOENT || errno == EBADF);
+    close(fd);
+}
+
 void loop_arm(struct loop *loop, struct loop_timer *timer, int64_t boot_ms)
 {
     heap_put(&loop->timers, &timer->node, boot_ms);

@@ -27,6 +27,9 @@ void loop_free(struct loop *loop);
 void loop_add(struct loop *loop, struct loop_fd *watch, uint32_t epoll_events); /* EPOLLIN ... */
 void loop_change(struct loop *loop, struct loop_fd *watch, uint32_t epoll_events);
 void loop_remove(struct loop *loop, struct loop_fd *watch);                  /* safe inside callbacks; the fd stays open */
+/* loop_close: closes a descriptor that is, or was, watched. A plain close doesn't end the watch while a child that is just being started
+ * has the descriptor too, and afterwards nobody can. */
+void loop_close(struct loop *loop, int fd);
 void loop_arm(struct loop *loop, struct loop_timer *timer, int64_t boot_ms); /* absolute, clock_boot_ms; moves an armed one */
 void loop_disarm(struct loop *loop, struct loop_timer *timer);
 int64_t loop_now(struct loop *loop);                                           /* boot ms, read once per iteration */

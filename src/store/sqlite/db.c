@@ -23,6 +23,7 @@ enum err_code db_code(const struct db *db, int rc)
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:
     case SQLITE_READONLY: return ERR_io;
+    case SQLITE_NOMEM: /* what was begun is rolled back: it may be asked for again */
     case SQLITE_BUSY:
     case SQLITE_LOCKED: return ERR_unavailable;
     default: return ERR_internal;

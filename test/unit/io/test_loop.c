@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/arena.h"
 #include "io/loop.h"
 
 struct probe {
@@ -91,6 +92,26 @@ static void watches_vanish(void **state)
         close(probe.pipes[i][0]);
         close(probe.pipes[i][1]);
     }
+    loop_free(probe.loop);
+}
+
+static void closed_is_not_watched(void **state)
+{
+    (void)state;
+    struct probe probe = { .loop = loop_new() };
+    struct loop_fd *watch = mem_alloc(sizeof *watch);
+    assert_int_equal(pipe(probe.pipes[0]), 0);
+    *watch = (struct loop_fd){ probe.pipes[0][0], on_readable, &probe };
+    loop_add(probe.loop, watch, EPOLLIN);
+    int also = dup(probe.pipes[0][0]); /* as a child has it between fork and exec */
+    loop_close(probe.loop, probe.pipes[0][0]);
+    loop_remove(probe.loop, watch);
+    mem_free(watch);
+    assert_int_equal(write(probe.pipes[0][1], "x", 1), 1);
+    loop_step(probe.loop, 0);
+    assert_string_equal(probe.trace, "");
+    close(also);
+    close(probe.pipes[0][1]);
     loop_free(probe.loop);
 }
 
@@ -222,8 +243,13 @@ static void work_for_hooks_is_no_sleep(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(timers_in_order),          cmocka_unit_test(watches_vanish),       cmocka_unit_test(wakes_from_threads),
-        cmocka_unit_test(signals_come_in_the_loop), cmocka_unit_test(hooks_before_waiting), cmocka_unit_test(work_for_hooks_is_no_sleep),
+        cmocka_unit_test(timers_in_order),
+        cmocka_unit_test(watches_vanish),
+        cmocka_unit_test(closed_is_not_watched),
+        cmocka_unit_test(wakes_from_threads),
+        cmocka_unit_test(signals_come_in_the_loop),
+        cmocka_unit_test(hooks_before_waiting),
+        cmocka_unit_test(work_for_hooks_is_no_sleep),
     };
     return cmocka_run_group_tests_name("io-loop", tests, NULL, NULL);
 }
