@@ -29,7 +29,8 @@ int bed_make(void **state)
 int bed_drop(void **state)
 {
     (void)state;
-    return sh_status("chmod -R u+rwX \"$T\" && rm -rf \"$T\"");
+    /* what a hook started in the background may still be writing there */
+    return sh_status("chmod -R u+rwX \"$T\"; for i in $(seq 100); do rm -rf \"$T\" 2>/dev/null && exit 0; sleep 0.1; done; rm -rf \"$T\"");
 }
 
 __attribute__((format(printf, 1, 0))) static int script_run(const char *script, va_list args, int out)
