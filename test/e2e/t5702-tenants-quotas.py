@@ -172,12 +172,13 @@ same(server.cli('verify').code, 0, 'weir verify')
 
 # -- a copy of the store has the same tenants, quotas and counts
 if STORE == 'sqlite':
+    ok(reload(server, requests=1000), 'a thousand requests a second')
     red.enqueue(*[dict(name=f'c{i}', queue='q', data=i) for i in range(5)])
     before = Voice(server).get('/v1/tenants').json['tenants']
     same(server.stop(), 0, 'the server ends')
     done = run('store', 'copy', f'sqlite://{server.dir}', f'sqlite://{TMP}/copy')
     same(done.code, 0, f'weir store copy {done.err}')
-    write(requests=5)
+    write(requests=1000)
     copy = House('copy', '--config', str(conf), slots=0)
     same(Voice(copy).get('/v1/tenants').json['tenants'], before, 'the copy counts the same')
     same((counted(Voice(copy, red.token)), copy.cli('verify').code), (recount(Voice(copy, red.token)), 0), 'as its recount does')

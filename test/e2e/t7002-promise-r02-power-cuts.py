@@ -52,7 +52,7 @@ for life in range(2):
             while at < len(text):
                 step = rng.randint(1, 20000)
                 answer = w.log(grant, at, text[at:at + step]).json
-                durable.append((now(), grant['task'], answer['durable'], text))
+                durable.append((now(), grant['task'], grant['spec']['attempt'], answer['durable'], text))
                 at = min(at + step, len(text))
             if rng.random() < 0.7:
                 if w.finish(grant, exit=0, outputs={'a': 'b'}, log=None if rng.random() < 2 else '').status == 200:
@@ -93,11 +93,11 @@ def check(h, position, files):
     late = [i for at, i in finished if at <= position and tasks.get(i, {}).get('state') != 'D']
     p.zero('finished lost', len(late), (position, late[:5]))
     told = {}
-    for at, task, size, text in durable:
+    for at, task, attempt, size, text in durable:
         if at <= position:
-            told[task] = (size, text)
-    for task, (size, text) in told.items():
-        got = h.get(f'/v1/tasks/{task}/log', local=True).body
+            told[task, attempt] = (size, text)
+    for (task, attempt), (size, text) in told.items():  # one that was lost in between may have been granted again
+        got = h.get(f'/v1/tasks/{task}/log?attempt={attempt}', local=True).body
         p.zero('durable log bytes lost', max(0, size - len(got)), (position, task, size, len(got)))
         p.zero('log mismatches', int(not text.startswith(got)), (position, task, len(got)))
     answer = h.get('/v1/verify', local=True)
