@@ -327,9 +327,11 @@ static void field_labels(struct def_parse *p, const json_t *value)
         struct str text;
         if (!name_is_valid(name))
             def_fault(p, path, "a label's name must be letters, digits, '.', '_' and '-'");
-        else if (text_of(p, path, item, LABEL_BYTES_MAX, &text) && has_control(text))
+        else if (!text_of(p, path, item, LABEL_BYTES_MAX, &text))
+            continue; /* said */
+        else if (has_control(text))
             def_fault(p, path, "a label's value must not contain control characters");
-        else if (json_is_string(item))
+        else
             p->def->labels[p->def->n_labels++] = (struct label){ str_dup(p->arena, name), str_dup(p->arena, text) };
     }
     if (p->def->n_labels > 1)
