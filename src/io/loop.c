@@ -17,6 +17,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/map.h"
 #include "io/clock.h"
 
 enum { LOOP_BATCH = 256, LOOP_HOOKS_MAX = 8 };
@@ -46,6 +47,7 @@ struct loop {
     struct loop_hook hooks[LOOP_HOOKS_MAX];
     struct loop_trap traps[NSIG];
     sigset_t trapped;
+    struct map watched; /* the kernel may tell of a watch that is gone, while a child being started has its descriptor too */
     struct epoll_event batch[LOOP_BATCH];
     int batch_at, batch_n;
 };
@@ -100,6 +102,7 @@ void loop_free(struct loop *loop)
     close(loop->wake_watch.fd);
     close(loop->epoll);
     heap_release(&loop->timers);
+    map_release(&loop->watched);
     mem_free(loop);
 }
 
@@ -112,6 +115,7 @@ static void loop_control(struct loop *loop, int op, struct loop_fd *watch, uint3
 void loop_add(struct loop *loop, struct loop_fd *watch, uint32_t epoll_events)
 {
     loop_control(loop, EPOLL_CTL_ADD, watch, epoll_events);
+    map_put(&loop->watched, (uint64_t)(uintptr_t)watch, watch);
 }
 
 void loop_change(struct loop *loop, struct loop_fd *watch, uint32_t epoll_events)
@@ -121,6 +125,7 @@ void loop_change(struct loop *loop, struct loop_fd *watch, uint32_t epoll_events
 
 void loop_remove(struct loop *loop, struct loop_fd *watch)
 {
+    map_take(&loop->watched, (uint64_t)(uintptr_t)watch);
     /* A descriptor that was closed before has left the epoll set already. */
     struct epoll_event none = { 0 };
     if (epoll_ctl(loop->epoll, EPOLL_CTL_DEL, watch->fd, &none) != 0)
@@ -266,7 +271,7 @@ void loop_step(struct loop *loop, int64_t max_ms)
     while (loop->batch_at < loop->batch_n) {
         struct epoll_event *event = &loop->batch[loop->batch_at++];
         struct loop_fd *watch = event->data.ptr;
-        if (watch)
+        if (watch && map_find(&loop->watched, (uint64_t)(uintptr_t)watch))
             watch->ready(watch, event->events);
     }
     loop->batch_at = loop->batch_n = 0;
