@@ -114,8 +114,13 @@ class House(serving.Server):
     def log_bytes(self, task_id, query=''):
         return self.get(f'/v1/tasks/{task_id}/log{query}').body
 
-    def events(self, query='since=0'):
-        answer = self.get(f'/v1/events?{query}')
+    def events(self, query='since=0', seconds=30):
+        """asks again while the server says that its store is away (503), as a client does"""
+        deadline = time.monotonic() + seconds
+        while (answer := self.get(f'/v1/events?{query}')).status == 503 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if answer.status != 200:
+            raise SystemExit(f'Bail out! events: {answer}')
         return [json.loads(line) for line in answer.body.splitlines()]
 
     def mark(self):
