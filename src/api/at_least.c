@@ -5,12 +5,19 @@
  * it has; when only the store is ahead, which is looked up every CHECK_MS for all of them at once, the engine is woken. A call that waits
  * has read nothing yet: its handler runs when the commit is there.
  *
+ * So do calls that would be refused for what this server may only not have heard of yet, a token or a tenant that was made at another one
+ * (call_follows): they wait for the newest commit of the store as of a look that came after them, and are then served from the beginning.
+ * However many there are, and whatever they bring, they cost one look every CHECK_MS: strangers can't make the store work for them, and
+ * how long they wait says nothing about what they brought.
+ *
  * After AT_LEAST_MS the answer is 503 not_yet, and what this server had come to. */
 #include <inttypes.h>
 
 #include "api/call.h"
 
 enum { AT_LEAST_MS = 10000, CHECK_MS = 25 };
+
+#define TURN_UNKNOWN INT64_MAX /* the next look tells */
 
 struct waiting {
     struct list_node node; /* api->waiting, in the order of their deadlines */
@@ -28,10 +35,16 @@ static void waiting_released(struct call *call)
 static bool engine_follow(struct api *api, struct err *err)
 {
     struct store_head head;
+    api->looked_ms = loop_now(api->config.loop);
     if (!reader_head(api->config.reader, &head, err))
         return false;
     if (head.commit > engine_time(api->config.engine))
         engine_wake(api->config.engine);
+    for (struct list_node *node = api->waiting.first; node != NULL; node = node->next) {
+        struct waiting *waiting = CONTAINER_OF(node, struct waiting, node);
+        if (waiting->turn == TURN_UNKNOWN)
+            waiting->turn = head.commit;
+    }
     return true;
 }
 
@@ -42,7 +55,23 @@ static void waiting_resume(struct waiting *waiting, int64_t turn)
     call->on_release = NULL;
     call->state = NULL;
     call->turn = turn;
-    call->route->handler(call);
+    if (call->stage == CALL_FOLLOWS)
+        call_serve(call);
+    else if (auth_stands(call))
+        call->route->handler(call);
+}
+
+static void waiting_begin(struct call *call, int64_t turn)
+{
+    struct api *api = call->api;
+    struct waiting *waiting = ARENA_NEW(&call->arena, struct waiting);
+    int64_t now = loop_now(api->config.loop);
+    *waiting = (struct waiting){ .call = call, .turn = turn, .deadline_ms = now + AT_LEAST_MS };
+    call->state = waiting;
+    call->on_release = waiting_released;
+    list_append(&api->waiting, &waiting->node);
+    if (api->waiting_check.node.pos == 0)
+        loop_arm(api->config.loop, &api->waiting_check, now + CHECK_MS);
 }
 
 void at_least_check(struct api *api)
@@ -56,6 +85,8 @@ void at_least_check(struct api *api)
             waiting_resume(waiting, turn);
         else if (api->closing)
             call_refuse(call, ERR_unavailable, "the server is stopping");
+        else if (now >= waiting->deadline_ms && waiting->turn == TURN_UNKNOWN)
+            call_refuse(call, ERR_unavailable, "the store can't be read: whether it knows what was asked with can't be told");
         else if (now >= waiting->deadline_ms)
             call_refuse(call, ERR_not_yet, "turn %" PRId64 " isn't here after %d s: the newest is %" PRId64, waiting->turn,
                 AT_LEAST_MS / 1000, turn);
@@ -66,20 +97,39 @@ void at_least_due(struct loop_timer *timer)
 {
     struct api *api = timer->owner;
     struct err ignored = { .code = ERR_none }; /* a store that can't be read is as one that isn't there yet */
+    if (api->waiting.n > 0)
+        (void)engine_follow(api, &ignored);
     at_least_check(api);
-    if (api->waiting.n == 0)
-        return;
-    (void)engine_follow(api, &ignored);
-    loop_arm(api->config.loop, timer, loop_now(api->config.loop) + CHECK_MS);
+    if (api->waiting.n > 0)
+        loop_arm(api->config.loop, timer, loop_now(api->config.loop) + CHECK_MS);
+}
+
+bool call_follows(struct call *call)
+{
+    struct api *api = call->api;
+    struct err ignored = { .code = ERR_none };
+    if (call->stage != CALL_ASKS || !reader_is_shared(api->config.reader))
+        return false;
+    call->stage = CALL_FOLLOWS;
+    waiting_begin(call, TURN_UNKNOWN);
+    struct waiting *waiting = call->state;
+    if (loop_now(api->config.loop) - api->looked_ms < CHECK_MS || !engine_follow(api, &ignored) ||
+        waiting->turn > engine_time(api->config.engine))
+        return true;
+    waiting_released(call); /* there is nothing that this server hasn't heard of */
+    call->on_release = NULL;
+    call->state = NULL;
+    return false;
 }
 
 bool at_least_met(struct call *call)
 {
     struct api *api = call->api;
     int64_t wanted = 0, turn = engine_time(api->config.engine);
+    call->stage = CALL_KNOWN;
     if (call->request->query.len == 0)
         return true;
-    if (!call_param_i64(call, "at_least", 0, INT64_MAX, &wanted) || (wanted > turn && !engine_follow(api, &call->err))) {
+    if (!call_param_i64(call, "at_least", 0, INT64_MAX - 1, &wanted) || (wanted > turn && !engine_follow(api, &call->err))) {
         call_problem(call);
         return false;
     }
@@ -87,13 +137,6 @@ bool at_least_met(struct call *call)
         call->turn = turn;
         return true;
     }
-    struct waiting *waiting = ARENA_NEW(&call->arena, struct waiting);
-    int64_t now = loop_now(api->config.loop);
-    *waiting = (struct waiting){ .call = call, .turn = wanted, .deadline_ms = now + AT_LEAST_MS };
-    call->state = waiting;
-    call->on_release = waiting_released;
-    list_append(&api->waiting, &waiting->node);
-    if (api->waiting_check.node.pos == 0)
-        loop_arm(api->config.loop, &api->waiting_check, now + CHECK_MS);
+    waiting_begin(call, wanted);
     return false;
 }

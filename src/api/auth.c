@@ -97,10 +97,15 @@ static bool tokens_refresh(struct api *api, struct err *err)
     return true;
 }
 
+static uint64_t guess_source(const struct http_peer *peer)
+{
+    return peer->local ? (uint64_t)peer->uid + 1 : str_hash(str_of(peer->address));
+}
+
 /* guess_counted: one more bad token of this source; true: too many in this second. */
 static bool guess_counted(struct api *api, const struct http_peer *peer)
 {
-    uint64_t source = peer->local ? (uint64_t)peer->uid + 1 : str_hash(str_of(peer->address));
+    uint64_t source = guess_source(peer);
     struct guesses *guesses = &api->guesses[source % GUESS_SOURCES];
     int64_t second = loop_now(api->config.loop) / 1000;
     if (guesses->source != source || guesses->second != second)
@@ -117,6 +122,19 @@ static bool token_refused(struct call *call)
     return false;
 }
 
+static bool guesses_over(const struct api *api, const struct http_peer *peer)
+{
+    uint64_t source = guess_source(peer);
+    const struct guesses *guesses = &api->guesses[source % GUESS_SOURCES];
+    return guesses->source == source && guesses->second == loop_now(api->config.loop) / 1000 && guesses->n >= GUESSES_PER_SECOND;
+}
+
+/* It may have been made at another server just now. */
+static bool token_unknown(struct call *call)
+{
+    return !guesses_over(call->api, &call->request->peer) && call_follows(call) ? false : token_refused(call);
+}
+
 static bool token_check(struct call *call, struct str authorization)
 {
     struct str scheme = str_sub(authorization, 0, 7);
@@ -129,9 +147,10 @@ static bool token_check(struct call *call, struct str authorization)
     auth_token_hash(text, hash);
     const struct token_entry *entry = map_find(&call->api->tokens, hash_head(hash));
     if (entry == NULL || sodium_memcmp(entry->token.hash, hash, sizeof hash) != 0)
-        return token_refused(call);
+        return token_unknown(call);
     if (entry->token.expires > 0 && entry->token.expires <= clock_wall_ms())
         return token_refused(call);
+    call->token = entry->token.id;
     call->actor.name = str_dup(&call->arena, entry->actor);
     call->actor.tenant = str_dup(&call->arena, entry->token.tenant);
     call->scopes = entry->token.scopes & SCOPE_ADMIN ? SCOPES_ALL : entry->token.scopes;
@@ -231,6 +250,8 @@ static bool tenant_check(struct call *call)
     }
     if (!str_eqz(name, TENANT_DEFAULT) && smap_find(&call->api->tenants, str_sub(name, 0, TENANT_NAME_MAX)) == NULL &&
         !tenant_has_lanes(call->api, name)) {
+        if (call_follows(call))
+            return false;
         call_refuse(call, ERR_not_found, "there is no tenant '%.*s': it is there with its first token, or by 'tenants:' in weir.yaml",
             STR_ARG(str_sub(name, 0, TENANT_NAME_MAX)));
         return false;
@@ -264,18 +285,35 @@ static bool site_check(struct call *call)
     return false;
 }
 
+static bool asker_check(struct call *call)
+{
+    struct str authorization = http_header(call->request, "Authorization");
+    if (!tokens_refresh(call->api, &call->err)) {
+        call_problem(call);
+        return false;
+    }
+    call->token = 0;
+    call->tokens_version = call->api->tokens_version;
+    return authorization.len > 0 ? token_check(call, authorization) : peer_check(call);
+}
+
+bool auth_stands(struct call *call)
+{
+    struct actor actor = call->actor; /* the tenant may be one that was named */
+    if (call->route->scope == SCOPE_OPEN || call->tokens_version == engine_tokens_version(call->api->config.engine))
+        return true;
+    if (!asker_check(call))
+        return false;
+    call->actor = actor;
+    return true;
+}
+
 bool auth_check(struct call *call)
 {
     unsigned needed = call->route != NULL ? call->route->scope : SCOPE_READ;
     if (needed == SCOPE_OPEN)
         return true;
-    if (!tokens_refresh(call->api, &call->err)) {
-        call_problem(call);
-        return false;
-    }
-    struct str authorization = http_header(call->request, "Authorization");
-    if (!(authorization.len > 0 ? token_check(call, authorization) : peer_check(call)) || !origin_check(call) || !tenant_check(call) ||
-        !rate_check(call, needed))
+    if (!asker_check(call) || !origin_check(call) || !tenant_check(call) || !rate_check(call, needed))
         return false;
     if (call->job && !job_token_permits(call)) {
         call_refuse(call, ERR_forbidden, "a job's token is good for its own task %lld and for posting tasks", (long long)call->job);

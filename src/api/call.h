@@ -50,6 +50,9 @@ struct call {
     struct actor actor;
     unsigned scopes;
     int64_t turn; /* of the store: what the answer tells is at least as new */
+    int64_t token;           /* the id of the token it was asked with; 0: none */
+    uint64_t tokens_version; /* as of which that was looked up */
+    enum { CALL_ASKS, CALL_FOLLOWS, CALL_KNOWN } stage; /* who asks: is being found out, also of the store's newest commit, is known */
     bool site;         /* the site's admin asks: `admin` in the tenant `default` */
     bool tenant_named; /* who has named the tenant that actor.tenant says */
     int64_t job; /* the task whose job asks, by its own token; 0: somebody else */
@@ -98,6 +101,7 @@ struct api {
     struct list calls, idle; /* struct call */
     struct list events_followers, log_followers;
     struct list waiting; /* at_least.c */
+    int64_t looked_ms;   /* when the store's newest commit was last asked for, by the loop's clock */
     struct loop_timer heartbeat, log_check, events_check, waiting_check;
     struct buf openapi, scratch;
     struct blobs *blobs;
@@ -170,6 +174,10 @@ void call_stream_turn(struct call *call);
 /* ---- reads that wait (at_least.c) ---- */
 bool at_least_met(struct call *call); /* false: the call waits, or was answered */
 void at_least_check(struct api *api);
+/* call_follows: before a call is refused for something that another server may have just made. True: it waits for what others committed,
+ * and is then served anew, from call_serve on; false: there is nothing to wait for, or that was done. */
+bool call_follows(struct call *call);
+void call_serve(struct call *call); /* route.c */
 void at_least_due(struct loop_timer *timer);
 
 /* ---- problems ---- */
@@ -182,7 +190,8 @@ bool job_token_open(struct api *api, struct err *err);
 struct job_token_text job_token_format(const struct api *api, struct fence fence);
 bool job_token_check(struct call *call, struct str text);   /* false: it isn't one, or its job has ended */
 bool job_token_permits(const struct call *call);            /* may a job ask this? */
-bool auth_check(struct call *call); /* fills actor and scopes; false: answered */
+bool auth_check(struct call *call); /* fills actor and scopes; false: answered, or it waits (call_follows) */
+bool auth_stands(struct call *call); /* after a wait: is who was let in still to be let in? false: answered */
 void auth_token_hash(struct str token, uint8_t out[32]);
 extern const struct scope_name {
     const char *name;
@@ -194,7 +203,7 @@ void auth_release(struct api *api);
 struct str lane_name_of(struct api *api, int64_t lane, enum lane_kind *out_kind);    /* empty: none */
 struct str lane_tenant_of(struct api *api, int64_t lane);                            /* empty: none */
 bool lane_id_of(struct api *api, struct str tenant, struct str name, int64_t *out_id, struct err *err); /* *out_id -1: none */
-bool tenant_has_lanes(const struct api *api, struct str tenant); /* that were heard of */
+bool tenant_has_lanes(struct api *api, struct str tenant);
 bool task_is_foreign(struct api *api, int64_t task, struct str tenant); /* another tenant's, or nobody's */
 void json_holder(struct call *call, struct json *json, int64_t task);   /* its key; of another tenant's: only that */
 void key_add(struct api *api, struct buf *out, int64_t lane, int64_t task);          /* the key as text, by lane */

@@ -59,12 +59,21 @@ struct str lane_tenant_of(struct api *api, int64_t lane)
     return name != NULL ? tenant_of(name) : (struct str){ 0 };
 }
 
-bool tenant_has_lanes(const struct api *api, struct str tenant)
+static bool tenant_lanes_known(const struct api *api, struct str tenant)
 {
     MAP_EACH (&api->lanes, entry)
         if (str_eq(tenant_of(entry->value), tenant))
             return true;
     return false;
+}
+
+bool tenant_has_lanes(struct api *api, struct str tenant)
+{
+    struct err ignored = { 0 };
+    if (tenant_lanes_known(api, tenant))
+        return true;
+    lanes_read(api, &ignored);
+    return tenant_lanes_known(api, tenant);
 }
 
 bool task_is_foreign(struct api *api, int64_t task, struct str tenant)

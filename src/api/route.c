@@ -164,8 +164,12 @@ static void refuse_path(struct call *call, const struct buf *allow)
 
 void api_serve(struct http_request *request, void *owner)
 {
-    struct api *api = owner;
-    struct call *call = call_new(api, request);
+    call_serve(call_new(owner, request));
+}
+
+void call_serve(struct call *call)
+{
+    const struct http_request *request = call->request;
     struct str args[ROUTE_ARGS] = { { 0 }, { 0 } };
     call->route = route_find(request->method, request->path, args, NULL);
     call->arg = args[0];

@@ -308,6 +308,21 @@ static void turn_count(struct turn *turn)
         logs_seal(engine->config.logs, turn->sealed[i].task, turn->sealed[i].grant);
 }
 
+/* Another server may have revoked the token since this one looked at it. */
+static bool token_refused(struct turn *turn, struct command *command)
+{
+    const struct engine *engine = turn->engine;
+    size_t low = 0, high = engine->n_tokens;
+    if (!command->token || engine->store->exclusive) return false;
+    while (low < high) { /* by id, as they were loaded */
+        size_t mid = low + (high - low) / 2;
+        if (engine->tokens[mid].id < command->token) low = mid + 1;
+        else high = mid;
+    }
+    if (low < engine->n_tokens && engine->tokens[low].id == command->token) return false;
+    return !turn_refuse(turn, command, ERR_unauthorized, "this needs a valid token: Authorization: Bearer TOKEN");
+}
+
 /* --- one turn ------------------------------------------------------------------------------------------------------------------------ */
 
 /* Applies commands and what is due, decides, writes. False: nothing was changed, err says why. */
@@ -342,7 +357,7 @@ static bool turn_run(struct turn *turn, struct command **commands, size_t *n_com
         command->err = (struct err){ .arena = items };
         command->answered = false;
         ASSERT(command->kind > 0 && command->kind < CMD_KIND_COUNT);
-        if (!duty_refused(turn, command)) apply[command->kind](turn, command);
+        if (!duty_refused(turn, command) && !token_refused(turn, command)) apply[command->kind](turn, command);
         slice_settle(turn->slice);
         if (command->kind != CMD_POLL || command->err.code) turn_answer(turn, command);
     }

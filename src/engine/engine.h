@@ -128,6 +128,7 @@ struct enqueued { /* what was created, or found by its unique key */
 struct command {
     enum command_kind kind;
     struct actor actor;
+    int64_t token;       /* the id of the token it was asked with: refused when that was revoked meanwhile; 0: none */
     struct arena *arena; /* lives until done returns; answers are put there */
     void (*done)(struct command *command);
     void *owner;

@@ -2,13 +2,15 @@
 # time limit: 150
 # store: sqlite (it starts its own PostgreSQL)
 """Two servers behind no balancer: every GET route that the API describes, with everything in the store that it could show, gives the same bytes from either, as of
-the newest commit of both (at_least)."""
+the newest commit of both (at_least). And what was written through one the other shows at once, for every route that writes; a token that was made at one
+opens the other, one that was revoked at one writes nothing at the other."""
 import json
 import pathlib
 import re
 import shutil
 import signal
 import sys
+import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'promises'))
 from promise import Agent  # noqa: E402
@@ -106,6 +108,92 @@ print(f'# {n} answers compared', flush=True)
 for words in (['list', '--json'], ['why', str(made[3])], ['graph', str(made[2])], ['semaphores'], ['log', str(made[0])]):
     out = [s.cli(*words) for s in pair]
     same((out[0].code, out[0].out), (out[1].code, out[1].out), f'weir {words[0]}: the same from both')
+
+# -- written through one, asked at once of the other: it is there, and with at_least it must be
+lag, asked = [], set()
+
+
+def wrote(route, server, path, body=None, look=None, seen=None, method='POST', data=None):
+    """the answer of a write through `server`; `look` is then asked of the other, where `seen` holds"""
+    other = b if server is a else a
+    asked.add(f'{method} {route}')
+    answer = server.ask(method, path, data if data is not None else {} if body is None else body, local=True)
+    if answer.status not in (200, 201, 202):
+        lag.append((route, answer))
+        return answer
+    for commit in (None, answer.headers['Weir-Turn']):
+        shown = told(other, look(answer) if callable(look) else look, commit)
+        if not seen(shown, answer):
+            lag.append((route, 'with at_least' if commit else 'without', shown, 'after', answer))
+    return answer
+
+
+def state(letters):
+    return lambda shown, answer: shown.status == 200 and shown.json['state'] in letters
+
+
+def paused(queue, wanted):
+    return lambda shown, answer: [lane['paused'] for lane in shown.json['lanes'] if lane['name'] == queue] == [wanted]
+
+
+T, E, A = '/v1/tasks/{task}', '/v1/executors/{executor}', '/v1/archives/{archive}'
+for round_no in range(3):
+    one, two = pair[round_no % 2], pair[1 - round_no % 2]
+    queue, worker, archive = f'at{round_no}', f'w{round_no}', f'arc{round_no}'
+    task = wrote('/v1/tasks', one, '/v1/tasks', dict(name='n', queue=queue, data=1), lambda r: f'/v1/tasks/{r.json["id"]}', state('P')).json['id']
+    told(two, f'/v1/tasks/{queue}:{task}', None).status == 200 or lag.append('its key')
+    wrote(f'{T}/promote', two, f'/v1/tasks/{task}/promote', {}, '/v1/events?since=0&limit=100000',
+          lambda r, _: any(e.get('task') == task and e['kind'] == 'promoted' for e in map(json.loads, r.body.splitlines())))
+    wrote(f'{T}/cancel', one, f'/v1/tasks/{task}/cancel', {}, f'/v1/tasks/{task}', state('T'))
+    wrote(f'{T}/retry', two, f'/v1/tasks/{task}/retry', {}, f'/v1/tasks/{task}', state('P'))
+    wrote('/v1/lanes/{lane}/pause', one, f'/v1/lanes/{queue}/pause', dict(reason='r'), '/v1/lanes', paused(queue, True))
+    wrote('/v1/lanes/{lane}/resume', two, f'/v1/lanes/{queue}/resume', {}, '/v1/lanes', paused(queue, False))
+    at = f'/v1/executors/{worker}'
+    wrote('/v1/executors', one, '/v1/executors', dict(name=worker, slots=2, kinds=['data']), at, lambda r, _: r.status == 200 and r.json['slots'] == 2)
+    for verb in ('pause', 'resume', 'drain', 'resume'):
+        wrote(f'{E}/{verb}', two, f'{at}/{verb}', {}, at, lambda r, answer: r.json['state'] == answer.json['state'])
+    grant = wrote(f'{E}/poll', one, f'{at}/poll', dict(free=1, wait_ms=2000), f'/v1/tasks/{task}', state('X')).json['grants'][0]
+    fence = urllib.parse.quote(grant['fence'])
+    wrote(f'{T}/log', two, f'/v1/tasks/{task}/log?fence={fence}&offset=0', None, f'/v1/tasks/{task}', state('X'), data=b'said\n')
+    until(lambda: told(one, f'/v1/tasks/{task}/log', None).body == b'said\n', seconds=20) or lag.append('its log, once it is durable')
+    kept = wrote(f'{T}/artifacts/{{file}}', one, f'/v1/tasks/{task}/artifacts/f.txt?fence={fence}&offset=0&last=1', None, f'/v1/tasks/{task}', state('X'), data=b'kept').json
+    wrote(f'{T}/finish', two, f'/v1/tasks/{task}/finish', dict(fence=grant['fence'], exit=0, artifacts=[kept]), f'/v1/tasks/{task}/artifacts/f.txt',
+          lambda r, _: r.body == b'kept' and state('D')(told(one, f'/v1/tasks/{task}', None), None))
+    task = one.post('/v1/tasks', dict(name='n', queue=queue, data=1), local=True).json['id']
+    grant = two.post(f'{at}/poll', dict(free=1, wait_ms=2000), local=True).json['grants'][0]
+    wrote('/v1/finishes', one, '/v1/finishes', dict(items=[dict(fence=grant['fence'], exit=0)]), f'/v1/tasks/{task}', state('D'))
+    at = f'/v1/archives/{archive}'
+    wrote('/v1/archives', one, '/v1/archives', dict(name=archive, kind='external'), at, lambda r, _: r.status == 200)
+    workflow = [dict(name='index', checkout=False, script='true', labels={'os': 'none'})]
+    wrote(f'{A}/revisions', two, f'{at}/revisions', dict(rev=1, workflow=workflow), f'{at}/revisions/1', lambda r, _: r.status == 200)
+    wrote(f'{A}/runs', one, f'{at}/runs', dict(rev=1, task='index'), lambda r: f'/v1/tasks/{r.json["id"]}', state('QSP'))
+    wrote(f'{A}/skip', two, f'{at}/skip', dict(rev=2, reason='r'), f'{at}/revisions', lambda r, _: 2 in [x['rev'] for x in r.json['revisions']])
+    wrote('/v1/prune', one, '/v1/prune', dict(older_than='1d', dry_run=False), '/v1/stats', lambda r, _: r.status == 200)
+    wrote(A, two, at, None, at, lambda r, _: r.status == 404 or r.json.get('removed'), method='DELETE')
+    # a token, of a tenant that wasn't there before
+    token = wrote('/v1/tokens', one, '/v1/tokens', dict(name=f'k{round_no}', scopes=['read', 'enqueue'], tenant=f'ten{round_no}'), f'/v1/tasks?tenant=ten{round_no}',
+                  lambda r, _: r.status == 200).json['token']
+    two.get('/v1/tasks', token=token).status == 200 or lag.append('its token')
+    gone = wrote('/v1/tokens/{name}', one, f'/v1/tokens/k{round_no}?tenant=ten{round_no}', None, '/v1/tokens',
+                 lambda r, _: f'k{round_no}' not in [x['name'] for x in r.json['tokens']], method='DELETE')
+    posted = two.post('/v1/tasks', dict(name='n', data=1), token=token)
+    posted.status == 401 or lag.append(('a token that was revoked', posted))
+    read = two.get(f'/v1/tasks?at_least={gone.headers["Weir-Turn"]}', token=token)
+    read.status == 401 or lag.append(('a token that was revoked, read', read))
+    until(lambda: two.get('/v1/tasks', token=token).status == 401, seconds=20) or lag.append('a token that was revoked, by and by')
+ok(not lag, 'what was written through one the other shows at once', *lag[:10])
+writes = {f'{verb.upper()} {path}' for path, verbs in a.get('/openapi.json', local=True).json['paths'].items() for verb in verbs if verb != 'get'}
+same(sorted(writes - asked), ['POST /v1/backup'], 'every route that writes, but the copy for SQLite')
+
+# -- tokens made at one at once open the other, many times; strangers who knock meanwhile don't keep them out, and cost the store little
+refusals = []
+for i in range(25):
+    token = pair[i % 2].post('/v1/tokens', dict(name=f'new{i}', scopes=['read']), local=True).json['token']
+    for s in (pair[1 - i % 2], pair[i % 2]):
+        answer = s.get('/v1/tasks?limit=1', token=token)
+        if answer.status != 200:
+            refusals.append((i, s.dir.name, answer))
+ok(not refusals, 'a token is good at both as soon as it is there', *refusals[:3])
 x.kill_all()
 for s in pair:
     same(s.stop(signal.SIGINT), 0, f'{s.dir.name} ends')
