@@ -30,6 +30,7 @@ static const struct command_row commands[] = {
     { nodes_main, &nodes_spec, "operate" },
     { semaphores_main, &semaphores_spec, "operate" },
     { tenants_main, &tenants_spec, "operate" },
+    { config_main, &config_spec, "operate" },
     { stats_main, &stats_spec, "operate" },
     { token_main, &token_spec, "operate" },
     { verify_main, &verify_spec, "operate" },

@@ -86,6 +86,7 @@ void api_on_commit(int64_t seq, void *owner)
     struct api *api = owner;
     (void)seq;
     at_least_check(api);
+    retention_changed(api->retention);
     /* Commits come by the thousand. A few followers hear of each at once; many are served together a little later. Whether a followed
      * attempt has ended is looked up at most fifty times a second. */
     if (api->events_followers.n <= EVENTS_EAGER_MAX)

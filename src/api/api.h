@@ -25,7 +25,6 @@ struct api_config {
     const struct store_config *store; /* copied by pointer: lives as long as the api */
     const char *server_name, *host, *version;
     int64_t lease_ms, slots;
-    int64_t history_ms; /* results of tasks that ended longer ago go by themselves; below 1: never */
 };
 
 struct api *api_new(const struct api_config *config, struct err *err);

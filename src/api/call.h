@@ -300,6 +300,8 @@ void aside_init(struct api *api);
 
 /* ---- results of old tasks go (retention.c) ---- */
 struct retention *retention_new(struct api *api);
+void retention_changed(struct retention *retention); /* looks whether the site has another rule now */
+void config_differs_render(struct call *call, struct json *json); /* texts into an array: where the server's file says otherwise */
 void retention_free(struct retention *retention); /* NULL: nothing */
 
 /* ---- openapi ---- */

@@ -30,6 +30,7 @@ struct prune {
 struct retention {
     struct api *api;
     struct loop_timer rule;
+    uint64_t site_version; /* of the rule that it goes by */
     struct prune *running;
     pthread_t thread; /* the sweep */
     bool sweeping;
@@ -196,13 +197,14 @@ static void rule_due(struct loop_timer *timer)
 {
     struct retention *r = timer->owner;
     struct api *api = r->api;
-    loop_arm(api->config.loop, &r->rule, loop_now(api->config.loop) + RULE_EVERY_MS);
+    if (engine_history(api->config.engine) > 0)
+        loop_arm(api->config.loop, &r->rule, loop_now(api->config.loop) + RULE_EVERY_MS);
     int64_t epoch = engine_duty(api->config.engine, DUTY_retention);
-    if (r->running != NULL || epoch == 0)
+    if (r->running != NULL || epoch == 0 || engine_history(api->config.engine) <= 0)
         return; /* of the servers that share a store one does it */
     struct prune *prune = mem_alloc(sizeof *prune);
     *prune = (struct prune){ .retention = r, .epoch = epoch, .actor = { STR("retention"), { 0 } } };
-    prune->before = clock_wall_ms() - api->config.history_ms;
+    prune->before = clock_wall_ms() - engine_history(api->config.engine);
     r->running = prune;
     prune_submit(prune, 0);
 }
@@ -214,9 +216,18 @@ struct retention *retention_new(struct api *api)
     r->api = api;
     r->rule = (struct loop_timer){ .due = rule_due, .owner = r };
     loop_on_wake(api->config.loop, sweep_woken, r);
-    if (api->config.history_ms > 0)
-        loop_arm(api->config.loop, &r->rule, loop_now(api->config.loop) + RULE_FIRST_MS);
+    retention_changed(r);
     return r;
+}
+
+void retention_changed(struct retention *r)
+{
+    uint64_t version = engine_site_version(r->api->config.engine);
+    if (version == r->site_version)
+        return;
+    r->site_version = version;
+    if (engine_history(r->api->config.engine) > 0 && r->rule.node.pos == 0)
+        loop_arm(r->api->config.loop, &r->rule, loop_now(r->api->config.loop) + RULE_FIRST_MS);
 }
 
 void retention_free(struct retention *r)
@@ -241,7 +252,7 @@ static bool prune_read(struct call *call, struct str *lane, int64_t *older, bool
     struct str queue = { 0 };
     if (!call_object(call, &reader))
         return false;
-    *older = call->api->config.history_ms;
+    *older = engine_history(call->api->config.engine);
     if (!json_read_duration(&reader, "older_than", older) && json_read_any(&reader, "older_than") == NULL && *older <= 0)
         err_item(&call->err, ERR_invalid, STR("/older_than"), "'older_than' is required: the configuration keeps history for ever");
     else if (call->err.code == ERR_none && *older <= 0)

@@ -212,6 +212,7 @@ static void node_self(struct call *call, struct json *json, double load)
     for (unsigned weak = engine_weak(config->engine), one = 1; one <= weak; one <<= 1)
         if (weak & one)
             json_z(json, store_weakness(one));
+    config_differs_render(call, json);
     json_array_end(json);
     json_object_end(json);
 }

@@ -33,6 +33,7 @@ const struct command_row *command_find(const char *name); /* NULL: none */
 COMMAND_DECLARE(archive);
 COMMAND_DECLARE(backup);
 COMMAND_DECLARE(cancel);
+COMMAND_DECLARE(config);
 COMMAND_DECLARE(enqueue);
 COMMAND_DECLARE(events);
 COMMAND_DECLARE(graph);

@@ -12,7 +12,8 @@ const struct command_spec nodes_spec = {
     .summary = "the servers and executors",
     .description =
         "Every server that shares the store and every executor, with its version, host, load and state. A server's load is that of its "
-        "machine; an executor's is what it runs of what it could. Says so when the coordination service is away.",
+        "machine; an executor's is what it runs of what it could. Says so when the coordination service is away, and what "
+        "the server that answers warns of.",
     .flags = COMMAND_CLIENT,
 };
 
@@ -26,6 +27,16 @@ static void coordination_say(struct session *s, const json_t *coordination)
         term_safe_z(&s->arena, why), field_z(coordination, "since"));
 }
 
+static void warnings_say(struct session *s, const json_t *nodes)
+{
+    const json_t *node, *warning;
+    size_t i, k;
+    json_array_foreach (nodes, i, node)
+        json_array_foreach (json_object_get(node, "warnings"), k, warning)
+            session_note(s, "warning: %s: %s", term_safe_z(&s->arena, field_z(node, "name")),
+                term_safe_z(&s->arena, json_string_value(warning)));
+}
+
 int nodes_main(int argc, char **argv)
 {
     struct session s;
@@ -36,6 +47,7 @@ int nodes_main(int argc, char **argv)
     if (!answer)
         return session_close(&s, s.status);
     coordination_say(&s, json_object_get(answer, "coordination"));
+    warnings_say(&s, nodes);
     if (s.json) {
         session_print(&s, nodes);
     } else {

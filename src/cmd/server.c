@@ -25,6 +25,7 @@
 #include "io/tls.h"
 #include "store/logs.h"
 #include "store/read.h"
+#include "text/conf_site.h"
 #include "watch/watch.h"
 
 enum {
@@ -61,6 +62,7 @@ struct server {
     bool beside_open, engine_started;
     bool hangs; /* a thread that reads a repository doesn't come back */
     struct loop_timer end, tell;
+    unsigned site_silent;       /* keys of the site that the file said nothing of when it was read last */
     bool coordination_away;     /* as it was told last */
     int64_t coordination_since;
     int status;
@@ -169,8 +171,10 @@ static bool open_engine(struct server *server, struct err *err)
         .coordination = conf->coordination,
         .server_host = host_name(&server->arena),
         .server_version = STR(WEIR_VERSION),
-        .server_instance = str_fmt(&server->arena, "%d", (int)getpid()),
-        .site = { conf->semaphores, conf->tenants } };
+        .server_instance = str_fmt(&server->arena, "%d", (int)getpid())
+    };
+    site_of(conf, &config.site);
+    server->site_silent = config.site.silent;
     server->engine = engine_new(&config, clock_wall_ms(), clock_boot_ms(), err);
     return server->engine != NULL;
 }
@@ -199,8 +203,7 @@ static bool open_api(struct server *server, struct err *err)
         .host = server->host,
         .version = WEIR_VERSION,
         .lease_ms = server->conf.lease_ms,
-        .slots = server->conf.slots,
-        .history_ms = server->conf.history_ms };
+        .slots = server->conf.slots };
     server->api = api_new(&config, err);
     return server->api != NULL;
 }
@@ -354,7 +357,7 @@ static void say_restart(const struct conf *now, const struct conf *next)
 {
     bool tls = tls_wanted(now) && tls_wanted(next);
     static const char *const live[] = { "semaphores", "slots", "grace", "zone", "labels", "containers.command", "containers.options",
-        "log.limit", "tenants" };
+        "log.limit", "tenants", "retention.history" };
     for (size_t i = 0; conf_setting_key(i) != NULL; i++) {
         const char *key = conf_setting_key(i);
         bool applied = tls && str_starts(str_of(key), STR("tls."));
@@ -381,28 +384,20 @@ static void reload_done(struct command *command)
     mem_free(reload);
 }
 
-/* site_copy: of the next configuration, which is gone before the engine has taken it: as text and back. */
-static void site_copy(struct arena *arena, const struct conf *next, struct site_conf *out)
-{
-    struct buf text;
-    buf_init(&text, SIZE_MAX);
-    conf_semaphores_write(&text, &next->semaphores);
-    bool good = conf_semaphores_parse(buf_str(&text), arena, &out->semaphores);
-    buf_reset(&text);
-    conf_tenants_write(&text, &next->tenants);
-    good = conf_tenants_parse(buf_str(&text), arena, &out->tenants) && good;
-    ASSERT(good);
-    buf_release(&text);
-}
-
 static void site_reload(struct server *server, const struct conf *next)
 {
     struct reload *reload = mem_alloc(sizeof *reload);
     *reload =
         (struct reload){ .command = { .kind = CMD_SITE, .actor = { STR("configuration"), STR("default") }, .done = reload_done } };
     struct command *command = &reload->command;
+    struct site_conf conf;
     command->arena = &reload->arena;
-    site_copy(&reload->arena, next, &command->in.site.conf);
+    command->in.site.from_file = true;
+    site_of(next, &conf);
+    unsigned silent = conf.silent;
+    conf.silent &= server->site_silent; /* what it doesn't say any more is emptied; what it never said is somebody else's */
+    server->site_silent = silent;
+    site_copy(&reload->arena, &conf, &command->in.site.conf); /* the next configuration is gone before the engine has taken it */
     engine_submit(server->engine, command);
 }
 

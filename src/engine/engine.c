@@ -698,6 +698,7 @@ void engine_free(struct engine *engine)
     map_release(&engine->definitions);
     arena_release(&engine->schedule_arena);
     arena_release(&engine->site_arena);
+    arena_release(&engine->file_arena);
     slice_release(&engine->slice);
     mem_free(engine->recent);
     space_close(&engine->space);

@@ -17,7 +17,7 @@
 #include "io/loop.h"
 #include "store/logs.h"
 #include "store/store.h"
-#include "text/conf_tenants.h"
+#include "text/conf_site.h"
 #include "text/key.h" /* struct fence */
 
 enum command_kind {
@@ -32,7 +32,7 @@ enum command_kind {
     CMD_EXECUTOR_STATE,
     CMD_TOKEN_CREATE,
     CMD_TOKEN_REVOKE,
-    CMD_SITE, /* what the configuration says of semaphores and tenants */
+    CMD_SITE, /* what a configuration says of the keys that all servers go by */
     CMD_ARCHIVE_ADD,
     CMD_ARCHIVE_REMOVE,
     CMD_ARCHIVE_SKIP, /* a gap that will never close */
@@ -114,11 +114,6 @@ struct cancel_order {
     bool stale;         /* reason: stale_fence */
 };
 
-struct site_conf { /* what all servers of a site go by; stored, with a version */
-    struct conf_semaphores semaphores; /* global ones */
-    struct conf_tenants tenants;       /* none listed: a tenant is there with its first token; else only these and `default` are */
-};
-
 struct enqueued { /* what was created, or found by its unique key */
     struct task task;
     struct str lane_name;
@@ -155,7 +150,7 @@ struct command {
         struct { int64_t executor; enum executor_state state; struct str reason; } executor_state;
         struct { struct token token; uint64_t seed[2]; } token_create; /* hash, name, scopes, tenant, expires set; seed: kept */
         struct { struct str name; } token_revoke;
-        struct { struct site_conf conf; } site;
+        struct { struct site_conf conf; bool dry_run, from_file; } site;
         struct { struct str name; struct archive archive; } archive_add; /* kind, url, branch, first (0: 1), tip */
         struct { struct str name; int64_t rev; struct str reason; } archive; /* remove, skip */
         struct {
@@ -198,6 +193,7 @@ struct command {
         struct { struct archive archive; } archive; /* add, remove, skip: as it is then */
         struct { struct revision row; } revision; /* as it is kept; rev 0: nothing is (it is below the archive's first) */
         struct { int64_t task; } run;
+        struct { struct site_key before[SITE_KEYS], after[SITE_KEYS]; } site;
         struct { int64_t tasks, log_bytes, after; } prune; /* after: where the next batch begins; 0: that was all */
     } out;
 
@@ -267,6 +263,12 @@ struct coord *engine_coord(struct engine *engine);
  * far, every read begun now and what the engine tells from memory is at least as new. On the loop's thread; 0: it hasn't been started. */
 int64_t engine_time(const struct engine *engine);
 void engine_wake(struct engine *engine); /* another server has committed: a turn, soon. Any thread. */
+
+/* The site's keys: engine_site_version changes whenever they do; engine_site_differs: bits of those of which this server's own file says
+ * something else; engine_history: how long results are kept, in ms (below 1: for ever). Any thread. */
+uint64_t engine_site_version(struct engine *engine);
+unsigned engine_site_differs(struct engine *engine);
+int64_t engine_history(struct engine *engine);
 
 /* engine_tokens_version: changes whenever tokens or the site's keys change, so that the api knows its copy is stale. */
 uint64_t engine_tokens_version(struct engine *engine);

@@ -1,7 +1,6 @@
-/* tenants: what a tenant has and may have, and the site's keys that say so (`semaphores:` and `tenants:` of weir.yaml).
+/* tenants: what a tenant has and may have, as the site's keys say (site.c).
  *
- * The keys are stored with a version; a reload changes them in a turn of its own kind, so under the store's lock, and servers that share
- * the store take the change over. What a tenant has is never counted by walking: tasks and kept bytes are the sum over its lanes, which
+ * What a tenant has is never counted by walking: tasks and kept bytes are the sum over its lanes, which
  * each turn moves in the transaction that moves the tasks; the rest are rows of small tables. Running tasks are a semaphore like any other
  * (SLOT_RUNNING). Sums are kept only while some tenant has a quota.
  *
@@ -10,33 +9,7 @@
 #include <string.h>
 
 #include "engine/turn.h"
-#include "io/log.h"
 #include "text/json_read.h"
-
-static struct str text_of(struct arena *arena, void (*write)(struct buf *, const struct site_conf *), const struct site_conf *conf)
-{
-    struct buf text;
-    buf_init(&text, SIZE_MAX);
-    (write)(&text, conf); /* not the failure point of that name */
-    struct str out = str_dup(arena, buf_str(&text));
-    buf_release(&text);
-    return out;
-}
-
-static void semaphores_text(struct buf *out, const struct site_conf *conf)
-{
-    conf_semaphores_write(out, &conf->semaphores);
-}
-
-static void tenants_text(struct buf *out, const struct site_conf *conf)
-{
-    conf_tenants_write(out, &conf->tenants);
-}
-
-static const struct {
-    const char *name;
-    void (*write)(struct buf *, const struct site_conf *);
-} site_keys[SITE_KEYS] = { { "semaphores", semaphores_text }, { "tenants", tenants_text } };
 
 struct known_tenant *tenant_find(struct engine *engine, struct str name)
 {
@@ -312,9 +285,9 @@ void kept_drop(struct turn *turn, struct node *node, int64_t log_bytes)
     node->row.marks &= ~(unsigned)MARK_KEPT;
 }
 
-/* --- the site's keys --------------------------------------------------------------------------------------------------------------- */
+/* --- who is listed ------------------------------------------------------------------------------------------------------------------ */
 
-static void tenants_set(struct engine *engine, const struct conf_tenants *conf)
+void tenants_set(struct engine *engine, const struct conf_tenants *conf)
 {
     smap_clear(&engine->tenants);
     engine->limited = false;
@@ -327,127 +300,6 @@ static void tenants_set(struct engine *engine, const struct conf_tenants *conf)
         for (int q = 0; q < QUOTA_COUNT; q++) engine->limited |= known->conf.quotas[q] >= 0;
     }
     tenants_count(engine);
-}
-
-void tenants_drop(struct engine *engine)
-{
-    smap_clear(&engine->tenants);
-    arena_reset(&engine->site_arena);
-    engine->limited = false;
-    engine->n_listed = 0;
-    for (size_t i = 0; i < SITE_KEYS; i++) engine->site[i] = (struct site_key){ .body = STR("{}") };
-}
-
-bool tenants_load(struct engine *engine, struct err *err)
-{
-    struct store *store = engine->store;
-    struct site_key *rows;
-    size_t n;
-    struct conf_tenants conf = { 0 };
-    tenants_drop(engine);
-    if (!store->ops->load_site(store, &engine->site_arena, &rows, &n, err)) return false;
-    for (size_t i = 0; i < n; i++)
-        for (size_t k = 0; k < SITE_KEYS; k++)
-            if (str_eqz(rows[i].name, site_keys[k].name)) engine->site[k] = rows[i];
-    if (!conf_tenants_parse(engine->site[SITE_TENANTS].body, &engine->site_arena, &conf))
-        return err_set(err, ERR_corrupt, "the stored key 'tenants' of the site can't be read");
-    tenants_set(engine, &conf);
-    return true;
-}
-
-static void semaphores_apply(struct turn *turn, struct str tenant, const struct conf_semaphores *conf, struct str actor)
-{
-    for (size_t i = 0; i < conf->n; i++) {
-        struct str name = conf->items[i].name;
-        int64_t limit = conf->items[i].limit;
-        struct slot *known = smap_find(&turn->engine->slot_names, str_fmt(turn->arena, "%.*s\x1f%.*s", STR_ARG(tenant), STR_ARG(name)));
-        if (!known) known = cache_slot_put(turn, tenant, name, 0);
-        struct slot *slot = slice_slot(turn->slice, known->id);
-        if (slot->limit == limit) continue;
-        slot->limit = limit;
-        if (!PLANT(limit_unheard)) slot_changed(turn->slice, slot->id);
-        slice_event(turn->slice, &(struct event){ .kind = EVENT_semaphore, .subject = tenant_subject(turn->arena, tenant, slot->name),
-                                                  .actor = actor, .reason = str_fmt(turn->arena, "limit %lld", (long long)limit) });
-    }
-}
-
-/* Running tasks: the slot is made with the first limit, and stays. What runs or is pending already isn't in it. */
-static void running_apply(struct turn *turn)
-{
-    struct engine *engine = turn->engine;
-    SMAP_EACH(&engine->tenants, e) {
-        struct known_tenant *known = e->value;
-        int64_t limit = known->conf.quotas[QUOTA_running] >= 0 ? known->conf.quotas[QUOTA_running] : SLOT_FREE;
-        if (!known->running && limit == SLOT_FREE) continue;
-        if (!known->running) known->running = cache_slot_put(turn, known->conf.name, STR(SLOT_RUNNING), limit)->id;
-        struct slot *slot = slice_slot(turn->slice, known->running);
-        if (slot->limit != limit) slot_changed(turn->slice, slot->id);
-        slot->limit = limit;
-    }
-    tenants_count(engine);
-    MAP_EACH(&turn->slice->lanes, e) ((struct lane *)e->value)->quota = ((const struct lane *)map_find(&engine->lanes, e->key))->quota;
-}
-
-/* A tenant that isn't listed any more keeps what it has and isn't limited: its slot, if it had one, is open to all. */
-static void unlisted_free(struct turn *turn)
-{
-    MAP_EACH(&turn->engine->slots, e) {
-        const struct slot *known = e->value;
-        if (!str_eqz(known->name, SLOT_RUNNING) || tenant_find(turn->engine, known->tenant)) continue;
-        struct slot *slot = slice_slot(turn->slice, known->id);
-        if (slot->limit == SLOT_FREE) continue;
-        slot->limit = SLOT_FREE;
-        slot_changed(turn->slice, slot->id);
-    }
-}
-
-void site_apply(struct turn *turn, const struct site_conf *conf, struct str actor)
-{
-    struct engine *engine = turn->engine;
-    struct site_conf kept = { 0 };
-    for (size_t k = 0; k < SITE_KEYS; k++) {
-        struct str body = text_of(&engine->site_arena, site_keys[k].write, conf);
-        struct site_key *key = &engine->site[k];
-        if (str_eq(body, key->body)) continue;
-        *key = (struct site_key){ str_of(site_keys[k].name), body, key->version + 1, turn->wall, str_dup(&engine->site_arena, actor) };
-        *ARENA_PUSH(turn->arena, turn->site, turn->n_site, turn->cap_site) = *key;
-        slice_event(turn->slice, &(struct event){ .kind = EVENT_config, .subject = key->name, .actor = actor,
-                                                  .reason = str_fmt(turn->arena, "version %lld", (long long)key->version) });
-    }
-    semaphores_apply(turn, (struct str){ 0 }, &conf->semaphores, actor);
-    if (!turn->n_site) return;
-    bool good = conf_tenants_parse(engine->site[SITE_TENANTS].body, &engine->site_arena, &kept.tenants);
-    ASSERT(good); /* our own words */
-    tenants_set(engine, &kept.tenants);
-    for (size_t i = 0; i < kept.tenants.n; i++)
-        semaphores_apply(turn, kept.tenants.items[i].name, &kept.tenants.items[i].semaphores, actor);
-    running_apply(turn);
-    unlisted_free(turn);
-}
-
-void cmd_site(struct turn *turn, struct command *command)
-{
-    site_apply(turn, &command->in.site.conf, command->actor.name);
-    command->status = 200;
-}
-
-/* At the start a server alone goes by its file; one of several goes by what the site has, and says so where its file says otherwise. */
-void site_start(struct turn *turn)
-{
-    struct engine *engine = turn->engine;
-    const struct site_conf *conf = &engine->config.site;
-    bool stored = false;
-    for (size_t k = 0; k < SITE_KEYS; k++) stored |= engine->site[k].version > 0;
-    if (engine->store->exclusive || !stored) {
-        site_apply(turn, conf, STR("configuration"));
-        return;
-    }
-    for (size_t k = 0; k < SITE_KEYS; k++) {
-        struct str body = text_of(turn->arena, site_keys[k].write, conf);
-        if (str_eqz(body, "{}") || str_eq(body, engine->site[k].body)) continue;
-        log_warn("config.differs", "key=%s version=%lld note=\"the site goes by what is stored; send SIGHUP to this server to change it\"",
-            site_keys[k].name, (long long)engine->site[k].version);
-    }
 }
 
 bool semaphore_is_configured(struct engine *engine, struct str tenant, struct str name)

@@ -93,7 +93,6 @@ struct known_tenant { /* one that the configuration lists, and what it has as of
     int64_t queues, slots;               /* slots: semaphores and concurrency keys */
     int64_t running;                     /* the slot that limits its running tasks; 0: none */
 };
-enum { SITE_SEMAPHORES, SITE_TENANTS, SITE_KEYS };
 
 struct engine {
     struct engine_config config;
@@ -110,6 +109,11 @@ struct engine {
     bool limited;            /* one of them has a quota */
     struct arena site_arena; /* of the tenants and of: */
     struct site_key site[SITE_KEYS];
+    struct arena file_arena; /* of: */
+    struct str file[SITE_KEYS]; /* what this server's own file says; empty: nothing */
+    _Atomic unsigned site_differs;
+    _Atomic uint64_t site_version;
+    _Atomic int64_t history_ms;
     struct map definitions;  /* spec id -> definition, a few that were needed lately */
     struct heap schedules;   /* known_schedule by the wall ms of its next minute */
     struct arena schedule_arena;
@@ -302,6 +306,7 @@ void tenant_lane_made(struct engine *engine, struct lane *lane);
 void tenant_lane_moved(struct engine *engine, const struct lane *was, const struct lane *is);
 void tenant_slot_made(struct engine *engine, const struct slot *slot);
 void tenants_count(struct engine *engine);
+void tenants_set(struct engine *engine, const struct conf_tenants *conf); /* those there are from now on */
 bool tenants_load(struct engine *engine, struct err *err);
 void tenants_drop(struct engine *engine);
 /* true: refused, because the command's tenant would have more than it may */
@@ -313,7 +318,6 @@ bool quota_tasks_full(struct turn *turn, struct str tenant);
 void kept_add(struct turn *turn, struct node *node, int64_t log_bytes, struct str outputs); /* before `outputs` are the turn's */
 void kept_drop(struct turn *turn, struct node *node, int64_t log_bytes);
 void cmd_site(struct turn *turn, struct command *command);
-void site_apply(struct turn *turn, const struct site_conf *conf, struct str actor);
 void site_start(struct turn *turn);
 bool semaphore_is_configured(struct engine *engine, struct str tenant, struct str name);
 

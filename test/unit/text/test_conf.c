@@ -2,6 +2,7 @@
 #include "document.h"
 
 #include "text/conf.h"
+#include "text/conf_site.h"
 
 struct fixture {
     struct arena arena;
@@ -450,13 +451,65 @@ static void survives_truncation(void **state)
     }
 }
 
+static struct str site_body(struct fixture *f, const struct site_conf *conf, size_t key)
+{
+    struct buf text;
+    buf_init(&text, 10000);
+    site_key_write(&text, conf, key);
+    struct str body = str_dup(&f->arena, buf_str(&text));
+    buf_release(&text);
+    return body;
+}
+
+static void the_site_takes_its_keys_only(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct site_conf site, again;
+    struct site_change *changes;
+    fixture_init(&f, "semaphores: {licence: 3}\nretention: {history: 90d}\n");
+    assert_true(site_parse(&f.file, &f.arena, &f.diags, &site));
+    assert_int_equal(site.silent, 1U << SITE_TENANTS);
+    assert_int_equal(site.history_ms, (int64_t)90 * 24 * 3600 * 1000);
+    check_str(site_body(&f, &site, SITE_RETENTION), "{\"history\":\"90d\"}");
+    site_copy(&f.arena, &site, &again);
+    for (size_t k = 0; k < SITE_KEYS; k++)
+        assert_true(str_eq(site_body(&f, &site, k), site_body(&f, &again, k)));
+    again.semaphores.items[0].limit = 4;
+    assert_int_equal(site_changes(&f.arena, SITE_SEMAPHORES, site_body(&f, &site, SITE_SEMAPHORES),
+                         site_body(&f, &again, SITE_SEMAPHORES), &changes), 1);
+    check_str(changes[0].path, "semaphores.licence");
+    check_str(changes[0].before, "3");
+    check_str(changes[0].after, "4");
+    fixture_release(&f);
+
+    fixture_init(&f, "tenants:\nretention: {history: forever}\n"); /* an empty one is emptied */
+    assert_true(site_parse(&f.file, &f.arena, &f.diags, &site));
+    assert_int_equal(site.silent, 1U << SITE_SEMAPHORES);
+    check_str(site_body(&f, &site, SITE_TENANTS), "{}");
+    check_str(site_body(&f, &site, SITE_RETENTION), "{}");
+    fixture_release(&f);
+
+    fixture_init(&f, "data: /x\ntls: {key: /k}\nresque: []\nsemaphors: {a: 1}\nretention: {histry: 1d}\n");
+    assert_false(site_parse(&f.file, &f.arena, &f.diags, &site));
+    assert_int_equal(f.diags.n_errors, 5);
+    fixture_release(&f);
+
+    fixture_init(&f, "slots: 3\nretention: {history: 2d}\n"); /* of a whole configuration: what it names */
+    parse_good(&f);
+    site_of(&f.conf, &site);
+    assert_int_equal(site.silent, 1U << SITE_SEMAPHORES | 1U << SITE_TENANTS);
+    fixture_release(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_every_key), cmocka_unit_test(has_defaults),                 cmocka_unit_test(knows_precedence_and_origin),
         cmocka_unit_test(hides_passwords), cmocka_unit_test(shows_what_can_be_read_again), cmocka_unit_test(tells_all_faults_of_the_file),
         cmocka_unit_test(tells_faults_of_shapes), cmocka_unit_test(tells_faults_of_other_sources), cmocka_unit_test(checks_addresses),
-        cmocka_unit_test(tenants_are_written_as_they_are_read), cmocka_unit_test(names_settings),  cmocka_unit_test(survives_truncation),
+        cmocka_unit_test(tenants_are_written_as_they_are_read),
+        cmocka_unit_test(the_site_takes_its_keys_only), cmocka_unit_test(names_settings),  cmocka_unit_test(survives_truncation),
     };
     return cmocka_run_group_tests_name("text-conf", tests, NULL, NULL);
 }

@@ -1,0 +1,161 @@
+/* config: the keys that all servers of a site go by, shown and changed (`weir config`).
+ *
+ * A change is a document with site keys; all its faults are told with file, line and column, and then nothing is changed. It promises that
+ * what an answer calls changed is what was changed, and that who asked is in the history. */
+#include <string.h>
+
+#include "api/call.h"
+#include "text/conf_site.h"
+#include "text/diag.h"
+
+enum { FILE_NAME_MAX = 1000 };
+#define TEXT_MAX (512 * KIB)
+
+/* ---- as it is ---- */
+
+/* value_render: a key as it is in force, also when nobody has said it yet. */
+static void key_render(struct json *json, const struct site_key *key)
+{
+    json_object_begin(json);
+    json_put_str(json, "name", key->name);
+    json_put_i64(json, "version", key->version);
+    json_put_time(json, "changed", key->changed);
+    if (key->version > 0)
+        json_put_str(json, "changed_by", key->changed_by);
+    json_key(json, "value");
+    json_raw(json, key->body);
+    json_object_end(json);
+}
+
+static void keys_read(const struct site_key *rows, size_t n, struct site_key *out)
+{
+    for (size_t k = 0; k < SITE_KEYS; k++) {
+        out[k] = (struct site_key){ .name = str_of(site_key_name(k)), .body = STR("{}") };
+        for (size_t i = 0; i < n; i++)
+            if (str_eq(rows[i].name, out[k].name))
+                out[k] = rows[i];
+    }
+}
+
+static void text_render(struct call *call, struct json *json, const struct site_key *keys)
+{
+    struct buf text;
+    buf_init(&text, SIZE_MAX);
+    for (size_t k = 0; k < SITE_KEYS; k++)
+        site_yaml(&text, &call->arena, k, keys[k].body);
+    json_put_str(json, "text", buf_str(&text));
+    buf_release(&text);
+}
+
+void config_differs_render(struct call *call, struct json *json)
+{
+    unsigned differs = engine_site_differs(call->api->config.engine);
+    for (size_t k = 0; k < SITE_KEYS; k++)
+        if (differs & 1U << k) {
+            struct str text = str_fmt(&call->arena,
+                "this server's file says another '%s' than the site goes by: see weir config show; mend the file, or apply it (weir config "
+                "apply, or SIGHUP to this server)",
+                site_key_name(k));
+            json_str(json, text);
+        }
+}
+
+void serve_config_get(struct call *call)
+{
+    struct site_key *rows, keys[SITE_KEYS];
+    size_t n;
+    if (!reader_site(call->api->config.reader, &call->arena, &rows, &n, &call->err)) {
+        call_problem(call);
+        return;
+    }
+    keys_read(rows, n, keys);
+    struct json json = json_to(&call->out);
+    json_object_begin(&json);
+    json_key(&json, "keys");
+    json_array_begin(&json);
+    for (size_t k = 0; k < SITE_KEYS; k++)
+        key_render(&json, &keys[k]);
+    json_array_end(&json);
+    text_render(call, &json, keys);
+    json_key(&json, "warnings");
+    json_array_begin(&json);
+    config_differs_render(call, &json);
+    json_array_end(&json);
+    json_object_end(&json);
+    call_answer(call, 200);
+}
+
+/* ---- changed ---- */
+
+static void changes_render(struct call *call, struct json *json, const struct site_key *before, const struct site_key *after, size_t key)
+{
+    struct site_change *changes;
+    size_t n = site_changes(&call->arena, key, before->body, after->body, &changes);
+    for (size_t i = 0; i < n; i++) {
+        json_object_begin(json);
+        json_put_str(json, "path", changes[i].path);
+        json_key(json, "before");
+        if (changes[i].before.len > 0)
+            json_str(json, changes[i].before);
+        else
+            json_nil(json);
+        json_key(json, "after");
+        if (changes[i].after.len > 0)
+            json_str(json, changes[i].after);
+        else
+            json_nil(json);
+        json_object_end(json);
+    }
+}
+
+static void config_changed(struct call *call)
+{
+    const struct command *command = &call->command;
+    struct json json = json_to(&call->out);
+    json_object_begin(&json);
+    json_put_bool(&json, "dry_run", command->in.site.dry_run);
+    json_key(&json, "changes");
+    json_array_begin(&json);
+    for (size_t k = 0; k < SITE_KEYS; k++)
+        changes_render(call, &json, &command->out.site.before[k], &command->out.site.after[k], k);
+    json_array_end(&json);
+    json_key(&json, "keys");
+    json_array_begin(&json);
+    for (size_t k = 0; k < SITE_KEYS; k++)
+        key_render(&json, &command->out.site.after[k]);
+    json_array_end(&json);
+    json_object_end(&json);
+    call_answer(call, 200);
+}
+
+static bool change_read(struct call *call)
+{
+    struct json_reader reader;
+    struct diag_file *file = ARENA_NEW(&call->arena, struct diag_file);
+    struct diags diags = { .arena = &call->arena };
+    struct command *command = &call->command;
+    if (!call_object(call, &reader))
+        return false;
+    file->name = STR("weir.yaml");
+    if (json_read_any(&reader, "text") == NULL)
+        err_item(&call->err, ERR_invalid, STR("/text"), "'text' is required: what a weir.yaml with the site's keys says");
+    json_read_str(&reader, "text", TEXT_MAX, &file->text);
+    json_read_str(&reader, "file", FILE_NAME_MAX, &file->name);
+    json_read_bool(&reader, "dry_run", &command->in.site.dry_run);
+    if (!call_read_done(call, &reader))
+        return false;
+    file->name = str_dup(&call->arena, file->name);
+    file->text = str_dup(&call->arena, file->text);
+    if (site_parse(file, &call->arena, &diags, &command->in.site.conf))
+        return true;
+    (void)diags_to_err(&diags, &call->err);
+    call_problem(call);
+    return false;
+}
+
+void serve_config_apply(struct call *call)
+{
+    call->command.kind = CMD_SITE;
+    if (change_read(call))
+        call_submit(call, config_changed);
+}

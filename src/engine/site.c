@@ -1,0 +1,255 @@
+/* site: the keys of the configuration that all servers go by (`semaphores`, `tenants`, `retention`): stored with a version, changed by a
+ * command (a reload, `weir config apply`) in a turn, so under the store's lock; servers that share the store take the change over.
+ *
+ * Owns the keys as they are in force. Promises that a key which a change says nothing of stays, that a dry run changes nothing, and that
+ * who changed what is an event. A server whose own file says something else goes by what is stored, and says so (config.differs). */
+#include <string.h>
+
+#include "engine/turn.h"
+#include "io/log.h"
+
+enum { REASON_BYTES = 600 };
+#define BY_FILE "configuration" /* who has changed a key that a server's file says */
+
+static struct str body_of(struct arena *arena, const struct site_conf *conf, size_t key)
+{
+    struct buf text;
+    buf_init(&text, SIZE_MAX);
+    site_key_write(&text, conf, key);
+    struct str out = str_dup(arena, buf_str(&text));
+    buf_release(&text);
+    return out;
+}
+
+/* --- as they are stored -------------------------------------------------------------------------------------------------------------- */
+
+void tenants_drop(struct engine *engine)
+{
+    smap_clear(&engine->tenants);
+    arena_reset(&engine->site_arena);
+    engine->limited = false;
+    engine->n_listed = 0;
+    for (size_t i = 0; i < SITE_KEYS; i++) engine->site[i] = (struct site_key){ .name = str_of(site_key_name(i)), .body = STR("{}") };
+}
+
+/* What other threads see of them. */
+static void site_publish(struct engine *engine, const struct site_conf *conf)
+{
+    unsigned differs = 0;
+    for (size_t k = 0; k < SITE_KEYS; k++)
+        if (engine->file[k].len && !str_eqz(engine->file[k], "{}") && !str_eq(engine->file[k], engine->site[k].body)) differs |= 1U << k;
+    atomic_store(&engine->site_differs, differs);
+    atomic_store(&engine->history_ms, conf->history_ms);
+    atomic_fetch_add(&engine->site_version, 1);
+}
+
+static bool site_read(struct engine *engine, struct site_conf *out, struct err *err)
+{
+    *out = (struct site_conf){ 0 };
+    for (size_t k = 0; k < SITE_KEYS; k++)
+        if (!site_key_parse(engine->site[k].body, k, &engine->site_arena, out))
+            return err_set(err, ERR_corrupt, "the stored key '%s' of the site can't be read", site_key_name(k));
+    return true;
+}
+
+bool tenants_load(struct engine *engine, struct err *err)
+{
+    struct store *store = engine->store;
+    struct site_key *rows;
+    size_t n;
+    struct site_conf conf;
+    tenants_drop(engine);
+    if (!store->ops->load_site(store, &engine->site_arena, &rows, &n, err)) return false;
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < SITE_KEYS; k++)
+            if (str_eqz(rows[i].name, site_key_name(k))) engine->site[k] = rows[i];
+    if (!site_read(engine, &conf, err)) return false;
+    tenants_set(engine, &conf.tenants);
+    site_publish(engine, &conf);
+    return true;
+}
+
+/* --- what follows from them ---------------------------------------------------------------------------------------------------------- */
+
+static void semaphores_apply(struct turn *turn, struct str tenant, const struct conf_semaphores *conf, struct str actor)
+{
+    for (size_t i = 0; i < conf->n; i++) {
+        struct str name = conf->items[i].name;
+        int64_t limit = conf->items[i].limit;
+        struct slot *known = smap_find(&turn->engine->slot_names, str_fmt(turn->arena, "%.*s\x1f%.*s", STR_ARG(tenant), STR_ARG(name)));
+        if (!known) known = cache_slot_put(turn, tenant, name, 0);
+        struct slot *slot = slice_slot(turn->slice, known->id);
+        if (slot->limit == limit) continue;
+        slot->limit = limit;
+        if (!PLANT(limit_unheard)) slot_changed(turn->slice, slot->id);
+        slice_event(turn->slice, &(struct event){ .kind = EVENT_semaphore, .subject = tenant_subject(turn->arena, tenant, slot->name),
+                                                  .actor = actor, .reason = str_fmt(turn->arena, "limit %lld", (long long)limit) });
+    }
+}
+
+/* Running tasks: the slot is made with the first limit, and stays. What runs or is pending already isn't in it. */
+static void running_apply(struct turn *turn)
+{
+    struct engine *engine = turn->engine;
+    SMAP_EACH(&engine->tenants, e) {
+        struct known_tenant *known = e->value;
+        int64_t limit = known->conf.quotas[QUOTA_running] >= 0 ? known->conf.quotas[QUOTA_running] : SLOT_FREE;
+        if (!known->running && limit == SLOT_FREE) continue;
+        if (!known->running) known->running = cache_slot_put(turn, known->conf.name, STR(SLOT_RUNNING), limit)->id;
+        struct slot *slot = slice_slot(turn->slice, known->running);
+        if (slot->limit != limit) slot_changed(turn->slice, slot->id);
+        slot->limit = limit;
+    }
+    tenants_count(engine);
+    MAP_EACH(&turn->slice->lanes, e) ((struct lane *)e->value)->quota = ((const struct lane *)map_find(&engine->lanes, e->key))->quota;
+}
+
+/* A tenant that isn't listed any more keeps what it has and isn't limited: its slot, if it had one, is open to all. */
+static void unlisted_free(struct turn *turn)
+{
+    MAP_EACH(&turn->engine->slots, e) {
+        const struct slot *known = e->value;
+        if (!str_eqz(known->name, SLOT_RUNNING) || tenant_find(turn->engine, known->tenant)) continue;
+        struct slot *slot = slice_slot(turn->slice, known->id);
+        if (slot->limit == SLOT_FREE) continue;
+        slot->limit = SLOT_FREE;
+        slot_changed(turn->slice, slot->id);
+    }
+}
+
+/* --- changes ------------------------------------------------------------------------------------------------------------------------- */
+
+/* What was changed, for the history: bounded, so that a large change names its first parts. */
+static struct str change_text(struct turn *turn, const struct site_key *before, const struct site_key *after, size_t key)
+{
+    struct site_change *changes;
+    size_t n = site_changes(turn->arena, key, before->body, after->body, &changes);
+    struct buf text;
+    buf_init(&text, SIZE_MAX);
+    buf_addf(&text, "version %lld", (long long)after->version);
+    for (size_t i = 0; i < n; i++) {
+        if (text.len > REASON_BYTES) {
+            buf_addf(&text, "; and %zu more", n - i);
+            break;
+        }
+        struct str was = str_sub(changes[i].before, 0, REASON_BYTES / 4), is = str_sub(changes[i].after, 0, REASON_BYTES / 4);
+        buf_addf(&text, "%s %.*s: %.*s -> %.*s", i ? ";" : ":", STR_ARG(changes[i].path), STR_ARG(was.len ? was : STR("none")),
+            STR_ARG(is.len ? is : STR("none")));
+    }
+    struct str out = str_dup(turn->arena, buf_str(&text));
+    buf_release(&text);
+    return out;
+}
+
+/* A key that two commands of one turn change is written once. */
+static void key_put(struct turn *turn, const struct site_key *key)
+{
+    for (size_t i = 0; i < turn->n_site; i++)
+        if (str_eq(turn->site[i].name, key->name)) {
+            turn->site[i] = *key;
+            return;
+        }
+    *ARENA_PUSH(turn->arena, turn->site, turn->n_site, turn->cap_site) = *key;
+}
+
+static void site_apply(struct turn *turn, const struct site_conf *conf, struct str actor)
+{
+    struct engine *engine = turn->engine;
+    struct site_conf kept;
+    struct err ignored = { 0 };
+    bool changed = false;
+    for (size_t k = 0; k < SITE_KEYS; k++) {
+        struct str body = body_of(&engine->site_arena, conf, k);
+        struct site_key *key = &engine->site[k], before = *key;
+        if (conf->silent & 1U << k || str_eq(body, key->body)) continue;
+        *key = (struct site_key){ str_of(site_key_name(k)), body, key->version + 1, turn->wall, str_dup(&engine->site_arena, actor) };
+        key_put(turn, key);
+        changed = true;
+        slice_event(turn->slice, &(struct event){ .kind = EVENT_config, .subject = key->name, .actor = actor,
+                                                  .reason = change_text(turn, &before, key, k) });
+    }
+    bool good = site_read(engine, &kept, &ignored);
+    ASSERT(good); /* our own words */
+    semaphores_apply(turn, (struct str){ 0 }, &kept.semaphores, actor);
+    if (!changed) return;
+    tenants_set(engine, &kept.tenants);
+    for (size_t i = 0; i < kept.tenants.n; i++)
+        semaphores_apply(turn, kept.tenants.items[i].name, &kept.tenants.items[i].semaphores, actor);
+    running_apply(turn);
+    unlisted_free(turn);
+    site_publish(engine, &kept);
+}
+
+/* What this server's own file says, to be held against what is in force. */
+static void file_note(struct engine *engine, const struct site_conf *conf)
+{
+    arena_reset(&engine->file_arena);
+    for (size_t k = 0; k < SITE_KEYS; k++)
+        engine->file[k] = conf->silent & 1U << k ? (struct str){ 0 } : body_of(&engine->file_arena, conf, k);
+}
+
+static void keys_copy(struct arena *arena, const struct site_key *from, struct site_key *out)
+{
+    for (size_t k = 0; k < SITE_KEYS; k++) {
+        out[k] = from[k];
+        out[k].body = str_dup(arena, from[k].body);
+        out[k].changed_by = str_dup(arena, from[k].changed_by);
+    }
+}
+
+void cmd_site(struct turn *turn, struct command *command)
+{
+    struct engine *engine = turn->engine;
+    const struct site_conf *conf = &command->in.site.conf;
+    keys_copy(command->arena, engine->site, command->out.site.before);
+    if (command->in.site.from_file) file_note(engine, conf);
+    if (!command->in.site.dry_run) site_apply(turn, conf, command->actor.name);
+    keys_copy(command->arena, engine->site, command->out.site.after);
+    for (size_t k = 0; command->in.site.dry_run && k < SITE_KEYS; k++)
+        if (!(conf->silent & 1U << k)) command->out.site.after[k].body = body_of(command->arena, conf, k);
+    command->status = 200;
+}
+
+static bool is_by_file(const struct site_key *key)
+{
+    return key->version == 0 || str_eqz(key->changed_by, BY_FILE);
+}
+
+/* At the start a key is taken from the file when nobody has said it yet; by a server alone also when its file said it last. Else the
+ * site goes by what is stored, and a file that says otherwise is told of. */
+void site_start(struct turn *turn)
+{
+    struct engine *engine = turn->engine;
+    struct site_conf conf = engine->config.site, kept;
+    file_note(engine, &conf);
+    for (size_t k = 0; k < SITE_KEYS; k++)
+        if (engine->store->exclusive ? !is_by_file(&engine->site[k]) : engine->site[k].version > 0) conf.silent |= 1U << k;
+    site_apply(turn, &conf, STR(BY_FILE));
+    if (!site_read(engine, &kept, turn->err)) {
+        turn->slice->failed = true;
+        return;
+    }
+    site_publish(engine, &kept);
+    unsigned differs = engine_site_differs(engine);
+    for (size_t k = 0; k < SITE_KEYS; k++)
+        if (differs & 1U << k)
+            log_warn("config.differs",
+                "key=%s version=%lld by=%s "
+                "note=\"the site goes by what is stored; to change it: weir config apply, or SIGHUP to this server\"",
+                site_key_name(k), (long long)engine->site[k].version, log_quote(engine->site[k].changed_by).z);
+}
+
+uint64_t engine_site_version(struct engine *engine)
+{
+    return atomic_load(&engine->site_version);
+}
+
+unsigned engine_site_differs(struct engine *engine)
+{
+    return atomic_load(&engine->site_differs);
+}
+
+int64_t engine_history(struct engine *engine)
+{
+    return atomic_load(&engine->history_ms);
+}
