@@ -169,6 +169,8 @@ for round_no in range(3):
     wrote(f'{A}/runs', one, f'{at}/runs', dict(rev=1, task='index'), lambda r: f'/v1/tasks/{r.json["id"]}', state('QSP'))
     wrote(f'{A}/skip', two, f'{at}/skip', dict(rev=2, reason='r'), f'{at}/revisions', lambda r, _: 2 in [x['rev'] for x in r.json['revisions']])
     wrote('/v1/prune', one, '/v1/prune', dict(older_than='1d', dry_run=False), '/v1/stats', lambda r, _: r.status == 200)
+    wrote('/v1/config', two, '/v1/config', dict(text=f'semaphores: {{site: {7 + round_no}}}'), '/v1/semaphores',
+          lambda r, _: [x['limit'] for x in r.json['semaphores'] if x['name'] == 'site'] == [7 + round_no])
     wrote(A, two, at, None, at, lambda r, _: r.status == 404 or r.json.get('removed'), method='DELETE')
     # a token, of a tenant that wasn't there before
     token = wrote('/v1/tokens', one, '/v1/tokens', dict(name=f'k{round_no}', scopes=['read', 'enqueue'], tenant=f'ten{round_no}'), f'/v1/tasks?tenant=ten{round_no}',
