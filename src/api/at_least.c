@@ -10,12 +10,15 @@
  * However many there are, and whatever they bring, they cost one look every CHECK_MS: strangers can't make the store work for them, and
  * how long they wait says nothing about what they brought.
  *
+ * And calls that come while the connection to the store is gone wait for it, STORE_MS at most and not when a turn has waited in vain: who
+ * was told that his write was accepted isn't told a moment later that the store can't be read.
+ *
  * After AT_LEAST_MS the answer is 503 not_yet, and what this server had come to. */
 #include <inttypes.h>
 
 #include "api/call.h"
 
-enum { AT_LEAST_MS = 10000, CHECK_MS = 25 };
+enum { AT_LEAST_MS = 10000, CHECK_MS = 25, STORE_MS = 4000 };
 
 #define TURN_UNKNOWN INT64_MAX /* the next look tells */
 
@@ -42,7 +45,7 @@ static bool engine_follow(struct api *api, struct err *err)
         engine_wake(api->config.engine);
     for (struct list_node *node = api->waiting.first; node != NULL; node = node->next) {
         struct waiting *waiting = CONTAINER_OF(node, struct waiting, node);
-        if (waiting->turn == TURN_UNKNOWN)
+        if (waiting->turn == TURN_UNKNOWN && waiting->call->stage == CALL_FOLLOWS)
             waiting->turn = head.commit;
     }
     return true;
@@ -55,18 +58,18 @@ static void waiting_resume(struct waiting *waiting, int64_t turn)
     call->on_release = NULL;
     call->state = NULL;
     call->turn = turn;
-    if (call->stage == CALL_FOLLOWS)
+    if (call->stage != CALL_KNOWN)
         call_serve(call);
     else if (auth_stands(call))
         call->route->handler(call);
 }
 
-static void waiting_begin(struct call *call, int64_t turn)
+static void waiting_begin(struct call *call, int64_t turn, int64_t ms)
 {
     struct api *api = call->api;
     struct waiting *waiting = ARENA_NEW(&call->arena, struct waiting);
     int64_t now = loop_now(api->config.loop);
-    *waiting = (struct waiting){ .call = call, .turn = turn, .deadline_ms = now + AT_LEAST_MS };
+    *waiting = (struct waiting){ .call = call, .turn = turn, .deadline_ms = now + ms };
     call->state = waiting;
     call->on_release = waiting_released;
     list_append(&api->waiting, &waiting->node);
@@ -74,14 +77,31 @@ static void waiting_begin(struct call *call, int64_t turn)
         loop_arm(api->config.loop, &api->waiting_check, now + CHECK_MS);
 }
 
+/* store_missed: is it worth waiting for? */
+static bool store_missed(struct api *api)
+{
+    return !reader_present(api->config.reader) && engine_health(api->config.engine) == ENGINE_OK && !api->closing;
+}
+
+bool call_misses(struct call *call)
+{
+    if (call->stage != CALL_ASKS || !store_missed(call->api))
+        return false;
+    call->stage = CALL_MISSES;
+    engine_wake(call->api->config.engine); /* it may not have noticed yet */
+    waiting_begin(call, TURN_UNKNOWN, STORE_MS);
+    return true;
+}
+
 void at_least_check(struct api *api)
 {
     int64_t turn = engine_time(api->config.engine), now = loop_now(api->config.loop);
+    bool back = api->waiting.n > 0 && !store_missed(api);
     for (struct list_node *node = api->waiting.first, *next; node != NULL; node = next) {
         next = node->next; /* a handler answers its own call and touches no other */
         struct waiting *waiting = CONTAINER_OF(node, struct waiting, node);
         struct call *call = waiting->call;
-        if (turn >= waiting->turn)
+        if (turn >= waiting->turn || (call->stage == CALL_MISSES && (back || now >= waiting->deadline_ms)))
             waiting_resume(waiting, turn);
         else if (api->closing)
             call_refuse(call, ERR_unavailable, "the server is stopping");
@@ -108,10 +128,10 @@ bool call_follows(struct call *call)
 {
     struct api *api = call->api;
     struct err ignored = { .code = ERR_none };
-    if (call->stage != CALL_ASKS || !reader_is_shared(api->config.reader))
+    if (call->stage > CALL_MISSES || !reader_is_shared(api->config.reader))
         return false;
     call->stage = CALL_FOLLOWS;
-    waiting_begin(call, TURN_UNKNOWN);
+    waiting_begin(call, TURN_UNKNOWN, AT_LEAST_MS);
     struct waiting *waiting = call->state;
     if (loop_now(api->config.loop) - api->looked_ms < CHECK_MS || !engine_follow(api, &ignored) ||
         waiting->turn > engine_time(api->config.engine))
@@ -137,6 +157,6 @@ bool at_least_met(struct call *call)
         call->turn = turn;
         return true;
     }
-    waiting_begin(call, wanted);
+    waiting_begin(call, wanted, AT_LEAST_MS);
     return false;
 }

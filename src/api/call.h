@@ -52,7 +52,8 @@ struct call {
     int64_t turn; /* of the store: what the answer tells is at least as new */
     int64_t token;           /* the id of the token it was asked with; 0: none */
     uint64_t tokens_version; /* as of which that was looked up */
-    enum { CALL_ASKS, CALL_FOLLOWS, CALL_KNOWN } stage; /* who asks: is being found out, also of the store's newest commit, is known */
+    enum { CALL_ASKS, CALL_MISSES, CALL_FOLLOWS, CALL_KNOWN } stage; /* waits, or has waited, for: nothing; the store; its newest commit;
+                                                                        * who asks is known */
     bool site;         /* the site's admin asks: `admin` in the tenant `default` */
     bool tenant_named; /* who has named the tenant that actor.tenant says */
     int64_t job; /* the task whose job asks, by its own token; 0: somebody else */
@@ -177,6 +178,7 @@ void at_least_check(struct api *api);
 /* call_follows: before a call is refused for something that another server may have just made. True: it waits for what others committed,
  * and is then served anew, from call_serve on; false: there is nothing to wait for, or that was done. */
 bool call_follows(struct call *call);
+bool call_misses(struct call *call); /* true: the store is away for a moment; it waits for it, and is then served anew */
 void call_serve(struct call *call); /* route.c */
 void at_least_due(struct loop_timer *timer);
 

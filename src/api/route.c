@@ -174,6 +174,8 @@ void call_serve(struct call *call)
     call->route = route_find(request->method, request->path, args, NULL);
     call->arg = args[0];
     call->arg2 = args[1];
+    if ((call->route == NULL || call->route->scope != SCOPE_OPEN) && call_misses(call))
+        return;
     if (call->route == NULL) {
         struct buf allow;
         buf_init(&allow, KIB);

@@ -267,6 +267,11 @@ bool reader_task_events(struct reader *reader, struct arena *arena, int64_t task
     return reader->ops->task_events(reader, arena, task, n, out, out_n, err);
 }
 
+bool reader_present(struct reader *reader)
+{
+    return !reader->ops->present || reader->ops->present(reader);
+}
+
 bool reader_is_shared(const struct reader *reader)
 {
     return reader->ops->servers != NULL;

@@ -110,6 +110,13 @@ same(before.sql('SELECT turn FROM head', 'weir'), counted, 'the old one has been
 pair.primary.sql('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = \'weir\'')
 sure(s0, 'third')
 same((names(s1), before.sql('SELECT turn FROM head', 'weir')), (['cancelled', 'first', 'second', 'third'], counted), 'so it is when all connections are made anew')
+(TMP / 's2').mkdir(mode=0o711)
+shutil.copy(TMP / 's0/verify.key', TMP / 's2/verify.key')
+s2 = netns.Far(net.machine('s2'), '--store', url, slots=0, lease='4s')
+ok(isinstance(sure(s2, 'newcomer'), int), 'a server with a new data directory takes work')
+same(('newcomer' in names(s0), before.sql('SELECT turn FROM head', 'weir')), (True, counted),
+     'it has seen neither, and leaves the old one alone')
+s2.stop()
 alone = f'postgresql://weir@{pair.host(before)}/weir'
 s1.stop()
 done = run('serve', '--data', TMP / 's1', '--listen', '127.0.0.1:0', '--slots', '0', '--store', alone)
@@ -133,7 +140,7 @@ pair.primary.kill()
 pair.promote()
 net.heal()
 sure(s0, 'after')
-same(names(s1), ['after', 'cancelled', 'first', 'fourth', 'kept', 'second', 'third'], 'promoted, it has lost what was accepted')
+same(names(s1), ['after', 'cancelled', 'first', 'fourth', 'kept', 'newcomer', 'second', 'third'], 'promoted, it has lost what was accepted')
 ok(any('went back' in e['reason'] for e in s0.events() if e['kind'] == 'incarnation'), 'which is noticed: the store takes a new incarnation', [e for e in s0.events() if e['kind'] == 'incarnation'])
 for s in (s0, s1):
     check = s.cli('verify')

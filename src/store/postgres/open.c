@@ -20,7 +20,7 @@
 #include "store/postgres/timeline.h"
 #include "store/postgres/postgres.h"
 
-enum { SCRATCH_BYTES_MAX = 64 << 20, REOPEN_MS = 4000, REOPEN_PAUSE_MS = 100 };
+enum { SCRATCH_BYTES_MAX = 64 << 20, REOPEN_MS = 4000, REOPEN_PAUSE_MS = 100, REOPEN_AGAIN_MS = 500 };
 
 bool head_read(struct pg *pg, struct store_head *out, uint8_t *out_seal, struct err *err)
 {
@@ -245,11 +245,14 @@ static bool reopen_once(struct postgres_store *self, struct err *err)
     return writer_connect(self, false, &version, err) && writer_ready(self, err) && old_backend_end(self, backend, err);
 }
 
-/* The first who misses the database waits a little for it; while it stays away everybody else is told at once. */
+/* The first who misses the database waits a little for it; while it stays away everybody else is told at once, but for one who tries it
+ * every now and then: a host that is silent costs the whole connect_timeout. */
 bool writer_reopen(struct postgres_store *self, struct err *err)
 {
     int64_t now = clock_boot_ms();
     bool told = self->away_since != 0;
+    if (told && now < self->retry_ms)
+        return err_set(err, ERR_unavailable, "the database of the store is away");
     self->away_since = self->away_since ? self->away_since : now;
     writer_gone();
     for (;;) {
@@ -257,7 +260,7 @@ bool writer_reopen(struct postgres_store *self, struct err *err)
         if (reopen_once(self, &why)) {
             log_event("store.back", "place=%s timeline=%" PRId64 " away_ms=%" PRId64, log_quote(str_of(self->pg.place)).z,
                       self->pg.timeline, clock_boot_ms() - self->away_since);
-            self->away_since = 0;
+            self->away_since = self->retry_ms = 0;
             writer_back();
             return true;
         }
@@ -266,8 +269,10 @@ bool writer_reopen(struct postgres_store *self, struct err *err)
         if (!told)
             log_warn("store.away", "error=%s", log_quote(str_of(why.text)).z);
         told = true;
-        if (hopeless || clock_boot_ms() > self->away_since + REOPEN_MS)
+        if (hopeless || clock_boot_ms() > self->away_since + REOPEN_MS) {
+            self->retry_ms = clock_boot_ms() + REOPEN_AGAIN_MS;
             return err_set(err, ERR_unavailable, "%s", why.text);
+        }
         pause_briefly();
     }
 }

@@ -5,7 +5,7 @@
  *
  * Nothing waits for ever: a link that was cut is noticed by the kernel (keepalives, tcp_user_timeout) in about 3 s, a database that
  * stands still by the deadline of each exchange. Of several hosts the first that is what the URL wants (target_session_attrs) and isn't a
- * primary of the past (timeline.h) is taken. */
+ * primary of the past (timeline.h) is taken; where nothing is known of timelines yet, all of them are asked first. */
 #include "store/postgres/pg.h"
 
 #include <arpa/inet.h>
@@ -17,9 +17,10 @@
 
 #include "base/plant.h"
 #include "io/clock.h"
+#include "io/log.h"
 #include "store/postgres/timeline.h"
 
-enum { ANSWER_MS = 15000, HOST_BYTES_MAX = 256, HOSTS_MAX = 16 }; /* the first: longer than lock_timeout of session_turns */
+enum { ANSWER_MS = 15000, HOST_BYTES_MAX = 256, HOSTS_MAX = 16, LOOKS_MAX = 8 }; /* the first: longer than lock_timeout of session_turns */
 enum { BULK_BYTES_MAX = 256 << 20, ARRAY_HEAD_BYTES = 20, SERVER_VERSION_MIN = 130000, OID_BYTEA = 17, OID_INT8 = 20, OID_TEXT = 25 };
 
 /* ---- errors ---- */
@@ -171,6 +172,23 @@ static size_t list_count(const char *list)
     return n;
 }
 
+/* A new data directory knows no timeline: every host is asked for its own before one of them is believed, or a primary of the past that
+ * stands first in the URL would be taken beside its successor. One that can't be asked is told of: it might be the successor. */
+static void hosts_ask(const struct pg *like, const char *url, const char *hosts, const char *ports)
+{
+    size_t n = list_count(hosts);
+    char host[HOST_BYTES_MAX], port[HOST_BYTES_MAX];
+    for (size_t i = 0; i < n && i < HOSTS_MAX; i++) {
+        struct pg pg = { 0 };
+        struct err why = { 0 };
+        memcpy(pg.name, like->name, sizeof pg.name);
+        if (list_item(hosts, i, host) && list_item(ports, i, port) && !host_connect(&pg, url, host, port, &why) &&
+            why.code == ERR_unreachable)
+            log_warn("store.unasked", "host=%s error=%s", log_quote(str_of(host)).z, log_quote(str_of(why.text)).z);
+        pg_close(&pg);
+    }
+}
+
 /* libpq goes from host to host by itself, but stops at one that we refuse: so it gets them one by one. The one that was good last comes
  * first: another may be a machine that is gone, and cost the whole connect_timeout. */
 static bool hosts_connect(struct pg *pg, const char *url, const char *hosts, const char *ports, struct err *err)
@@ -179,6 +197,8 @@ static bool hosts_connect(struct pg *pg, const char *url, const char *hosts, con
     size_t n = list_count(hosts), first = good;
     char host[HOST_BYTES_MAX], port[HOST_BYTES_MAX];
     struct err why = { 0 };
+    if (!timeline_known())
+        hosts_ask(pg, url, hosts, ports);
     for (size_t i = 0; i < n && i < HOSTS_MAX; i++) {
         struct err one = { 0 };
         size_t at = (first + i) % n;
@@ -221,6 +241,16 @@ void pg_close(struct pg *pg)
     pg->conn = NULL;
     pg->n_queue = 0;
     bulk_release(&pg->bulk);
+}
+
+void pg_look(struct pg *pg)
+{
+    for (int rounds = 0; !pg->lost && rounds < LOOKS_MAX; rounds++) { /* the last words of the database come before the end */
+        struct pollfd fd = { .fd = PQsocket(pg->conn), .events = POLLIN };
+        if (poll(&fd, 1, 0) <= 0)
+            return;
+        pg->lost = !PQconsumeInput(pg->conn) || PQstatus(pg->conn) != CONNECTION_OK;
+    }
 }
 
 static bool result_good(const PGresult *result)

@@ -54,6 +54,7 @@ struct pg {
 bool pg_connect(struct pg *pg, const char *url, struct err *err);
 bool pg_prepare(struct pg *pg, unsigned users, struct err *err);
 void pg_close(struct pg *pg);
+void pg_look(struct pg *pg); /* between exchanges: has the database ended the connection? Then it is lost. Doesn't wait. */
 
 /* Before pg_prepare: texts for exec, run at once. pg_number: the first column of the first row; 0: no row. */
 bool pg_exec(struct pg *pg, enum pg_id id, struct err *err);

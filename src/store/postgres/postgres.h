@@ -25,6 +25,7 @@ struct postgres_store {
     struct pg pg;
     char *url, *data_dir;
     int64_t away_since; /* boot ms since when there is no connection; 0: there is one, or it hasn't been missed yet */
+    int64_t retry_ms;   /* it was waited for in vain: not before then */
     char server[PG_NAME_BYTES]; /* its name; empty: none */
     int lock_fd; /* of the data directory */
     uint8_t key[CHAIN_KEY_BYTES];

@@ -1,7 +1,8 @@
 /* reader: what the api shows, on a connection of its own.
  *
- * Each call is one snapshot: a single statement, or several in a REPEATABLE READ transaction, pipelined. A lost connection is made anew
- * at the next call, once; while the database is away every call fails with ERR_unavailable or ERR_unreachable, quickly. */
+ * Each call is one snapshot: a single statement, or several in a REPEATABLE READ transaction, pipelined. A connection that is lost, before
+ * a call or in the midst of it, is made anew once, and the call done again; while the database is away every call fails with
+ * ERR_unavailable or ERR_unreachable, quickly. Who has time asks before (reader_present). */
 #include "store/postgres/reader.h"
 
 #include <sodium.h>
@@ -50,9 +51,12 @@ bool reader_ready(struct postgres_reader *self, struct err *err)
 {
     if (!self->pg.lost && timeline_current(&self->pg))
         return true;
-    if (writer_is_away() || (self->pg.lost && clock_boot_ms() < self->retry_ms))
+    bool tried = self->pg.lost && clock_boot_ms() < self->retry_ms && self->retry_epoch == writer_epoch();
+    if (writer_is_away() || tried)
         return err_set(err, ERR_unavailable, "the database of the store is away");
     pg_close(&self->pg);
+    self->retry_epoch = writer_epoch();
+    self->retry_ms = 0;
     if (connection_open(self, err))
         return true;
     self->pg.lost = true;
@@ -69,6 +73,15 @@ bool reader_ask(struct postgres_reader *self, enum pg_id id, const struct pg_arg
     if (current && !self->pg.lost)
         return err_set(err, why.code, "%s", why.text);
     return reader_ready(self, err) && pg_run(&self->pg, id, args, out, err);
+}
+
+static bool read_present(struct reader *reader)
+{
+    struct postgres_reader *self = postgres_reader_of(reader);
+    struct err ignored = { 0 };
+    if (!self->pg.lost)
+        pg_look(&self->pg);
+    return reader_ready(self, &ignored);
 }
 
 /* An error on the way out doesn't matter to what was read; after a refused statement COMMIT rolls back. */
@@ -193,9 +206,9 @@ bool views_load(struct postgres_reader *self, struct arena *arena, const int64_t
     return true;
 }
 
-static bool read_task(struct reader *reader, struct arena *arena, int64_t id, struct task_view *out, bool *out_found, struct err *err)
+static bool task_once(struct postgres_reader *self, struct arena *arena, int64_t id, struct task_view *out, bool *out_found,
+                      struct err *err)
 {
-    struct postgres_reader *self = postgres_reader_of(reader);
     struct pg_args args = { 0 };
     struct task_view *views;
     PGresult *result;
@@ -217,6 +230,21 @@ static bool read_task(struct reader *reader, struct arena *arena, int64_t id, st
     if (ok && (*out_found = n == 1))
         *out = views[0];
     return ok;
+}
+
+bool reader_lost_midway(struct postgres_reader *self, struct err *err)
+{
+    if (!self->pg.lost)
+        return false;
+    *err = (struct err){ .arena = err->arena };
+    return true;
+}
+
+static bool read_task(struct reader *reader, struct arena *arena, int64_t id, struct task_view *out, bool *out_found, struct err *err)
+{
+    struct postgres_reader *self = postgres_reader_of(reader);
+    return task_once(self, arena, id, out, out_found, err) ||
+           (reader_lost_midway(self, err) && task_once(self, arena, id, out, out_found, err));
 }
 
 static bool read_row(struct reader *reader, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
@@ -494,6 +522,7 @@ static bool read_log_tail(struct reader *reader, struct arena *arena, int64_t ta
 
 const struct reader_ops postgres_reader_ops = {
     .close = close_reader,
+    .present = read_present,
     .task = read_task,
     .row = read_row,
     .spec = read_spec,

@@ -15,7 +15,8 @@ struct postgres_reader {
     struct reader port; /* first */
     struct pg pg;
     char *url;
-    int64_t retry_ms; /* after a connection that didn't come about: not before then */
+    int64_t retry_ms; /* after a connection that didn't come about: not before then, unless the engine's has come about meanwhile */
+    int retry_epoch;
 };
 
 static inline struct postgres_reader *postgres_reader_of(struct reader *reader)
@@ -27,6 +28,8 @@ static inline struct postgres_reader *postgres_reader_of(struct reader *reader)
 bool reader_ask(struct postgres_reader *self, enum pg_id id, const struct pg_args *args, PGresult **out, struct err *err);
 /* reader_ready: a connection that was lost is made anew before a snapshot of several statements begins. */
 bool reader_ready(struct postgres_reader *self, struct err *err);
+/* reader_lost_midway: after a call of several statements has failed: was it for the connection? Then err is empty again. */
+bool reader_lost_midway(struct postgres_reader *self, struct err *err);
 void pg_snapshot_end(struct postgres_reader *self);
 void arg_ids(struct postgres_reader *self, struct pg_args *args, const int64_t *ids, size_t n); /* an array; lives until the next */
 

@@ -160,11 +160,11 @@ static bool tasks_in_snapshot(struct listing *l, struct arena *arena, struct tas
     return views_load(l->self, arena, l->ids, n, out, out_n, err);
 }
 
-bool postgres_read_tasks(struct reader *reader, struct arena *arena, const struct task_filter *filter, struct task_view **out,
-                         size_t *out_n, int64_t *out_next, struct err *err)
+static bool tasks_once(struct postgres_reader *self, struct arena *arena, const struct task_filter *filter, struct task_view **out,
+                       size_t *out_n, int64_t *out_next, struct err *err)
 {
     struct listing l = {
-        .self = postgres_reader_of(reader),
+        .self = self,
         .filter = filter,
         .limit = filter->limit ? filter->limit : 1,
         .states = filter->states ? filter->states & ((1u << STATE_COUNT) - 2) : (1u << STATE_COUNT) - 2,
@@ -178,4 +178,12 @@ bool postgres_read_tasks(struct reader *reader, struct arena *arena, const struc
     pg_snapshot_end(l.self);
     bulk_release(&l.letters);
     return ok;
+}
+
+bool postgres_read_tasks(struct reader *reader, struct arena *arena, const struct task_filter *filter, struct task_view **out,
+                         size_t *out_n, int64_t *out_next, struct err *err)
+{
+    struct postgres_reader *self = postgres_reader_of(reader);
+    return tasks_once(self, arena, filter, out, out_n, out_next, err) ||
+           (reader_lost_midway(self, err) && tasks_once(self, arena, filter, out, out_n, out_next, err));
 }

@@ -46,6 +46,14 @@ bool timeline_check(struct pg *pg, struct err *err)
                    "name the new primary", pg->place, pg->timeline, newest);
 }
 
+bool timeline_known(void)
+{
+    pthread_mutex_lock(&seen.lock);
+    bool known = seen.system[0] != '\0';
+    pthread_mutex_unlock(&seen.lock);
+    return known;
+}
+
 /* ---- the engine's connection goes ahead ---- */
 
 void writer_gone(void)
@@ -62,6 +70,11 @@ void writer_back(void)
 bool writer_is_away(void)
 {
     return away;
+}
+
+int writer_epoch(void)
+{
+    return epoch;
 }
 
 bool timeline_current(const struct pg *pg)

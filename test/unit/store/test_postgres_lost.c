@@ -12,6 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "io/clock.h"
 #include "world.h"
 
 enum fault { PASS, LOSE_REQUEST, LOSE_ANSWER, LOSE_ANSWER_AND_INTRUDE };
@@ -20,8 +21,9 @@ static struct {
     char dir[64];
     int listener;
     pthread_t thread;
-    atomic_int fault, cuts;
-    atomic_bool stop;
+    atomic_int fault, cuts, skip; /* skip: so many answers pass before the fault */
+    atomic_bool stop, refuse;     /* refuse: no new connection */
+    atomic_bool mute;             /* new ones aren't answered */
     char database[200]; /* the URL past the proxy */
 } proxy;
 
@@ -56,7 +58,9 @@ static bool bytes_move(int from, int to, bool to_database)
     int fault = atomic_load(&proxy.fault);
     if (n <= 0)
         return false;
-    if ((to_database && fault == LOSE_REQUEST) || (!to_database && (fault == LOSE_ANSWER || fault == LOSE_ANSWER_AND_INTRUDE))) {
+    bool hit = to_database ? fault == LOSE_REQUEST : fault == LOSE_ANSWER || fault == LOSE_ANSWER_AND_INTRUDE;
+    if (hit && atomic_fetch_sub(&proxy.skip, 1) <= 0) {
+        atomic_store(&proxy.skip, 0);
         if (fault == LOSE_ANSWER_AND_INTRUDE)
             intrude();
         atomic_store(&proxy.fault, PASS);
@@ -88,6 +92,8 @@ static void *pump(void *owner)
 
 static void *accept_run(void *owner)
 {
+    int muted[32];
+    size_t n_muted = 0;
     (void)owner;
     while (!atomic_load(&proxy.stop)) {
         struct pollfd fd = { .fd = proxy.listener, .events = POLLIN };
@@ -95,9 +101,15 @@ static void *accept_run(void *owner)
             continue;
         pthread_t thread;
         int client = accept(proxy.listener, NULL, NULL);
-        if (client >= 0 && pthread_create(&thread, NULL, pump, (void *)(intptr_t)client) == 0)
+        if (client >= 0 && atomic_load(&proxy.mute) && n_muted < sizeof muted / sizeof muted[0])
+            muted[n_muted++] = client;
+        else if (client >= 0 && atomic_load(&proxy.refuse))
+            close(client);
+        else if (client >= 0 && pthread_create(&thread, NULL, pump, (void *)(intptr_t)client) == 0)
             pthread_detach(thread);
     }
+    while (n_muted > 0)
+        close(muted[--n_muted]);
     return NULL;
 }
 
@@ -211,6 +223,95 @@ static void loads_are_asked_again(void **state)
     scene_release(&w);
 }
 
+static void sql(const char *text)
+{
+    PGconn *conn = PQconnectdb(proxy.database);
+    PGresult *result = PQexec(conn, text);
+    assert_int_equal(PQresultStatus(result), PGRES_TUPLES_OK);
+    PQclear(result);
+    PQfinish(conn);
+}
+
+/* The reader missed the database, and tries again later; the engine's connection comes about before then, and with it the reader's. */
+static void a_read_follows_the_writer_at_once(void **state)
+{
+    struct world w;
+    struct store_head head;
+    struct life life;
+    (void)state;
+    scene_make(&w);
+    life_begin(&w, &life);
+    atomic_store(&proxy.refuse, true);
+    sql("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name LIKE 'weir %'");
+    assert_false(reader_head(w.reader, &head, &w.err));
+    assert_false(reader_present(w.reader));
+    w.err = (struct err){ 0 };
+    atomic_store(&proxy.refuse, false);
+    MUST(&w, OPS(&w)->begin(w.store, &w.err));
+    OPS(&w)->rollback(w.store);
+    MUST(&w, reader_head(w.reader, &head, &w.err));
+    sql("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name LIKE 'weir %'");
+    assert_true(reader_present(w.reader)); /* noticed, and made anew, before anything is asked */
+    MUST(&w, reader_head(w.reader, &head, &w.err));
+    scene_release(&w);
+}
+
+/* A host that is silent: the first waits for it, and then everybody is told at once. */
+static void who_asks_while_it_is_silent_is_told_at_once(void **state)
+{
+    struct world w;
+    struct life life;
+    (void)state;
+    scene_make(&w);
+    life_begin(&w, &life);
+    atomic_store(&proxy.mute, true);
+    sql("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name LIKE 'weir %'");
+    assert_false(OPS(&w)->begin(w.store, &w.err));
+    int64_t began = clock_boot_ms();
+    for (int i = 0; i < 6; i++) {
+        w.err = (struct err){ 0 };
+        assert_false(OPS(&w)->begin(w.store, &w.err));
+        assert_int_equal(w.err.code, ERR_unavailable);
+    }
+    assert_true(clock_boot_ms() - began < 6000); /* each of them a connect_timeout: twice as long */
+    atomic_store(&proxy.mute, false);
+    for (int64_t end = clock_boot_ms() + 20000; clock_boot_ms() < end && !OPS(&w)->begin(w.store, &w.err);)
+        w.err = (struct err){ 0 };
+    assert_int_equal(w.err.code, ERR_none);
+    OPS(&w)->rollback(w.store);
+    scene_release(&w);
+}
+
+/* A list is several exchanges in one snapshot: whichever of them is lost, it is read anew. */
+static void lists_are_read_again(void **state)
+{
+    struct world w;
+    struct life life;
+    struct rng rng;
+    (void)state;
+    scene_make(&w);
+    rng_seed(&rng, 13);
+    life_begin(&w, &life);
+    life_turn(&w, &life, &rng, 5, 2);
+    turn_end(&w);
+    for (int skip = 0; skip < 6; skip++) {
+        const struct task_filter filter = { .limit = 10, .tenant = STR("default") };
+        struct task_view *views, view;
+        size_t n;
+        int64_t next;
+        bool found;
+        atomic_store(&proxy.skip, skip);
+        atomic_store(&proxy.fault, LOSE_ANSWER);
+        MUST(&w, reader_tasks(w.reader, &w.arena, &filter, &views, &n, &next, &w.err));
+        assert_int_equal(n, 5);
+        MUST(&w, reader_task(w.reader, &w.arena, views[0].task.id, &view, &found, &w.err));
+        assert_true(found);
+        atomic_store(&proxy.fault, PASS);
+    }
+    assert_true(atomic_load(&proxy.cuts) >= 4);
+    scene_release(&w);
+}
+
 static void two_writers_cannot_fork_the_history(void **state)
 {
     struct world w;
@@ -242,6 +343,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_commit_is_done_once),
         cmocka_unit_test(loads_are_asked_again),
+        cmocka_unit_test(a_read_follows_the_writer_at_once),
+        cmocka_unit_test(lists_are_read_again),
+        cmocka_unit_test(who_asks_while_it_is_silent_is_told_at_once),
         cmocka_unit_test(two_writers_cannot_fork_the_history),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
