@@ -17,7 +17,7 @@ ORDER BY 1, 2 ON CONFLICT (task, grant_no) DO NOTHING;
 -- name: logs_lock
 -- In one order, whoever locks.
 SELECT u.n, l.bytes FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS u (task, grant_no, n)
-JOIN log l ON l.task = u.task AND l.grant_no = u.grant_no ORDER BY l.task, l.grant_no FOR UPDATE OF l;
+JOIN log l ON l.task = ANY (ARRAY[u.task]) AND l.grant_no = u.grant_no ORDER BY u.task, u.grant_no FOR UPDATE OF l;
 
 -- name: log_chunks_put
 -- A chunk that is there already gets longer.
@@ -26,17 +26,17 @@ ON CONFLICT (task, grant_no, start_byte) DO UPDATE SET bytes = log_chunk.bytes |
 
 -- name: logs_grow
 UPDATE log SET bytes = u.bytes FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u (task, grant_no, bytes)
-WHERE log.task = u.task AND log.grant_no = u.grant_no;
+WHERE log.task = ANY (ARRAY[u.task]) AND log.grant_no = u.grant_no;
 
 -- name: logs_seal
 UPDATE log SET sealed = 1 FROM unnest($1::bigint[], $2::bigint[]) AS u (task, grant_no)
-WHERE log.task = u.task AND log.grant_no = u.grant_no AND log.sealed = 0;
+WHERE log.task = ANY (ARRAY[u.task]) AND log.grant_no = u.grant_no AND log.sealed = 0;
 
 -- name: logs_delete
 WITH gone AS (DELETE FROM log USING unnest($1::bigint[], $2::bigint[]) AS u (task, grant_no)
-    WHERE log.task = u.task AND log.grant_no = u.grant_no)
+    WHERE log.task = ANY (ARRAY[u.task]) AND log.grant_no = u.grant_no)
 DELETE FROM log_chunk USING unnest($1::bigint[], $2::bigint[]) AS u (task, grant_no)
-WHERE log_chunk.task = u.task AND log_chunk.grant_no = u.grant_no;
+WHERE log_chunk.task = ANY (ARRAY[u.task]) AND log_chunk.grant_no = u.grant_no;
 
 -- name: log_get
 SELECT bytes, sealed FROM log WHERE task = $1 AND grant_no = $2;
@@ -75,5 +75,5 @@ SELECT hash FROM blob WHERE used < extract(epoch FROM clock_timestamp())::bigint
 -- name: blob_delete
 -- Unless it was kept again meanwhile.
 WITH gone AS (DELETE FROM blob WHERE hash = $1 AND used < extract(epoch FROM clock_timestamp())::bigint - $2::bigint RETURNING hash),
-    pieces AS (DELETE FROM blob_chunk USING gone WHERE blob_chunk.hash = gone.hash)
+    pieces AS (DELETE FROM blob_chunk USING gone WHERE blob_chunk.hash = ANY (ARRAY[gone.hash]))
 SELECT count(*) FROM gone;

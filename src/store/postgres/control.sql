@@ -3,7 +3,9 @@
 
 -- name: session
 -- Every statement of ours walks an index, also while a table is so small that a scan would look cheaper: the plan is made once and kept while
--- the table grows.
+-- the table grows. Joins are written `x.id = ANY (ARRAY[u.id])` for the first column of an index (the others with `=`): that finds rows
+-- by the index, too, but makes no use of its order, for which a table that was empty when the plan was made (and analyzed) would be walked
+-- from end to end, and our rows looked up in it.
 SET jit = off;
 SET plan_cache_mode = force_generic_plan;
 SET enable_seqscan = off;

@@ -20,13 +20,13 @@ LEFT JOIN executor e ON e.id = a.executor ORDER BY a.task DESC, a.grant_no;
 -- let edge_view_columns: t.id, t.lane, t.rev, l.name, t.name, t.variant, t.run, t.state, e.kind, e.flags, t.rest
 
 -- name: edge_views_by_pred
-SELECT @edge_view_columns@ FROM edge e JOIN task t ON t.id = e.waiter JOIN lane l ON l.id = t.lane WHERE e.pred = $1 ORDER BY e.waiter, e.kind;
+SELECT @edge_view_columns@ FROM edge e JOIN task t ON t.id = ANY (ARRAY[e.waiter]) JOIN lane l ON l.id = t.lane WHERE e.pred = $1 ORDER BY e.waiter, e.kind;
 
 -- name: edge_views_by_waiter
-SELECT @edge_view_columns@ FROM edge e JOIN task t ON t.id = e.pred JOIN lane l ON l.id = t.lane WHERE e.waiter = $1 ORDER BY e.pred, e.kind;
+SELECT @edge_view_columns@ FROM edge e JOIN task t ON t.id = ANY (ARRAY[e.pred]) JOIN lane l ON l.id = t.lane WHERE e.waiter = $1 ORDER BY e.pred + 0, e.kind;
 
 -- name: need_views
-SELECT @edge_view_columns@, e.waiter FROM edge e JOIN task t ON t.id = e.pred JOIN lane l ON l.id = t.lane
+SELECT @edge_view_columns@, e.waiter FROM edge e JOIN task t ON t.id = ANY (ARRAY[e.pred]) JOIN lane l ON l.id = t.lane
 WHERE e.waiter = ANY($1::bigint[]) ORDER BY e.waiter DESC, e.pred, e.kind;
 
 -- name: outputs_of
@@ -55,11 +55,11 @@ WITH w AS MATERIALIZED (SELECT @narrow@ FROM task t
 
 -- name: tasks_pending
 -- Only for few rows: they are sorted.
-WITH w AS MATERIALIZED (SELECT @narrow@ FROM ready r JOIN task t ON t.id = r.task WHERE r.task < $1 ORDER BY r.task DESC LIMIT $6) @page@;
+WITH w AS MATERIALIZED (SELECT @narrow@ FROM ready r JOIN task t ON t.id = ANY (ARRAY[r.task]) WHERE r.task < $1 ORDER BY r.task DESC LIMIT $6) @page@;
 
 -- name: tasks_live
 WITH w AS MATERIALIZED (SELECT @narrow@ FROM (SELECT DISTINCT task FROM live WHERE task < $1 ORDER BY task DESC LIMIT $6) x
-    JOIN task t ON t.id = x.task) @page@;
+    JOIN task t ON t.id = ANY (ARRAY[x.task])) @page@;
 
 -- name: tasks_of_rev
 -- One revision has 5,000 tasks at most: they are sorted.
@@ -67,9 +67,10 @@ WITH w AS MATERIALIZED (SELECT @narrow@ FROM task t WHERE t.lane = ANY($2::bigin
     ORDER BY t.id DESC LIMIT $6) @page@;
 
 -- name: task_find
-SELECT t.id FROM task t JOIN lane l ON l.id = t.lane
-WHERE l.name = $1 AND t.rev = $2 AND t.rev IS NOT NULL AND t.name = $3 AND t.variant = $4 AND t.run = $5
-    AND ($6::text = '' OR l.tenant = $6) ORDER BY l.id, t.id DESC LIMIT 1;
+-- From the lane to its tasks: the planner would look through all tasks of that name.
+SELECT t.id FROM lane l CROSS JOIN LATERAL (SELECT id FROM task
+    WHERE lane = l.id AND rev = $2 AND rev IS NOT NULL AND name = $3 AND variant = $4 AND run = $5 OFFSET 0) t
+WHERE l.name = $1 AND ($6::text = '' OR l.tenant = $6) ORDER BY l.id, t.id DESC LIMIT 1;
 
 -- name: task_rest
 SELECT state, rest FROM task WHERE id = $1;

@@ -35,7 +35,7 @@ SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::t
 WITH put AS (
     UPDATE task t SET state = u.state, rest = u.rest
     FROM (SELECT * FROM unnest($1::bigint[], $2::text[], $3::bytea[]) AS x (id, state, rest) ORDER BY 1) u
-    WHERE t.id = u.id RETURNING 1)
+    WHERE t.id = ANY (ARRAY[u.id]) RETURNING 1)
 SELECT 1 / (count(*) = $4::bigint)::int FROM put;
 
 -- name: ready_insert
@@ -45,15 +45,18 @@ INSERT INTO ready (class, nprio, vt, task) SELECT * FROM unnest($1::bigint[], $2
 -- By the whole key: no index on task.
 WITH gone AS (
     DELETE FROM ready r USING unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS u (class, nprio, vt, task)
-    WHERE r.class = u.class AND r.nprio = u.nprio AND r.vt = u.vt AND r.task = u.task RETURNING 1)
+    WHERE r.class = ANY (ARRAY[u.class]) AND r.nprio = u.nprio AND r.vt = u.vt AND r.task = u.task RETURNING 1)
 SELECT 1 / (count(*) = $5::bigint)::int FROM gone;
 
 -- name: edge_insert
 INSERT INTO edge (pred, waiter, kind, flags) SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]);
 
 -- name: edge_update
-UPDATE edge e SET flags = u.flags FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS u (pred, waiter, kind, flags)
-WHERE e.pred = u.pred AND e.waiter = u.waiter AND e.kind = u.kind;
+-- Each edge is found first, by its whole key.
+UPDATE edge e SET flags = u.flags FROM (SELECT x.place, v.flags
+    FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS v (pred, waiter, kind, flags)
+    CROSS JOIN LATERAL (SELECT ctid AS place FROM edge WHERE pred = v.pred AND waiter = v.waiter AND kind = v.kind OFFSET 0) x) u
+WHERE e.ctid = u.place;
 
 -- name: hold_insert
 INSERT INTO hold (kind, hold_key, rank, task, since)
@@ -61,7 +64,7 @@ SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5:
 
 -- name: hold_delete
 DELETE FROM hold h USING unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS u (kind, hold_key, rank, task)
-WHERE h.kind = u.kind AND h.hold_key = u.hold_key AND h.rank = u.rank AND h.task = u.task;
+WHERE h.kind = ANY (ARRAY[u.kind]) AND h.hold_key = u.hold_key AND h.rank = u.rank AND h.task = ANY (ARRAY[u.task]);
 
 -- name: live_insert
 INSERT INTO live (task, grant_no, number, executor, started, poll_seq)
@@ -71,10 +74,10 @@ SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5:
 UPDATE live l SET number = u.number, executor = u.executor, started = u.started, poll_seq = u.poll_seq
 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
     AS u (task, grant_no, number, executor, started, poll_seq)
-WHERE l.task = u.task AND l.grant_no = u.grant_no;
+WHERE l.task = ANY (ARRAY[u.task]) AND l.grant_no = u.grant_no;
 
 -- name: live_delete
-DELETE FROM live l USING unnest($1::bigint[], $2::bigint[]) AS u (task, grant_no) WHERE l.task = u.task AND l.grant_no = u.grant_no;
+DELETE FROM live l USING unnest($1::bigint[], $2::bigint[]) AS u (task, grant_no) WHERE l.task = ANY (ARRAY[u.task]) AND l.grant_no = u.grant_no;
 
 -- name: attempt_put
 -- A late result rewrites an attempt that was recorded as lost.
@@ -87,7 +90,7 @@ ON CONFLICT (task, grant_no) DO UPDATE SET number = excluded.number, executor = 
     cpu_ms = excluded.cpu_ms, max_rss_bytes = excluded.max_rss_bytes, log_bytes = excluded.log_bytes, finish_hash = excluded.finish_hash;
 
 -- name: attempt_delete
-DELETE FROM attempt a USING unnest($1::bigint[], $2::bigint[]) AS u (task, grant_no) WHERE a.task = u.task AND a.grant_no = u.grant_no;
+DELETE FROM attempt a USING unnest($1::bigint[], $2::bigint[]) AS u (task, grant_no) WHERE a.task = ANY (ARRAY[u.task]) AND a.grant_no = u.grant_no;
 
 -- name: outputs_put
 -- Of two for one task in a turn the last one counts; here and below.
@@ -118,7 +121,7 @@ ON CONFLICT (tenant, key_text) DO UPDATE SET task = excluded.task;
 -- name: unique_delete
 -- With the task: a key that another task has taken since isn't this one's to give back.
 DELETE FROM unique_key k USING unnest($1::text[], $2::text[], $3::bigint[]) AS u (tenant, key_text, task)
-WHERE k.tenant = u.tenant AND k.key_text = u.key_text AND k.task = u.task;
+WHERE k.tenant = ANY (ARRAY[u.tenant]) AND k.key_text = u.key_text AND k.task = u.task;
 
 -- name: idempotency_put
 -- A key that has expired but isn't deleted yet may be used again.
@@ -220,7 +223,7 @@ ON CONFLICT (lane, task, cron, zone) DO UPDATE SET next_ms = excluded.next_ms;
 
 -- name: schedule_delete
 DELETE FROM schedule s USING unnest($1::bigint[], $2::text[], $3::text[], $4::text[]) AS u (lane, task, cron, zone)
-WHERE s.lane = u.lane AND s.task = u.task AND s.cron = u.cron AND s.zone = u.zone;
+WHERE s.lane = ANY (ARRAY[u.lane]) AND s.task = u.task AND s.cron = u.cron AND s.zone = u.zone;
 
 -- name: turn_begin
 BEGIN;

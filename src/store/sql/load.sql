@@ -38,9 +38,6 @@ SELECT id, body, attempts_max, backoff_ms, retry_on, slots FROM spec WHERE id = 
 -- name: edges_by_pred
 SELECT waiter, pred, kind, flags FROM edge WHERE pred = $1 ORDER BY waiter, kind;
 
--- name: edges_by_waiter
-SELECT waiter, pred, kind, flags FROM edge WHERE waiter = $1 ORDER BY pred, kind;
-
 -- name: live_get
 -- Tried before attempt_get: who asks for an attempt mostly means the one that runs.
 SELECT task, grant_no, number, executor, started, poll_seq FROM live WHERE task = $1 AND grant_no = $2;
@@ -53,6 +50,3 @@ SELECT body FROM outputs WHERE task = $1;
 
 -- name: holds_of
 SELECT @hold_columns@ FROM hold WHERE kind = $1 AND hold_key = $2 ORDER BY rank, task LIMIT $3;
-
--- name: holds_of_task
-SELECT @hold_columns@ FROM hold WHERE task = $1 ORDER BY kind, hold_key, rank;
