@@ -7,7 +7,7 @@ import signal
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
-from house import TMP, House, alive, end, ok, processes, same, until  # noqa: E402
+from house import NAP, TMP, House, alive, end, ok, processes, same, until  # noqa: E402
 
 s = House('data', slots=4)
 
@@ -70,8 +70,8 @@ for i, task in enumerate(done):
     ok(hashlib.sha256(got).digest() == hashlib.sha256(wanted).digest(), f'log {i} is byte-exact: {len(wanted)} bytes', len(got))
 
 # a shim dies
-task = s.enqueue(dict(name='orphan', script=f'echo $$ > {TMP}/orphan$WEIR_ATTEMPT; (setsid sleep 1000.125 &); echo started; '
-                      f'[ $WEIR_ATTEMPT -gt 1 ] || sleep 1000.125; echo second'))
+task = s.enqueue(dict(name='orphan', script=f'echo $$ > {TMP}/orphan$WEIR_ATTEMPT; (setsid sleep {NAP} &); echo started; '
+                      f'[ $WEIR_ATTEMPT -gt 1 ] || sleep {NAP}; echo second'))
 pid = pid_of('orphan1')
 until(lambda: b'started' in s.log_bytes(task['id']), seconds=20)
 fields = open(f'/proc/{pid}/stat').read().rpartition(')')[2].split()
@@ -81,7 +81,7 @@ os.kill(shim, signal.SIGKILL)
 ok(until(lambda: not alive(pid), seconds=30), 'kill -9 of a shim: the job dies with it')
 done = s.ended(task['id'])[0]
 same((done['state'], [(a['number'], a['outcome']) for a in done['attempts']]), ('D', [(1, 'lost'), (2, 'done')]), 'the attempt is lost and the task is run again')
-ok(until(lambda: not processes('1000.125'), seconds=20), 'nothing of either attempt is left', processes('1000.125'))
+ok(until(lambda: not processes(NAP), seconds=20), 'nothing of either attempt is left', processes(NAP))
 same(s.log_bytes(task['id'], '?attempt=1'), b'started\n', 'the log of the lost attempt is kept')
 same(s.log_bytes(task['id'], '?attempt=2'), b'started\nsecond\n', 'and apart from that of the second')
 same(s.stop(signal.SIGINT), 0, 'SIGINT')

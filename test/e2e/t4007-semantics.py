@@ -9,7 +9,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
-from house import TMP, House, Worker, alive, end, ok, processes, same, until  # noqa: E402
+from house import NAP, TMP, House, Worker, alive, end, ok, processes, same, until  # noqa: E402
 
 os.environ['SECRET_OF_THE_SERVER'] = 'x'
 s = House('data', '--label', 'os=linux', '--zone', 'eu', '--grace', '1s', '--log-limit', '6MiB', slots=6)
@@ -226,18 +226,18 @@ def surroundings():
 
 
 def trees():
-    script = ('(setsid sleep 1000.625 &) ; (sh -c "trap \\"\\" TERM HUP INT; setsid sleep 1000.625" &) ; python3 -c "'
-              'import os,time\nif os.fork()==0:\n os.setsid()\n if os.fork()==0:\n  time.sleep(1000.625)\n" & ' f'echo $$ > {TMP}/treeN; ')
+    script = (f'(setsid sleep {NAP} &) ; (sh -c "trap \\"\\" TERM HUP INT; setsid sleep {NAP}" &) ; python3 -c "'
+              f'import os,time\nif os.fork()==0:\n os.setsid()\n if os.fork()==0:\n  time.sleep({NAP})\n" & echo $$ > {TMP}/treeN; ')
     ended = s.enqueue(sh(script.replace('treeN', 'tree1') + 'sleep 0.3; exit 0', name='tree'))['id']
-    stopped = s.enqueue(sh('trap "" TERM; ' + script.replace('treeN', 'tree2') + 'while :; do sleep 1000.625; done', name='tree2'))['id']
+    stopped = s.enqueue(sh('trap "" TERM; ' + script.replace('treeN', 'tree2') + f'while :; do sleep {NAP}; done', name='tree2'))['id']
     pid_of('tree2')
     same(s.ended(ended)[0]['state'], 'D', 'a job with runaway children ends')
     s.post(f'/v1/tasks/{stopped}/cancel', dict(reason='x'))
     same(s.ended(stopped)[0]['state'], 'T', 'and one that ignores TERM is killed')
-    ok(until(lambda: not processes('1000.625'), seconds=10), 'nothing of them is left', processes('1000.625'))
-    timed = s.enqueue(sh('trap "" TERM; (trap "" TERM; setsid sleep 1000.625) & sleep 1000.625', name='timed', timeout='500ms'))['id']
+    ok(until(lambda: not processes(NAP), seconds=30), 'nothing of them is left', processes(NAP))
+    timed = s.enqueue(sh(f'trap "" TERM; (trap "" TERM; setsid sleep {NAP}) & sleep {NAP}', name='timed', timeout='500ms'))['id']
     got = s.ended(timed)[0]
-    same((got['state'], got['attempts'][0]['outcome'], processes('1000.625')), ('T', 'timeout', {}), 'a time-out kills all of it')
+    same((got['state'], got['attempts'][0]['outcome'], processes(NAP)), ('T', 'timeout', {}), 'a time-out kills all of it')
 
 
 def logs():

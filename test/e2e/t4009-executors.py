@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
-from house import TMP, WEIR, House, alive, clean_env, end, ok, processes, run, same, until  # noqa: E402
+from house import NAP, TMP, WEIR, House, alive, clean_env, end, ok, processes, run, same, until  # noqa: E402
 
 s = House('data', slots=0)
 started = []
@@ -73,7 +73,7 @@ same(run('executor', 'pause', 'nobody', '--server', s.socket).code, 66, 'no such
 job = s.enqueue(dict(name='last', labels=dict(gpu='1'), script=f'echo $$ > {TMP}/last; while [ ! -e {TMP}/go-last ]; do sleep 0.05; done'))['id']
 ok(s.until_state(job, 'X') and until(lambda: (TMP / 'last').exists(), seconds=20), 'b has a job')
 same(run('executor', 'drain', 'b', '--server', s.socket).code, 0, 'weir executor drain')
-ok(until(lambda: nodes()['b']['state'] == 'draining', seconds=10), 'nodes shows it', nodes())
+ok(until(lambda: nodes()['b']['state'] == 'draining', seconds=30), 'nodes shows it', nodes())
 after = s.enqueue(dict(name='after', command='true', labels=dict(gpu='1')))['id']
 same((b.poll(), s.state(job), s.state(after)), (None, 'X', 'P'), 'its job runs on, a new one waits')
 (TMP / 'go-last').touch()
@@ -111,13 +111,13 @@ d = executor('d', '--slots', '1', '--label', 'far=1')
 (TMP / 'go-kept').touch()
 got = s.ended(job)[0]
 same((got['state'], len(got['attempts']), s.log_bytes(job)), ('D', 1, b'end\n'), 'the next one takes it over')
-job = s.enqueue(dict(name='cut', labels=dict(far='1'), script=f'echo $$ > {TMP}/cut; sleep 1000.375'))['id']
+job = s.enqueue(dict(name='cut', labels=dict(far='1'), script=f'echo $$ > {TMP}/cut; sleep {NAP}'))['id']
 ok(until(lambda: (TMP / 'cut').exists() and (TMP / 'cut').read_text().strip(), seconds=30), 'd has another')
 d.send_signal(signal.SIGINT)
 same(d.wait(40), 0, 'SIGINT: it ends')
-ok(until(lambda: not processes('1000.375'), seconds=10), 'and its job', processes('1000.375'))
+ok(until(lambda: not processes(NAP), seconds=30), 'and its job', processes(NAP))
 s.post(f'/v1/tasks/{job}/cancel', dict(reason='end'))
-ok(until(lambda: nodes().get('d', {}).get('state') != 'active', seconds=25), 'a node that ended is gone or marked so', nodes())
+ok(until(lambda: nodes().get('d', {}).get('state') != 'active', seconds=60), 'a node that ended is gone or marked so', nodes())
 
 # -- wrong ways
 for args, code, text in ((['executor', '--server', 'nonsense:/'], 2, 'no address'), (['executor', '--server', s.url, '--slots', '0', '--data', TMP / 'n'], 2, 'no slots'),

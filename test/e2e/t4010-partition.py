@@ -9,7 +9,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
-from house import TMP, WEIR, House, alive, clean_env, end, ok, same, until  # noqa: E402
+from house import NAP, TMP, WEIR, House, alive, clean_env, end, ok, same, until  # noqa: E402
 
 s = House('data', slots=2, lease='2s')
 job = s.enqueue(dict(name='long', script=f'i=0; while [ ! -e {TMP}/go ]; do echo "line $i"; i=$((i+1)); sleep 0.02; done; echo $i > {TMP}/count; echo a=b >> $WEIR_OUTPUT'))
@@ -39,7 +39,7 @@ other = subprocess.Popen([WEIR, 'executor', '--server', s.socket, '--data', str(
                          env=clean_env(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=open(TMP / 'other.err', 'wb'))
 ok(until(lambda: 'other' in [e['name'] for e in s.get('/v1/executors').json['executors'] if e['state'] == 'active'], seconds=30), 'a second executor')
 s.post('/v1/executors/other/pause', dict(reason='not yet'))
-job = s.enqueue(dict(name='moved', script=f'echo $$ > {TMP}/pid$WEIR_ATTEMPT; echo attempt $WEIR_ATTEMPT; [ $WEIR_ATTEMPT -eq 2 ] || sleep 1000.25'))
+job = s.enqueue(dict(name='moved', script=f'echo $$ > {TMP}/pid$WEIR_ATTEMPT; echo attempt $WEIR_ATTEMPT; [ $WEIR_ATTEMPT -eq 2 ] || sleep {NAP}'))
 ok(until(lambda: (TMP / 'pid1').exists() and (TMP / 'pid1').read_text().strip(), seconds=30), 'a job runs on the first')
 pid = int((TMP / 'pid1').read_text())
 os.kill(executor[0], signal.SIGSTOP)
@@ -55,7 +55,7 @@ same(other.wait(30), 0, 'the second executor ends')
 ok(until(lambda: [n for n in s.get('/v1/nodes').json['nodes'] if n['name'] == 'other' and n['state'] == 'active'] == [], seconds=20), 'and isn\'t among the living')
 
 # -- the server is gone for longer than a lease: a job that holds a semaphore is killed in time, another runs on
-held, free = s.enqueue(dict(name='held', semaphores=['one'], retry=dict(attempts=1), script=f'echo $$ > {TMP}/held; sleep 1000.25'),
+held, free = s.enqueue(dict(name='held', semaphores=['one'], retry=dict(attempts=1), script=f'echo $$ > {TMP}/held; sleep {NAP}'),
                        dict(name='free', script=f'echo $$ > {TMP}/free; while [ ! -e {TMP}/go2 ]; do sleep 0.05; done; echo end'))
 ok(until(lambda: all((TMP / n).exists() and (TMP / n).read_text().strip() for n in ('held', 'free')), seconds=30), 'two jobs run')
 pids = [int((TMP / n).read_text()) for n in ('held', 'free')]

@@ -11,7 +11,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
 from house import ENDED, TMP, House, end, ok, same, until  # noqa: E402
 
-SEED = int(os.environ.get('WEIR_TEST_SEED', time.time_ns() % 1000000))
+SEED = int(os.environ.get('WEIR_TEST_SEED', '7'))
 rnd = random.Random(SEED)
 print(f'# WEIR_TEST_SEED={SEED}', flush=True)
 LEGAL = {'Q': 'SFAT', 'S': 'PDFAT', 'P': 'XSAT', 'X': 'DFTAPS', 'D': '', 'F': 'PS', 'T': 'PS', 'A': 'PS'}

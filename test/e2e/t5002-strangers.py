@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
-from house import TMP, WEIR, House, clean_env, end, ok, same, skip, until  # noqa: E402
+from house import NAP, TMP, WEIR, House, clean_env, end, ok, same, skip, until  # noqa: E402
 
 if os.getuid() != 0 or not shutil.which('setpriv'):
     skip('strangers', 'only root can be somebody else')
@@ -72,10 +72,10 @@ same(got.returncode, 0, 'and it runs')
 same(as_user(NOBODY, WEIR, 'log', key, '--server', url).stdout, f'{NOBODY}\n', 'as that user; loopback is open to it')
 same(as_user(0, WEIR, 'list', '--server', url).returncode, 0, 'and to root')
 same(as_user(DAEMON, WEIR, 'list', '--server', url).returncode, 77, 'not to a third')
-tree = as_user(NOBODY, WEIR, 'enqueue', '--server', sock, '--name', 'tree', '--command', '--', 'sh', '-c', '(setsid sleep 1000.875 &) ; trap "" TERM; sleep 1000.875')
-until(lambda: as_user(0, 'pgrep', '-f', '1000[.]875$').returncode == 0, seconds=20)
+tree = as_user(NOBODY, WEIR, 'enqueue', '--server', sock, '--name', 'tree', '--command', '--', 'sh', '-c', f'(setsid sleep {NAP} &) ; trap "" TERM; sleep {NAP}')
+until(lambda: as_user(0, 'pgrep', '-f', NAP.replace('.', '[.]') + '$').returncode == 0, seconds=20)
 n.send_signal(signal.SIGINT)
 same(n.wait(60), 0, 'SIGINT ends it')
-ok(until(lambda: as_user(0, 'pgrep', '-f', 'sleep 1000[.]875').stdout == '', seconds=10), 'and all its jobs, without the rights of root', as_user(0, 'pgrep', '-af', '1000[.]875').stdout)
+ok(until(lambda: as_user(0, 'pgrep', '-f', 'sleep ' + NAP.replace('.', '[.]')).stdout == '', seconds=30), 'and all its jobs, without the rights of root', as_user(0, 'pgrep', '-af', NAP.replace('.', '[.]')).stdout)
 same(as_user(NOBODY, WEIR, 'verify', '--data', home / 'data').returncode, 0, 'verify without a server')
 end()

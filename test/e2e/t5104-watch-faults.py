@@ -10,6 +10,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
 from house import TMP, House, end, ok, same, until  # noqa: E402
+from ports import free_port  # noqa: E402
 from repos import archive, git_commit, git_make, next_of, revision_events, sh, svn_commit, svn_make  # noqa: E402
 
 s = House('data', '--look-remote', '500ms', slots=0)
@@ -25,7 +26,7 @@ def others_go_on(when):
     global commits
     commits += 1
     svn_commit('calm', f'c{commits}')
-    ok(until(lambda: next_of(s, 'calm') == commits + 1, seconds=3), f'another archive goes on while {when}')
+    ok(until(lambda: next_of(s, 'calm') == commits + 1, seconds=10), f'another archive goes on while {when}')
 
 
 def fault(name, word, text, poke=True):
@@ -37,7 +38,7 @@ def fault(name, word, text, poke=True):
 
 
 def heals(name, rev, text):
-    ok(until(lambda: next_of(s, name) == rev + 1 and archive(s, name)['watch']['state'] == 'ok', seconds=20), f'{text}: it heals by itself', archive(s, name))
+    ok(until(lambda: next_of(s, name) == rev + 1 and archive(s, name)['watch']['state'] == 'ok', seconds=40), f'{text}: it heals by itself', archive(s, name))
 
 
 # ---- gone, and back ----
@@ -84,10 +85,7 @@ if os.geteuid() != 0:
     until(lambda: archive(s, 'a')['watch']['state'] == 'ok', 'it may be read again', seconds=20)
 
 # ---- served ----
-holder = socket.socket()
-holder.bind(('127.0.0.1', 0))
-port = holder.getsockname()[1]
-holder.close()
+port = free_port()
 
 
 def svnserve():
@@ -99,9 +97,9 @@ def svnserve():
 server = svnserve()
 svn_make('far', 50)
 same(s.cli('archive', 'add', 'far', '--svn', f'svn://127.0.0.1:{port}/far', '--from', '1').code, 0, 'a served repository')
-ok(until(lambda: next_of(s, 'far') == 51, seconds=20), 'its history is taken')
+ok(until(lambda: next_of(s, 'far') == 51, seconds=40), 'its history is taken')
 svn_commit('far', 'x')
-ok(until(lambda: next_of(s, 'far') == 52, seconds=10), 'its commits are found by looking')
+ok(until(lambda: next_of(s, 'far') == 52, seconds=30), 'its commits are found by looking')
 server.kill()
 server.wait()
 fault('far', f'127.0.0.1:{port}', 'a server that is away', poke=False)
@@ -113,7 +111,7 @@ tarpit.settimeout(70)
 held = tarpit.accept()  # a look begins, and hangs
 others_go_on('a server hangs')
 git_commit('wc', 'five')
-ok(until(lambda: next_of(s, 'g') == 6, seconds=3), 'and so does git')
+ok(until(lambda: next_of(s, 'g') == 6, seconds=10), 'and so does git')
 held[0].close()
 tarpit.close()
 server = svnserve()

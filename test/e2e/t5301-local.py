@@ -200,9 +200,9 @@ ok(terminal.until('X first') and terminal.until('S second'), 'a live tree on a t
 ok(until(lambda: len(left(mark.encode())) > 0), 'its task runs')
 os.killpg(terminal.process.pid, signal.SIGINT)  # what a terminal does to its foreground group
 same(terminal.exit(30), 130, 'Ctrl-C: 130')
-ok(until(lambda: not left(mark.encode()), 5), 'and nothing runs on', left(mark.encode()))
+ok(until(lambda: not left(mark.encode()), 20), 'and nothing runs on', left(mark.encode()))
 same(runs_left(), [], 'and no folder stays')
-ok(until(lambda: not left(str(RUNS).encode() + b'/weir-local'), 5), 'no part of it either', left(str(RUNS).encode() + b'/weir-local'))
+ok(until(lambda: not left(str(RUNS).encode() + b'/weir-local'), 20), 'no part of it either', left(str(RUNS).encode() + b'/weir-local'))
 
 
 def begun(where, *options):
@@ -221,9 +221,11 @@ process.send_signal(signal.SIGTERM)
 time.sleep(0.3)
 began = time.monotonic()
 process.send_signal(signal.SIGINT)
-process.communicate(timeout=30)
-ok(process.returncode == 143 and time.monotonic() - began < 4.5, 'a second signal does not wait for the grace', process.returncode, time.monotonic() - began)
-ok(until(lambda: not left(mark.encode()), 5) and not runs_left(), 'and nothing stays', left(mark.encode()), runs_left())
+until(lambda: not left(mark.encode()))
+spent = time.monotonic() - began  # of the task; the program itself may take its time to go
+process.communicate(timeout=60)
+ok(process.returncode == 143 and spent < 4.5, 'a second signal does not wait for the grace', process.returncode, spent)
+ok(until(lambda: not left(mark.encode()), 20) and not runs_left(), 'and nothing stays', left(mark.encode()), runs_left())
 
 # -- killed: those who stay clean up
 process = begun(sleeper)

@@ -83,7 +83,7 @@ for name, words in (('stranger', 'another name'), ('expired', 'has expired'), ('
     one = TlsHouse(f'data-{name}', name, slots=0)
     began = time.monotonic()
     done = one.over('status', '--ca', ca)
-    ok(done.code == 77 and words in done.err and time.monotonic() - began < 10, f'{name}: 77, {words}', done.code, done.err)
+    ok(done.code == 77 and words in done.err and time.monotonic() - began < 20, f'{name}: 77, {words}', done.code, done.err)
     if name == 'expired':
         ok('level=warn' in said(one) and 'has expired' in said(one), 'the server itself warns of it', said(one))
     same(one.stop(), 0, 'ends')
@@ -94,7 +94,7 @@ for i, one in enumerate(silent):
     one.sendall((b'', b'\x16', b'\x16\x03\x01\x02\x00\x01', b'\x16\x03\x01' + os.urandom(500))[i % 4])
 began = time.monotonic()
 same([curl(f'{s.url}/healthz', '--cacert', ca)[0] for _ in range(5)], [0] * 5, 'others are served meanwhile')
-ok(time.monotonic() - began < 8, 'at once', time.monotonic() - began)
+ok(time.monotonic() - began < 20, 'at once', time.monotonic() - began)
 
 
 def closed(one):

@@ -66,7 +66,7 @@ same((ended['state'], len(ended['attempts'])), ('D', 1), 'what ended while all w
 ok(time.monotonic() - began < 20, 'soon', time.monotonic() - began)
 same(s.log_bytes(one), b'begun\ndone one\n', 'with its log')
 same(s.state(two), 'X', 'the other still runs')
-ok(registrations('far', second) == 1, 'it has registered there', said('far'))
+ok(registrations('far', second) >= 1, 'it has registered there', said('far'))
 
 # -- it stays where it is answered, until that one is gone
 (TMP / 'gate.two').touch()

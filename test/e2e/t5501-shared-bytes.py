@@ -25,7 +25,7 @@ b = House('b', '--store', url, '--name', 'beta', slots=0)
 
 
 def states(server):
-    return {n['name']: n['state'] for n in server.get('/v1/nodes').json['nodes'] if n['role'] == 'server'}
+    return {n['name']: n['state'] for n in server.patient('/v1/nodes').json['nodes'] if n['role'] == 'server'}
 
 
 # -- who is there
@@ -34,7 +34,7 @@ for server in (a, b):
 ok('alpha' in b.cli('nodes').out and 'beta' in b.cli('nodes').out, 'and so do people see them', b.cli('nodes').out)
 (TMP / 'c').mkdir()
 shutil.copy(a.dir / 'verify.key', TMP / 'c/verify.key')
-done = run('serve', '--data', TMP / 'c', '--listen', '127.0.0.1:0', '--slots', '0', '--store', url, '--name', 'alpha', timeout=30)
+done = run('serve', '--data', TMP / 'c', '--listen', '127.0.0.1:0', '--slots', '0', '--store', url, '--name', 'alpha', timeout=60)
 ok(done.code != 0 and 'alpha' in done.err and '--name' in done.err, 'a second server of that name is refused, with what to do', done.code, done.err)
 same(states(b), {'alpha': 'active', 'beta': 'active'}, 'and has changed nothing')
 

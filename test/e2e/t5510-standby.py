@@ -63,12 +63,11 @@ def sure(server, key):
 
 
 def names(server):
-    answer = until(lambda: (lambda a: a.status == 200 and a)(server.get('/v1/tasks?queue=q&limit=1000', local=True)), seconds=20)
-    return sorted(t['key']['name'] for t in answer.json['tasks']) if answer else answer
+    return sorted(t['key']['name'] for t in server.patient('/v1/tasks?queue=q&limit=1000', local=True).json['tasks'])
 
 
 def warnings(server):
-    return [w for n in server.get('/v1/nodes', local=True).json['nodes'] if n['name'] == server.dir.name for w in n['warnings']]
+    return [w for n in server.patient('/v1/nodes', local=True).json['nodes'] if n['name'] == server.dir.name for w in n['warnings']]
 
 
 # -- warnings of a database that would lose something
@@ -95,7 +94,7 @@ net.heal()
 began = time.monotonic()
 one = sure(s0, 'cancelled')
 late.join(90)
-ok(time.monotonic() - began < 15, 'the servers are back soon after the promotion', time.monotonic() - began)
+ok(time.monotonic() - began < 30, 'the servers are back soon after the promotion', time.monotonic() - began)
 same([late.answer and late.answer.json['id'], names(s0), names(s1)], [one, ['cancelled', 'first'], ['cancelled', 'first']], 'the key brings one task, in the database that counts')
 
 # -- the old primary comes back as if nothing had happened, first in everybody's list
@@ -143,7 +142,7 @@ sure(s0, 'after')
 same(names(s1), ['after', 'cancelled', 'first', 'fourth', 'kept', 'newcomer', 'second', 'third'], 'promoted, it has lost what was accepted')
 ok(any('went back' in e['reason'] for e in s0.events() if e['kind'] == 'incarnation'), 'which is noticed: the store takes a new incarnation', [e for e in s0.events() if e['kind'] == 'incarnation'])
 for s in (s0, s1):
-    check = s.cli('verify')
+    check = s.verify()
     ok(check.code == 0, f'{s.dir.name}: the history verifies', check.out + check.err)
     same(s.stop(signal.SIGINT), 0, f'{s.dir.name} ends')
 pair.remove()

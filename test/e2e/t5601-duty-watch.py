@@ -15,8 +15,8 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
 import postgres  # noqa: E402
 from house import TMP, House, end, ok, same, skip, until  # noqa: E402
+from ports import free_port  # noqa: E402
 from repos import git_commit, git_make, next_of, sh, svn_commit, svn_make  # noqa: E402
-from zookeeper import free_port  # noqa: E402
 
 if not postgres.available():
     skip('PostgreSQL', f'there is no {postgres.BIN}')
@@ -56,7 +56,7 @@ same(b.cli('archive', 'add', 'g', '--git', git, '--from', '1', '--no-hook').code
 until(lambda: next_of(b, 's') == 4 and next_of(b, 'g') == 4, 'a takes their history', seconds=40)
 until(lambda: eyes(a) > 0, 'a keeps an eye on them', seconds=20)
 same(eyes(b), 0, 'b does not')
-ok('another server' in b.get('/v1/archives/s').json['watch'].get('detail', ''), 'and says so', b.get('/v1/archives/s').json)
+ok(until(lambda: 'another server' in b.get('/v1/archives/s').json['watch'].get('detail', '')), 'and says so', b.get('/v1/archives/s').json)
 for i in range(3):
     svn_commit('svn', f'n{i}')
     git_commit('wc', f'n{i}')
@@ -85,8 +85,8 @@ svn_commit('svn', 'after')
 git_commit('wc', 'after')
 until(lambda: next_of(b, 's') == 8 and next_of(b, 'g') == 8, 'a is killed: b takes the commits', seconds=40)
 took = time.monotonic() - began
-ok(took < 20, f'soon ({took:.1f} s after the kill)')
-ok(eyes(b) > 0, 'and keeps an eye on the repositories')
+ok(took < 30, f'soon ({took:.1f} s after the kill)')
+ok(until(lambda: eyes(b) > 0), 'and keeps an eye on the repositories')
 
 # -- and comes back: it doesn't follow
 a.start()

@@ -12,7 +12,7 @@ from house import Worker, end, ok, refused, same, until  # noqa: E402
 from house import House  # noqa: E402
 from voices import Voice, voice  # noqa: E402
 
-server = House(slots=0, lease='60s')
+server = House(slots=0, lease='10m')
 site = Voice(server)
 red, blue = voice(server, 'red', 'admin', name='hush-token'), voice(server, 'blue', 'admin')
 grey = voice(server, 'default', 'read', 'enqueue')

@@ -45,11 +45,11 @@ pg = postgres.Postgres().start()
 url = pg.create('weir')
 done = run('store', 'copy', TMP / 'alone', url, '--data', TMP / 'a')
 same(done.code, 0, 'SQLite is copied to PostgreSQL')
-a = House('a', '--store', url, '--name', 'a', slots=0, lease='4s')
+a = House('a', '--store', url, '--name', 'a', slots=0, lease='30s')
 ok(turn(a.get('/v1/tasks')) > last, 'and its numbers go on there', last)
 (TMP / 'b').mkdir(mode=0o711)
 shutil.copy(TMP / 'a/verify.key', TMP / 'b/verify.key')
-b = House('b', '--store', url, '--name', 'b', slots=0, lease='4s')
+b = House('b', '--store', url, '--name', 'b', slots=0, lease='30s')
 everywhere(a, 'PostgreSQL')
 
 # -- never back

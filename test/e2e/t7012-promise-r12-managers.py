@@ -170,7 +170,8 @@ def holder():
 
 def take_over(how):
     until(lambda: holder() in [s.dir.name for s in servers], seconds=20)
-    gone = next(s for s in servers if s.dir.name == holder())
+    name = holder()
+    gone = next((s for s in servers if s.dir.name == name), servers[0])
     other = next(s for s in servers if s is not gone)
     due = time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(time.time() + 1))
     task = other.enqueue(dict(name='due', queue='orphans', script=f'{MARK % "begin"}; {MARK % "end"}', not_before=due))['id']
@@ -387,7 +388,7 @@ for agent in agents:
 def pages(server, query):
     found, cursor = [], ''
     while True:
-        page = server.get(f'/v1/tasks?{query}&limit=1000{cursor}', local=True).json
+        page = server.patient(f'/v1/tasks?{query}&limit=1000{cursor}', local=True).json
         found += page['tasks']
         if page['next'] is None:
             return found
@@ -395,7 +396,7 @@ def pages(server, query):
 
 
 def history(server):
-    return [json.loads(line) for line in server.get('/v1/events?since=0&limit=1000000', local=True).body.splitlines()]
+    return [json.loads(line) for line in server.patient('/v1/events?since=0&limit=1000000', local=True).body.splitlines()]
 
 
 tasks, events = pages(servers[0], ''), history(servers[0])
@@ -498,7 +499,7 @@ epochs = [(e.get('subject') or e.get('key'), e.get('reason')) for e in events if
 p.did('duties taken', len(epochs))
 p.zero('epochs twice', len(epochs) - len(set(epochs)), epochs)
 for server in servers:
-    check = server.cli('verify')
+    check = server.verify()
     p.zero('verify faults', int(check.code != 0), (server.dir.name, check.code, check.out + check.err))
 for server in servers:
     server.stop(signal.SIGINT)

@@ -164,7 +164,7 @@ for name in choose.sample(sorted(asked), min(len(asked), 100)):
 def tasks(server):
     found, cursor = [], ''
     while True:
-        page = server.get(f'/v1/tasks?queue=led&limit=1000{cursor}', local=True).json
+        page = server.patient(f'/v1/tasks?queue=led&limit=1000{cursor}', local=True).json
         found += page['tasks']
         if page['next'] is None:
             return found
@@ -182,7 +182,7 @@ for name, task in told.items():
 p.zero('doubled', sum(len(v) - 1 for v in names.values()), [v for v in names.items() if len(v[1]) > 1][:5])
 p.zero('invented', len(set(names) - asked), sorted(set(names) - asked)[:5])
 for server in servers:
-    check = server.cli('verify')
+    check = server.verify()
     p.zero('verify faults', int(check.code != 0), (server.dir.name, check.code, check.out + check.err))
     server.stop(signal.SIGINT)
 check = run('verify', '--data', servers[0].dir, '--store', f'postgresql:///weir?host={pair.primary.dir}&port={pair.primary.port}&user={postgres.USER}')

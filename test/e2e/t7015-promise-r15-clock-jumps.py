@@ -31,7 +31,7 @@ def jump(text):
 
 
 jump('+0')
-s = House('data', slots=4, lease='2s', env=dict(LD_PRELOAD=library[0], FAKETIME_TIMESTAMP_FILE=str(clock), FAKETIME_CACHE_DURATION='0', FAKETIME_NO_CACHE='1',
+s = House('data', slots=4, lease='10s', env=dict(LD_PRELOAD=library[0], FAKETIME_TIMESTAMP_FILE=str(clock), FAKETIME_CACHE_DURATION='0', FAKETIME_NO_CACHE='1',
                                                  DONT_FAKE_MONOTONIC='1', FAKETIME_DONT_FAKE_MONOTONIC='1'))
 day = [0]
 jobs = [t['id'] for t in s.enqueue(*[dict(name=f'long{i}', script=f'unset LD_PRELOAD; echo x >> {TMP}/ran{i}; while [ ! -e {TMP}/go ]; do sleep 0.05; done') for i in range(3)])]
@@ -44,7 +44,7 @@ for n, offset in enumerate((['+1d', '-1d', '+3650d', '-3650d', '+0', '-2h', '+40
     seen = s.get('/v1/stats', local=True)
     p.zero('calls that failed', int(seen.status != 200))
     quick = s.enqueue(dict(name=f'quick{n}', command='true'))['id']
-    done = until(lambda: s.state(quick) in 'DFTA', seconds=15)
+    done = until(lambda: s.state(quick) in 'DFTA', seconds=40)
     p.zero('hangs', int(not done), (offset, s.task(quick), s.get(f'/v1/tasks/{quick}/why').body))
     p.did('tasks')
     deadline = time.monotonic() + rng.uniform(0.4, 1.2)
@@ -60,7 +60,7 @@ late = s.enqueue(dict(name='late', command='true', not_before=time.strftime('%Y-
 until(lambda: s.state(late) == 'S', seconds=5)
 p.zero('started early', int(s.state(late) != 'S'), s.task(late))
 jump('+2h')
-passed = until(lambda: s.state(late) == 'D', seconds=20)
+passed = until(lambda: s.state(late) == 'D', seconds=40)
 p.zero('hangs', int(not passed), ('not_before has passed by the wall clock', s.task(late)))
 ended = until(lambda: s.state(temporary) == 'D', seconds=30)
 p.zero('hangs', int(not ended), s.task(temporary))

@@ -80,7 +80,7 @@ try:
             p.did('refused with 507', refusals)
             (TMP / f'go{n}').touch()
             if way is fill_bytes:  # the ballast lets running work end
-                done = until(lambda: s.state(job) in ENDED, seconds=20)
+                done = until(lambda: s.state(job) in ENDED, seconds=40)
                 p.zero('running work lost', int(not done or s.state(job) != 'D' or len(s.task(job)['attempts']) != 1), s.task(job))
             drain()
             began = time.monotonic()

@@ -27,7 +27,7 @@ def serve(folder):
                             stdin=subprocess.DEVNULL, env=clean_env(), start_new_session=True)
 
 
-def finished(process, seconds=20):
+def finished(process, seconds=60):
     try:
         return process.wait(seconds)
     except subprocess.TimeoutExpired:
@@ -49,7 +49,7 @@ s.stop(signal.SIGTERM)
 # at once on a store that nobody has
 for n in range(ROUNDS):
     crowd = [serve(s.dir) for _ in range(AT_ONCE)]
-    until(lambda: sum(c.poll() is None for c in crowd) <= 1, seconds=30)
+    until(lambda: sum(c.poll() is None for c in crowd) <= 1, seconds=60)
     owners = [c for c in crowd if c.poll() is None]
     p.did('starts at once', AT_ONCE)
     p.zero('second owners', max(0, len(owners) - 1))
@@ -77,7 +77,7 @@ for name in ('address', 'weir.sock'):
         process = serve(s.dir)
         p.did('things in the way')
         os.set_blocking(process.stdout.fileno(), False)
-        line = until(lambda: process.stdout.readline() or process.poll() is not None, seconds=20)
+        line = until(lambda: process.stdout.readline() or process.poll() is not None, seconds=60)
         p.zero('hangs', int(not line), (name, kind))
         p.zero('innocent processes signalled', int(target.exists()), (name, kind, 'a file elsewhere was made'))
         if process.poll() is None:

@@ -1,10 +1,10 @@
 """papers: certificates as an operator makes them, with openssl, in the test's folder: a private CA and what it signs, for servers and clients."""
 import os
 import pathlib
-import socket
 import subprocess
 
 from house import TMP, House, run
+from ports import free_port  # noqa: F401
 import serving
 
 FOLDER = TMP / 'papers'
@@ -31,11 +31,6 @@ def issue(name, by, names='DNS:localhost,IP:127.0.0.1', days=30):
     openssl('x509', '-req', '-in', f'{name}.csr', '-CA', f'{by}.pem', '-CAkey', f'{by}.key', '-CAcreateserial', '-out', f'{name}.pem', '-days', days, '-extfile', f'{name}.ext')
     os.chmod(FOLDER / f'{name}.key', 0o600)
     return FOLDER / f'{name}.pem', FOLDER / f'{name}.key'
-
-
-def free_port():
-    with socket.create_server(('127.0.0.1', 0)) as one:
-        return one.getsockname()[1]
 
 
 class TlsHouse(House):

@@ -61,7 +61,7 @@ def git_commit(wc, path, message='m', push=True, **env):
 
 
 def archive(server, name):
-    return server.get(f'/v1/archives/{name}').json
+    return server.patient(f'/v1/archives/{name}').json
 
 
 def next_of(server, name):

@@ -1,5 +1,6 @@
 """voices: a server as the holder of one token hears it; for tests with several tenants."""
 import json
+import time
 
 from house import Worker, processes  # noqa: F401
 
@@ -29,8 +30,14 @@ class Voice:
             raise SystemExit(f'Bail out! enqueue: {answer}')
         return answer.json if len(tasks) == 1 else answer.json['tasks']
 
+    def patient(self, path, seconds=60, **more):
+        deadline = time.monotonic() + seconds
+        while (answer := self.get(path, **more)).status == 503 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return answer
+
     def task(self, task_id):
-        return self.get(f'/v1/tasks/{task_id}').json
+        return self.patient(f'/v1/tasks/{task_id}').json
 
     def state(self, task_id):
         return self.task(task_id)['state']
@@ -39,15 +46,15 @@ class Voice:
         return ''.join(self.state(i) for i in ids)
 
     def events(self, query='since=0'):
-        return [json.loads(line) for line in self.get(f'/v1/events?{query}').body.splitlines()]
+        return [json.loads(line) for line in self.patient(f'/v1/events?{query}').body.splitlines()]
 
     def semaphore(self, name):
-        found = [s for s in self.get('/v1/semaphores').json['semaphores'] if s['name'] == name]
+        found = [s for s in self.patient('/v1/semaphores').json['semaphores'] if s['name'] == name]
         return found[0] if found else None
 
     def quotas(self, name=None):
         """{what: (used, limit)} of the own tenant, or of the one named"""
-        rows = self.get('/v1/tenants').json['tenants']
+        rows = self.patient('/v1/tenants').json['tenants']
         row = [r for r in rows if name is None or r['name'] == name][0]
         return {k: (v.get('used'), v['limit']) for k, v in row['quotas'].items()}
 

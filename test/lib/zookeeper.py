@@ -19,18 +19,14 @@ import sys
 import tempfile
 import time
 
+from ports import free_port
+
 JARS = ['/usr/share/java/zookeeper.jar', '/usr/share/java/slf4j-nop.jar']
 JAVA = shutil.which('java')
 
 
 def available():
     return JAVA is not None and os.path.exists(JARS[0])
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(('127.0.0.1', 0))
-        return s.getsockname()[1]
 
 
 class ZooKeeper:
@@ -123,7 +119,11 @@ class ZooKeeper:
             return struct.unpack_from('>iqi', answer)[2], answer[16:]
 
     def children(self, path):
-        code, body = self._ask(8, path)
+        """None: it didn't answer"""
+        try:
+            code, body = self._ask(8, path)
+        except OSError:
+            return None
         if code:
             return []
         (n,), at, found = struct.unpack_from('>i', body), 4, []
@@ -134,7 +134,11 @@ class ZooKeeper:
         return sorted(found)
 
     def get(self, path):
-        code, body = self._ask(4, path)
+        """None: there is no such node, or no answer"""
+        try:
+            code, body = self._ask(4, path)
+        except OSError:
+            return None
         (size,) = struct.unpack_from('>i', body) if not code else (0,)
         return body[4:4 + size].decode() if not code else None
 

@@ -128,7 +128,7 @@ class Agent:
         self.process = subprocess.Popen(self.command, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=open(self.log, 'ab'))
 
     def active(self):
-        return self.name in [e['name'] for e in self.server.get('/v1/executors', local=True).json['executors'] if e['state'] == 'active']
+        return self.name in [e['name'] for e in self.server.patient('/v1/executors', local=True).json['executors'] if e['state'] == 'active']
 
     def kill(self):
         self.process.kill()
@@ -166,7 +166,7 @@ class Agent:
 def tasks_of(server, queue):
     found, cursor = [], ''
     while True:
-        page = server.get(f'/v1/tasks?queue={queue}&limit=1000{cursor}', local=True).json
+        page = server.patient(f'/v1/tasks?queue={queue}&limit=1000{cursor}', local=True).json
         found += page['tasks']
         if page['next'] is None:
             return found
@@ -194,5 +194,5 @@ def ledger_check(promise, server, clients, queue='led'):
 
 
 def verify(promise, server):
-    check = server.cli('verify')
+    check = server.verify()
     promise.zero('verify faults', int(check.code != 0), (check.code, check.out + check.err))

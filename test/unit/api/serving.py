@@ -21,6 +21,8 @@ TMP = pathlib.Path(os.environ.get('TEST_TMP') or '/tmp')
 STORE = os.environ.get('WEIR_TEST_STORE', 'sqlite')
 _n = _failed = 0
 _servers = []
+# how long a job sleeps that has to be found in /proc: a number that no other test has, nor another run of this one
+NAP = f'1000.{os.getpid():08d}'
 
 
 def ok(good, text, *detail):
@@ -159,8 +161,15 @@ class Server:
     def post(self, path, body=None, **more):
         return self.ask('POST', path, {} if body is None else body, **more)
 
+    def patient(self, path, seconds=60, **more):
+        """a read as a client does it: asked again while the server says that its store is away (503), up to a deadline"""
+        deadline = time.monotonic() + seconds
+        while (answer := self.get(path, **more)).status == 503 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return answer
+
     def task(self, task_id):
-        return self.get(f'/v1/tasks/{task_id}').json
+        return self.patient(f'/v1/tasks/{task_id}').json
 
     def state(self, task_id):
         return self.task(task_id)['state']
@@ -241,7 +250,13 @@ class Worker:
         self.id, self.lease_ms = answer.json['id'], answer.json['lease_ms']
 
     def poll(self, free=1, wait_ms=0, **more):
-        return self.server.post(f'/v1/executors/{self.id}/poll', dict(free=free, wait_ms=wait_ms, **more)).json
+        """asked again while the store is away"""
+        deadline = time.monotonic() + 60
+        while True:
+            answer = self.server.post(f'/v1/executors/{self.id}/poll', dict(free=free, wait_ms=wait_ms, **more))
+            if (answer.status, answer.code) != (503, 'unavailable') or time.monotonic() > deadline:
+                return answer.json
+            time.sleep(0.05)
 
     def claim(self, free=1, wait_ms=2000, **more):
         return self.poll(free, wait_ms, **more)['grants']
