@@ -187,11 +187,16 @@ def take_over(how):
         gone.start()
 
 
+lead = Hand(SEED)
+for body in (dict(name='docs', kind='external'), dict(name='timed', kind='external')):
+    lead.ask('POST', '/v1/archives', body, key=body['name'])
+timed = [dict(name=f'every{i}', schedule='* * * * *', checkout=False, script=script(0), retry=dict(attempts=50)) for i in range(5)]
+lead.ask('POST', '/v1/archives/timed/revisions', dict(rev=1, workflow=timed))
+begun = time.time()  # a slot of the schedules comes in the middle of what follows
 take_over(signal.SIGSTOP)
 take_over(signal.SIGKILL)
 
 # -- a server that stands still in the middle of a turn, with the turn's lock: the others go on without it
-lead = Hand(SEED)
 enough = threading.Event()
 
 
@@ -229,10 +234,6 @@ enough.set()
 thread.join(30)
 
 # -- load and chaos
-for body in (dict(name='docs', kind='external'), dict(name='timed', kind='external')):
-    lead.ask('POST', '/v1/archives', body, key=body['name'])
-timed = [dict(name=f'every{i}', schedule='* * * * *', checkout=False, script=script(0), retry=dict(attempts=50)) for i in range(5)]
-lead.ask('POST', '/v1/archives/timed/revisions', dict(rev=1, workflow=timed))
 hands = [Hand(SEED + i) for i in range(1, 5)]
 threads = [threading.Thread(target=intake, args=(hands[i], 'uvw'[i]), daemon=True) for i in range(3)] + [threading.Thread(target=revisions, args=(hands[3],), daemon=True)]
 for thread in threads:
@@ -337,7 +338,6 @@ def minute_between():
     return time.time() // 60 > begun // 60 and time.time() % 60 > 3
 
 
-begun = time.time()
 while time.monotonic() < deadline or not minute_between():
     go_on()
     for server in servers:
