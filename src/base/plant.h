@@ -68,6 +68,7 @@
     X(lease_long, "a lease lapses three times too late") \
     X(commit_late, "every second turn is answered before it is committed") \
     X(log_unsynced, "logs aren't synced") \
+    X(log_tail_kept, "what a power cut left of a log's unsynced tail is taken for the log") \
     X(log_kept, "the server keeps in memory what it was sent of logs") \
     X(log_unmarked, "a log that was cut doesn't say so") \
     X(ballast_kept, "the ballast isn't given up when the disk is full") \

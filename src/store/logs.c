@@ -7,9 +7,9 @@
  * while it syncs or compresses. A packed file gets its name after it was synced, and the plain one goes after the name was synced: at
  * every moment at least one of them is whole, and readers take the plain one first.
  *
- * Promises: at most LOG_OPEN_MAX descriptors for logs; `durable` never counts a byte whose sync failed: such bytes are cut off again, the
- * next append is told ERR_outcome_unknown, and the one after gets ERR_log_gap and so sends them again (a kernel that failed to write a
- * page calls it clean afterwards: syncing again would prove nothing).
+ * Promises: at most LOG_OPEN_MAX descriptors for logs, and one for their marks (logs_marks.c); `durable` never counts a byte whose sync
+ * failed: such bytes are cut off again, the next append is told ERR_outcome_unknown, and the one after gets ERR_log_gap and so sends them
+ * again (a kernel that failed to write a page calls it clean afterwards: syncing again would prove nothing).
  *
  * Fails with ERR_disk_full (nothing appended), ERR_io, ERR_corrupt. A log that can't be packed now (disk full) stays plain, reads the
  * same, and is tried again after the next success and at the next start. */
@@ -61,18 +61,30 @@ struct log_file *log_file_find(struct log_files *logs, struct log_key key)
     return smap_find(&logs->files, key_view(&key));
 }
 
-void log_plain_note(struct log_files *logs, struct log_key key)
+struct log_plain *log_plain_find(struct log_files *logs, struct log_key key)
 {
-    if (!smap_find(&logs->plain, key_view(&key))) {
-        struct log_plain *plain = mem_alloc(sizeof *plain);
-        plain->key = key;
+    return smap_find(&logs->plain, key_view(&key));
+}
+
+struct log_plain *log_plain_note(struct log_files *logs, struct log_key key)
+{
+    struct log_plain *plain = log_plain_find(logs, key);
+    if (!plain) {
+        plain = mem_alloc(sizeof *plain);
+        *plain = (struct log_plain){ .key = key, .slot = -1 };
         smap_put(&logs->plain, key_view(&plain->key), plain);
     }
+    return plain;
 }
 
 void log_plain_drop(struct log_files *logs, struct log_key key)
 {
-    mem_free(smap_take(&logs->plain, key_view(&key)));
+    struct log_plain *plain = smap_take(&logs->plain, key_view(&key));
+    if (plain && plain->slot >= 0) {
+        list_append(&logs->spare, &plain->spare);
+    } else {
+        mem_free(plain);
+    }
 }
 
 static void file_drop_if_idle(struct log_files *logs, struct log_file *file)
@@ -395,7 +407,8 @@ static void sync_failed(struct log_file *file)
     }
 }
 
-/* The names are synced after the contents: a name without its bytes would be an empty log. */
+/* The names are synced after the contents: a name without its bytes would be an empty log. The marks come last: they say what is durable.
+ */
 static void sync_batch(struct log_files *logs, size_t n)
 {
     bool names = false;
@@ -409,6 +422,10 @@ static void sync_batch(struct log_files *logs, size_t n)
         struct sync_item *item = &logs->batch[i];
         item->ok = item->ok && (item->named || names_ok);
     }
+    bool marks_ok = log_marks_write(logs, logs->batch, n);
+    for (size_t i = 0; i < n; i++) {
+        logs->batch[i].ok = logs->batch[i].ok && marks_ok;
+    }
 }
 
 static size_t sync_take(struct log_files *logs)
@@ -417,7 +434,8 @@ static size_t sync_take(struct log_files *logs)
     while (n < LOG_OPEN_MAX && logs->dirty.n > 0) {
         struct log_file *file = FILE_OF(list_take_first(&logs->dirty), dirty);
         file->pins++;
-        logs->batch[n++] = (struct sync_item){ .file = file, .size = file->size, .named = file->named };
+        logs->batch[n] = (struct sync_item){ .file = file, .size = file->size, .named = file->named };
+        log_mark_take(logs, &logs->batch[n++]);
     }
     return n;
 }
@@ -531,6 +549,25 @@ static int folder_open(int at_fd, const char *name, struct err *err)
     return fd;
 }
 
+/* What opening made, in the end or when it failed. */
+static void logs_drop(struct log_files *logs)
+{
+    SMAP_EACH (&logs->plain, entry) {
+        mem_free(entry->value);
+    }
+    smap_release(&logs->plain);
+    for (struct list_node *node; (node = list_take_first(&logs->spare)) != NULL;) {
+        mem_free(LOG_PLAIN_OF(node));
+    }
+    const int fds[] = { logs->marks_fd, logs->live_fd, logs->root_fd };
+    for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++) {
+        if (fds[i] >= 0) {
+            close(fds[i]);
+        }
+    }
+    mem_free(logs);
+}
+
 static bool logs_open_folders(struct log_files *logs, const char *data_dir, struct err *err)
 {
     int data_fd = open(data_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -543,11 +580,7 @@ static bool logs_open_folders(struct log_files *logs, const char *data_dir, stru
         return false;
     }
     logs->live_fd = folder_open(logs->root_fd, "live", err);
-    if (logs->live_fd < 0) {
-        close(logs->root_fd);
-        return false;
-    }
-    return true;
+    return logs->live_fd >= 0 && log_marks_open(logs, err);
 }
 
 static const struct logs_ops files_ops;
@@ -557,9 +590,10 @@ struct logs *logs_open(const char *data_dir, struct err *err)
     struct log_files *logs = mem_alloc(sizeof *logs);
     memset(logs, 0, sizeof *logs);
     logs->port.ops = &files_ops;
+    logs->root_fd = logs->live_fd = logs->marks_fd = -1;
     if (!logs_open_folders(logs, data_dir, err)) {
         err_context(err, "logs in %s", data_dir);
-        mem_free(logs);
+        logs_drop(logs);
         return NULL;
     }
     pthread_mutex_init(&logs->lock, NULL);
@@ -599,18 +633,12 @@ static void files_close(struct logs *port)
         mem_free(file);
     }
     smap_release(&logs->files);
-    SMAP_EACH (&logs->plain, entry) {
-        mem_free(entry->value);
-    }
-    smap_release(&logs->plain);
     seek_reader_release(&logs->reader);
-    close(logs->live_fd);
-    close(logs->root_fd);
     pthread_cond_destroy(&logs->changed);
     pthread_cond_destroy(&logs->to_pack);
     pthread_cond_destroy(&logs->to_sync);
     pthread_mutex_destroy(&logs->lock);
-    mem_free(logs);
+    logs_drop(logs);
 }
 
 static const struct logs_ops files_ops = {

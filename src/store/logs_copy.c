@@ -172,7 +172,8 @@ bool logs_put_begin(struct log_put *put, const char *data_dir, struct err *err)
     put->data_fd = open(data_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (put->data_fd < 0)
         return os_refused("opening the folder", data_dir, err);
-    unlinkat(put->data_fd, "logs/live", AT_REMOVEDIR); /* only if they are empty */
+    if (unlinkat(put->data_fd, "logs/live", AT_REMOVEDIR) == 0) /* only if they are empty */
+        unlinkat(put->data_fd, "logs/marks", 0);                /* of none */
     if (unlinkat(put->data_fd, "logs", AT_REMOVEDIR) != 0 && errno != ENOENT) {
         fd_drop(&put->data_fd);
         return err_set(

@@ -1,5 +1,5 @@
-/* logs_file: what the two halves of the log store share: logs.c (open files, appending, reading, syncing) and logs_seal.c (packing,
- * repair).
+/* logs_file: what the parts of the log store share: logs.c (open files, appending, reading, syncing), logs_seal.c (packing, repair) and
+ * logs_marks.c (what of each log is durable).
  *
  * Private to the log store. `lock` guards every field but `stop` and the descriptors of the folders; a function says so when it wants the
  * lock held. */
@@ -36,7 +36,11 @@ struct log_file {
 /* A plain file in the folder `live`. */
 struct log_plain {
     struct log_key key;
+    struct list_node spare; /* its file is gone: the slot is free */
+    int64_t slot;           /* in the file of marks; -1: none yet */
+    int64_t durable;        /* as found at the start */
 };
+#define LOG_PLAIN_OF(node_ptr) ((struct log_plain *)(void *)((char *)(node_ptr)-offsetof(struct log_plain, spare)))
 
 struct pack_job {
     struct list_node node;
@@ -45,13 +49,14 @@ struct pack_job {
 
 struct sync_item {
     struct log_file *file;
+    struct log_plain mark; /* key and slot */
     int64_t size;
     bool named, ok;
 };
 
 struct log_files {
     struct logs port; /* first */
-    int root_fd, live_fd;
+    int root_fd, live_fd, marks_fd;
     pthread_mutex_t lock;
     pthread_cond_t to_sync, to_pack, changed; /* changed: something became durable, packed or closable */
     pthread_t sync_thread, pack_thread;
@@ -61,6 +66,8 @@ struct log_files {
     bool plain_known;                 /* the folder has been looked through: what isn't in `plain` isn't there */
     struct list recent, dirty, to_do; /* files by last use; files to sync; pack_jobs */
     bool syncing, packing, pack_failed;
+    struct list spare;                /* log_plains that are only a free slot */
+    int64_t n_slots;
     struct sync_item batch[LOG_OPEN_MAX];
     struct seek_reader reader;
     void (*synced)(void *owner);
@@ -76,11 +83,21 @@ void log_name_plain(char out[LOG_NAME_BYTES], struct log_key key);     /* in the
 void log_name_packed(char out[LOG_NAME_BYTES], struct log_key key);    /* in the folder `logs` */
 bool log_name_parse(const char *name, struct log_key *out, struct str *out_suffix); /* TASK.GRANT.SUFFIX: log, tmp or log.zst */
 struct log_file *log_file_find(struct log_files *logs, struct log_key key); /* NULL: not open; lock held */
-void log_plain_note(struct log_files *logs, struct log_key key);            /* lock held */
+struct log_plain *log_plain_find(struct log_files *logs, struct log_key key); /* NULL: not known; lock held */
+struct log_plain *log_plain_note(struct log_files *logs, struct log_key key); /* lock held */
 void log_plain_drop(struct log_files *logs, struct log_key key);            /* lock held */
 void log_file_forget(struct log_files *logs, struct log_file *file);        /* the next comer opens it anew; lock held */
 void log_synced_tell(struct log_files *logs);                               /* lock held, and let go while the listener is called */
 void *log_pack_run(void *logs);                                        /* the pack thread */
+
+/* log_live_each: calls each for every plain log; `sealed` says whether its end is known. Removes half-written packed files when asked to.
+ */
+bool log_live_each(struct log_files *logs, bool clean, void (*each)(void *owner, struct log_key key, bool sealed), void *owner);
+
+/* logs_marks.c */
+bool log_marks_open(struct log_files *logs, struct err *err);               /* cuts what a power cut left; before there are threads */
+void log_mark_take(struct log_files *logs, struct sync_item *item);         /* where its mark goes; lock held */
+bool log_marks_write(struct log_files *logs, const struct sync_item *items, size_t n); /* durably, for those that are ok */
 
 /* logs_seal.c: of the port */
 void log_files_seal(struct logs *port, int64_t task, int64_t grant);

@@ -47,8 +47,7 @@ static void pack_add(struct log_files *logs, struct log_key key)
     pthread_cond_signal(&logs->to_pack);
 }
 
-/* Calls each for every plain log; `sealed` says whether its end is known. Removes half-written packed files when asked to. */
-static bool live_each(struct log_files *logs, bool clean, void (*each)(void *owner, struct log_key key, bool sealed), void *owner)
+bool log_live_each(struct log_files *logs, bool clean, void (*each)(void *owner, struct log_key key, bool sealed), void *owner)
 {
     int fd = openat(logs->live_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
@@ -177,7 +176,7 @@ static bool pack_one(struct log_files *logs, struct log_key key)
 void *log_pack_run(void *arg)
 {
     struct log_files *logs = arg;
-    bool known = live_each(logs, true, pack_find_each, logs);
+    bool known = log_live_each(logs, true, pack_find_each, logs);
     pthread_mutex_lock(&logs->lock);
     logs->plain_known = known;
     for (;;) {
@@ -197,7 +196,7 @@ void *log_pack_run(void *arg)
         pthread_mutex_unlock(&logs->lock);
         bool ok = pack_one(logs, key);
         if (ok && again) {
-            live_each(logs, false, pack_find_each, logs);
+            log_live_each(logs, false, pack_find_each, logs);
         }
         pthread_mutex_lock(&logs->lock);
         logs->pack_failed = !ok || (logs->pack_failed && !again);
@@ -262,5 +261,5 @@ void log_files_each_open(struct logs *port, void (*each)(void *owner, int64_t ta
 {
     struct log_files *logs = files_of(port);
     struct open_each call = { each, owner };
-    live_each(logs, false, open_each_call, &call);
+    log_live_each(logs, false, open_each_call, &call);
 }

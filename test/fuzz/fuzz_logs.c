@@ -20,6 +20,8 @@ static void folder_remove(void)
     char path[300];
     logs_close(logs);
     logs = NULL;
+    snprintf(path, sizeof path, "%s/logs/marks", folder);
+    unlink(path);
     for (const char *const *at = (const char *const[]){ "logs/live", "logs/0", "logs/1", "logs", "", NULL }; *at; at++) {
         snprintf(path, sizeof path, "%s/%s", folder, *at);
         rmdir(path);

@@ -363,6 +363,91 @@ static void test_restart(void **state)
     bed_close(&bed);
 }
 
+/* The first byte of the boot that the marks were written in is another one from here on: as after a power cut. */
+static void boot_anew(const struct bed *bed)
+{
+    char path[160], head[64] = "";
+    snprintf(path, sizeof path, "%s/logs/marks", bed->dir);
+    int fd = open(path, O_RDWR);
+    assert_true(fd >= 0 && pread(fd, head, sizeof head, 0) == (ssize_t)sizeof head);
+    char *boot = strstr(head, "marks 1 ");
+    assert_non_null(boot);
+    boot += strlen("marks 1 ");
+    assert_int_equal(pwrite(fd, *boot == 'x' ? "y" : "x", 1, boot - head), 1);
+    close(fd);
+}
+
+static void tail_add(const struct bed *bed, int64_t task, size_t n, bool sealed)
+{
+    static const char zeros[4096];
+    char path[160];
+    snprintf(path, sizeof path, "%s/logs/live/%" PRId64 ".7.log", bed->dir, task);
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    assert_true(fd >= 0 && n <= sizeof zeros && write(fd, zeros, n) == (ssize_t)n);
+    close(fd);
+    assert_int_equal(chmod(path, sealed ? 0400 : 0600), 0);
+}
+
+/* What follows the durable part of a live log after a power cut isn't the log; in the same boot it is. */
+static void test_power_cut(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_open(&bed);
+    bed_append_ok(bed.logs, 1, 0, 5000);
+    bed_append_ok(bed.logs, 2, 0, 3000);
+    logs_wait(bed.logs);
+    bed_append_ok(bed.logs, 2, 3000, 100); /* its mark is written over */
+    logs_seal(bed.logs, 2, BED_GRANT);
+    logs_wait(bed.logs);
+    bed_append_ok(bed.logs, 3, 0, 700); /* takes the slot of 2 */
+    logs_close(bed.logs);
+    tail_add(&bed, 1, 1000, false);
+    tail_add(&bed, 3, 1000, true);
+    tail_add(&bed, 4, 1000, false); /* never durable */
+    boot_anew(&bed);
+    struct err err = { 0 };
+    bed.logs = logs_open(bed.dir, &err);
+    assert_non_null(bed.logs);
+    bed_expect_all(bed.logs, 1, 5000);
+    bed_expect_all(bed.logs, 2, 3100);
+    bed_expect_all(bed.logs, 3, 700);
+    assert_int_equal(bed_size(bed.logs, 4), 0);
+    bed_append_ok(bed.logs, 1, 5000, 10);
+    logs_wait(bed.logs);
+    bed_expect_all(bed.logs, 3, 700);
+    logs_close(bed.logs);
+    tail_add(&bed, 1, 1000, false);
+    bed.logs = logs_open(bed.dir, &err); /* the same boot: a killed server's pages are there */
+    assert_non_null(bed.logs);
+    assert_int_equal(bed_size(bed.logs, 1), 6010);
+    bed_close(&bed);
+}
+
+/* Logs of a Weir that kept no marks are taken as they are, whatever was booted. */
+static void test_power_cut_unmarked(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_open(&bed);
+    bed_append_ok(bed.logs, 1, 0, 5000);
+    logs_close(bed.logs);
+    char path[160];
+    snprintf(path, sizeof path, "%s/logs/marks", bed.dir);
+    assert_int_equal(unlink(path), 0);
+    struct err err = { 0 };
+    for (int life = 0; life < 2; life++) {
+        bed.logs = logs_open(bed.dir, &err);
+        assert_non_null(bed.logs);
+        bed_expect_all(bed.logs, 1, 5000);
+        if (life == 0) {
+            logs_close(bed.logs);
+            boot_anew(&bed);
+        }
+    }
+    bed_close(&bed);
+}
+
 struct crowd {
     struct logs *logs;
     int64_t first;
@@ -408,9 +493,17 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_offsets),         cmocka_unit_test(test_mismatch), cmocka_unit_test(test_nothing_there),
-        cmocka_unit_test(test_durable_follows), cmocka_unit_test(test_modes),    cmocka_unit_test(test_stock_format),
-        cmocka_unit_test(test_damage),          cmocka_unit_test(test_restart),  cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_offsets),
+        cmocka_unit_test(test_mismatch),
+        cmocka_unit_test(test_nothing_there),
+        cmocka_unit_test(test_durable_follows),
+        cmocka_unit_test(test_modes),
+        cmocka_unit_test(test_stock_format),
+        cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_restart),
+        cmocka_unit_test(test_power_cut),
+        cmocka_unit_test(test_power_cut_unmarked),
+        cmocka_unit_test(test_threads),
         cmocka_unit_test(test_tail_of_large),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
