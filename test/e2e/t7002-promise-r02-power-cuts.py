@@ -67,9 +67,11 @@ deadline = time.monotonic() + SECONDS
 numbers = iter(range(STATES))
 lock = threading.Lock()
 cuts = sorted((rng.randrange(len(found)) for _ in range(STATES)))
-# moments around commits matter most: half of the cuts are right before or after a sync
+# moments around commits matter most: half of the cuts are right before or after a sync; a quarter right after a log grew
 syncs = [i for i, r in enumerate(found) if r[1] in 'SD']
-cuts = [c if i % 2 else max(0, min(len(found) - 1, rng.choice(syncs) + rng.randint(-2, 1))) for i, c in enumerate(cuts)]
+of_logs = {r[2] for r in found if r[1] == 'C' and r[4].endswith(b'.log')}
+grew = [i for i, r in enumerate(found) if r[1] == 'W' and r[2] in of_logs]
+cuts = [c if i % 4 == 1 else rng.choice(grew) if i % 4 == 3 else max(0, min(len(found) - 1, rng.choice(syncs) + rng.randint(-2, 1))) for i, c in enumerate(cuts)]
 
 
 def states():
