@@ -94,6 +94,9 @@ void *log_pack_run(void *logs);                                        /* the pa
  */
 bool log_live_each(struct log_files *logs, bool clean, void (*each)(void *owner, struct log_key key, bool sealed), void *owner);
 
+/* log_pack_end: removes the plain log if it is there packed, too; before there are threads. */
+bool log_pack_end(struct log_files *logs, struct log_key key);
+
 /* logs_marks.c */
 bool log_marks_open(struct log_files *logs, struct err *err);               /* cuts what a power cut left; before there are threads */
 void log_mark_take(struct log_files *logs, struct sync_item *item);         /* where its mark goes; lock held */

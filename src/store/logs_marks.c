@@ -125,8 +125,12 @@ static void plain_load(void *owner, struct log_key key, bool sealed)
 {
     struct marks_load *load = owner;
     struct log_files *logs = load->logs;
+    bool cut = load->known && !load->same_boot;
+    if (cut && log_pack_end(logs, key)) {
+        return;
+    }
     struct log_plain *plain = log_plain_note(logs, key);
-    if (load->known && !load->same_boot && !PLANT(log_tail_kept)) {
+    if (cut && !PLANT(log_tail_kept)) {
         load->ok = load->ok && plain_cut(logs, key, plain->durable, sealed);
     }
     if (!load->known) {

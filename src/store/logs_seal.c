@@ -91,16 +91,16 @@ static void pack_find_each(void *owner, struct log_key key, bool sealed)
     pthread_mutex_unlock(&logs->lock);
 }
 
-/* Is there a sound packed file of this very size already (a crash came before the plain one was removed)? */
-static bool pack_is_there(struct log_files *logs, struct log_key key, int plain_fd)
+/* Is there a sound packed file already (a crash came before the plain one was removed)? It was synced before it got its name, so it is the
+ * whole, whatever a power cut left of the plain one. */
+static bool pack_is_there(struct log_files *logs, struct log_key key)
 {
     char name[LOG_NAME_BYTES];
     log_name_packed(name, key);
-    struct stat st;
     struct err err = { 0 };
     struct seek_file seek;
     int fd = openat(logs->root_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    bool there = fd >= 0 && fstat(plain_fd, &st) == 0 && seek_open(fd, &seek, &err) && seek.bytes == st.st_size;
+    bool there = fd >= 0 && seek_open(fd, &seek, &err);
     if (fd >= 0) {
         close(fd);
     }
@@ -144,6 +144,13 @@ static bool pack_write(struct log_files *logs, struct log_key key, int plain_fd)
     return shard_sync(logs, key);
 }
 
+bool log_pack_end(struct log_files *logs, struct log_key key)
+{
+    char plain[LOG_NAME_BYTES];
+    log_name_plain(plain, key);
+    return pack_is_there(logs, key) && shard_sync(logs, key) && unlinkat(logs->live_fd, plain, 0) == 0;
+}
+
 /* False: it couldn't be packed now. */
 static bool pack_one(struct log_files *logs, struct log_key key)
 {
@@ -153,7 +160,7 @@ static bool pack_one(struct log_files *logs, struct log_key key)
     if (fd < 0) {
         return errno == ENOENT; /* sealed twice */
     }
-    bool ok = pack_is_there(logs, key, fd) ? shard_sync(logs, key) : pack_write(logs, key, fd);
+    bool ok = pack_is_there(logs, key) ? shard_sync(logs, key) : pack_write(logs, key, fd);
     close(fd);
     if (!ok) {
         return false;

@@ -405,6 +405,7 @@ static void test_power_cut(void **state)
     tail_add(&bed, 1, 1000, false);
     tail_add(&bed, 3, 1000, true);
     tail_add(&bed, 4, 1000, false); /* never durable */
+    tail_add(&bed, 2, 50, true);    /* is there packed: its removal wasn't durable */
     boot_anew(&bed);
     struct err err = { 0 };
     bed.logs = logs_open(bed.dir, &err);
@@ -413,6 +414,7 @@ static void test_power_cut(void **state)
     bed_expect_all(bed.logs, 2, 3100);
     bed_expect_all(bed.logs, 3, 700);
     assert_int_equal(bed_size(bed.logs, 4), 0);
+    assert_false(bed_has(&bed, "live/2.7.log"));
     bed_append_ok(bed.logs, 1, 5000, 10);
     logs_wait(bed.logs);
     bed_expect_all(bed.logs, 3, 700);
