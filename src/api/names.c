@@ -1,7 +1,8 @@
 /* names: lanes and tasks by the texts that people know them by, without a read for each.
  *
- * Lanes are few and never renamed: all are kept. A queue's task is QUEUE:ID, so its lane and id are enough; for tasks of archives, and
- * where only an id is at hand, the key is read once and kept. A task that can't be read is written as its id. */
+ * Lanes are few and never renamed: all are kept. A queue that has had no task may still become an archive: it is looked at again. A queue's
+ * task is QUEUE:ID, so its lane and id are enough; for tasks of archives, and where only an id is at hand, the key is read once and kept. A
+ * task that can't be read is written as its id. */
 #include <string.h>
 
 #include "api/call.h"
@@ -10,9 +11,18 @@ enum { KEYS_KEPT_MAX = 10000 };
 
 struct lane_name {
     enum lane_kind kind;
+    bool settled; /* its kind won't change any more */
     size_t len, tenant_len;
     char bytes[]; /* the name, then the tenant */
 };
+
+static bool lane_is_settled(const struct lane *lane)
+{
+    int64_t tasks = 0;
+    for (size_t i = 0; i < STATE_COUNT; i++)
+        tasks += lane->counts[i];
+    return lane->kind == LANE_ARCHIVE || tasks > 0;
+}
 
 static void lanes_read(struct api *api, struct err *err)
 {
@@ -22,10 +32,15 @@ static void lanes_read(struct api *api, struct err *err)
     if (reader_lanes(api->config.reader, &arena, &lanes, &n, err)) {
         for (size_t i = 0; i < n; i++) {
             uint64_t id = (uint64_t)lanes[i]->id;
-            if (map_find(&api->lanes, id) != NULL)
+            struct lane_name *name = map_find(&api->lanes, id);
+            if (name != NULL) {
+                name->kind = lanes[i]->kind;
+                name->settled = lane_is_settled(lanes[i]);
                 continue;
-            struct lane_name *name = mem_alloc(sizeof *name + lanes[i]->name.len + lanes[i]->tenant.len);
+            }
+            name = mem_alloc(sizeof *name + lanes[i]->name.len + lanes[i]->tenant.len);
             name->kind = lanes[i]->kind;
+            name->settled = lane_is_settled(lanes[i]);
             name->len = lanes[i]->name.len;
             name->tenant_len = lanes[i]->tenant.len;
             if (name->len > 0)
@@ -41,7 +56,7 @@ static void lanes_read(struct api *api, struct err *err)
 static const struct lane_name *lane_find(struct api *api, int64_t lane)
 {
     const struct lane_name *name = map_find(&api->lanes, (uint64_t)lane);
-    if (name != NULL)
+    if (name != NULL && name->settled)
         return name;
     struct err err = { 0 };
     lanes_read(api, &err);

@@ -61,7 +61,8 @@
     X(limit_overrun, "a semaphore that was lowered below its holders lets one more in") \
     X(limit_unheard, "a semaphore that is raised wakes nobody") \
     X(incarnation_unchecked, "a finish of another incarnation is accepted") \
-    X(incarnation_each_poll, "an executor that has seen more than the store knows makes all grants stale at each poll")
+    X(incarnation_each_poll, "an executor that has seen more than the store knows makes all grants stale at each poll") \
+    X(running_waits, "who runs and is lost waits for who queues for the lock behind it")
 
 /* where the simulator doesn't come: files, processes, memory */
 #define PLANTS_SERVER(X) \

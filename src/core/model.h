@@ -37,8 +37,8 @@ enum outcome {
 enum edge_kind { EDGE_NONE, EDGE_AFTER, EDGE_DEPENDS, EDGE_CANCELS, EDGE_KIND_COUNT };
 enum edge_flag {
     EDGE_FIRED = 1, /* cancels: the waiter became ready, the other is being put to an end and is waited for */
-    EDGE_SPENT = 2, /* cancels: it fired, and the other had ended then or was retried since: it isn't waited for. after: the waiter had the
-                       archive's lock when the other was retried and queued behind it */
+    EDGE_SPENT = 2, /* cancels: it fired, and the other had ended then or was retried since: it isn't waited for. after: the waiter ran
+                       when the other was retried, and that queues for the archive's lock behind it or behind who waits for it */
     EDGE_LOCK = 4,  /* after: it stands for the archive's lock, nobody wrote it */
 };
 struct edge {

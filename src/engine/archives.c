@@ -84,7 +84,7 @@ struct archive *turn_archive(struct turn *turn, int64_t lane)
 struct archive *archive_named(struct turn *turn, const struct command *command, struct str name)
 {
     const struct lane *lane = cache_lane_find(turn, command->actor.tenant, name);
-    return lane && lane->kind == LANE_ARCHIVE ? turn_archive(turn, lane->id) : NULL;
+    return lane ? turn_archive(turn, lane->id) : NULL;
 }
 
 static bool archive_same(const struct archive *a, const struct archive *b)
@@ -190,6 +190,15 @@ static void archive_answer(struct command *command, const struct archive *archiv
     out->n_lock_shared = 0;
 }
 
+/* A name that was paused before anybody used it is kept as a queue without tasks. Tasks stay for ever, so there never was one. */
+static bool lane_is_unused(struct turn *turn, int64_t id)
+{
+    const struct lane *lane = slice_lane(turn->slice, id);
+    int64_t tasks = 0;
+    for (size_t i = 0; i < STATE_COUNT; i++) tasks += lane->counts[i];
+    return id > 0 && tasks == 0;
+}
+
 void cmd_archive_add(struct turn *turn, struct command *command)
 {
     struct str name = command->in.archive_add.name;
@@ -201,7 +210,7 @@ void cmd_archive_add(struct turn *turn, struct command *command)
         if (!command->err.code && archive) archive_answer(command, archive);
         return;
     }
-    if (lane && !archive) {
+    if (lane && !archive && !lane_is_unused(turn, lane->id)) {
         turn_refuse(turn, command, ERR_name_taken, "'%.*s' is the name of a queue; choose another", STR_ARG(name));
         return;
     }
@@ -216,6 +225,7 @@ void cmd_archive_add(struct turn *turn, struct command *command)
     }
     if (quota_refused(turn, command, QUOTA_archives, 1)) return;
     if (!lane) lane = cache_lane_make(turn, command->actor.tenant, name, LANE_ARCHIVE);
+    slice_lane(turn->slice, lane->id)->kind = LANE_ARCHIVE;
     int64_t first = wish->first > 0 ? wish->first : 1, before = archive ? archive->next : 0;
     struct archive *row = ARENA_NEW(turn->arena, struct archive);
     *row = archive ? *archive : (struct archive){ .lane = lane->id };

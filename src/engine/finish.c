@@ -17,6 +17,7 @@ static bool late_return(struct turn *turn, struct node *node, const struct becau
     struct because why = { .actor = because->actor, .reason = STR("a late result") };
     if (node->row.state == STATE_F) {
         size_t from = turn->slice->n_restaged;
+        circles_cut(turn, node);
         task_restage(turn->slice, node, &why);
         locks_again(turn, from, node);
         node->row.base = node->row.attempts - 1; /* the attempt that brings this result counts */

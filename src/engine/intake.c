@@ -8,7 +8,7 @@
 static bool queue_check(struct turn *turn, struct command *command, const struct task_def *def)
 {
     const struct lane *lane = cache_lane_find(turn, command->actor.tenant, def->queue);
-    if (!lane || lane->kind != LANE_ARCHIVE) return true;
+    if (!lane || !turn_archive(turn, lane->id)) return true;
     command->err.arena = command->arena;
     return err_item(&command->err, ERR_invalid, str_fmt(command->arena, "%.*s/queue", STR_ARG(def->path)),
                     "'%.*s' is an archive, not a queue: its tasks come from its revisions (weir run starts one by hand)",

@@ -60,7 +60,7 @@ static bool comes_back(struct circle *c, struct node *node)
         struct node *pred = edge_counts(ins[i].kind, ins[i].flags) ? slice_find(c->turn->slice, ins[i].pred) : NULL;
         if (!pred) continue;
         if (pred == c->from) return true;
-        if (pred->row.state == STATE_X || (state_ended(pred->row.state) && !is_again(c, pred))) continue;
+        if (state_ended(pred->row.state) && !is_again(c, pred)) continue; /* who runs waits again when its executor is lost */
         if (c->left == 0) return true; /* too far to see: a refusal is safer than a circle */
         c->left--;
         if (comes_back(c, pred)) return true;
@@ -81,12 +81,31 @@ bool retry_circles(struct turn *turn, struct node *node)
     return false;
 }
 
+/* A late result can't be refused: who waits for the task, or for what it takes along, and would be waited for by it goes first by now. */
+void circles_cut(struct turn *turn, struct node *node)
+{
+    struct circle c = { .turn = turn, .left = LOOK_MAX };
+    if (node->row.rev == 0) return;
+    *ARENA_PUSH(turn->arena, c.again, c.n_again, c.cap_again) = node;
+    again_collect(&c);
+    for (size_t i = 0; i < c.n_again; i++) {
+        size_t n;
+        const struct edge *outs = slice_outs(turn->slice, c.again[i], &n);
+        for (size_t k = 0; k < n; k++) {
+            struct node *waiter = outs[k].kind == EDGE_AFTER ? slice_find(turn->slice, outs[k].waiter) : NULL;
+            if (!waiter || state_ended(waiter->row.state) || !edge_counts(outs[k].kind, outs[k].flags)) continue;
+            c.from = waiter;
+            if (comes_back(&c, c.again[i])) slice_edge_flag(turn->slice, waiter, c.again[i], EDGE_AFTER, EDGE_SPENT);
+        }
+    }
+}
+
 /* --- the archive's lock ----------------------------------------------------------------------------------------------------------- */
 
 struct look {
     struct turn *turn;
     struct node *target;
-    size_t left;
+    size_t left, left_running;
     bool exclusive; /* the target's lock */
 };
 
@@ -95,11 +114,33 @@ static bool conflicts(const struct look *look, const struct node *other)
     return other->row.marks & MARK_LOCKED && (look->exclusive || other->row.marks & MARK_EXCLUSIVE);
 }
 
+/* The target is put behind `from`: who runs, and is that one or comes before it, goes first, also if its executor is lost. Its edges that
+ * lead to the target, which was retried since it began, don't count any more. True: `from`, which doesn't run, comes after the target. */
+static bool running_first(struct look *look, struct node *from)
+{
+    size_t n;
+    bool found = false;
+    const struct edge *ins = slice_ins(look->turn->slice, from, &n);
+    for (size_t i = 0; i < n; i++) {
+        struct node *pred = edge_counts(ins[i].kind, ins[i].flags) ? slice_find(look->turn->slice, ins[i].pred) : NULL;
+        if (!pred || state_ended(pred->row.state)) continue;
+        bool leads = pred == look->target || look->left_running == 0; /* too far to see: less order is safer than a circle */
+        if (!leads) {
+            look->left_running--;
+            leads = running_first(look, pred);
+        }
+        if (leads && from->row.state == STATE_X) slice_edge_flag(look->turn->slice, from, pred, EDGE_AFTER, EDGE_SPENT);
+        else found |= leads;
+    }
+    return found;
+}
+
 /* The target comes after `from`, which hasn't ended and doesn't wait for it; if their locks don't clash, after those before it. */
 static void come_after(struct look *look, struct node *from)
 {
     if (state_ended(from->row.state)) return;
     if (conflicts(look, from)) {
+        if (!PLANT(running_waits)) running_first(look, from);
         slice_edge_lock_again(look->turn->slice, look->target, from);
         return;
     }
@@ -116,11 +157,7 @@ static void come_after(struct look *look, struct node *from)
 static bool waits_for(struct look *look, struct node *from)
 {
     if (from == look->target) return true;
-    if (state_ended(from->row.state)) return false;
-    if (from->row.state == STATE_X) { /* one that runs waits for nobody, and with the lock it comes first, also if its executor is lost */
-        if (conflicts(look, from)) slice_edge_flag(look->turn->slice, from, look->target, EDGE_AFTER, EDGE_SPENT);
-        return false;
-    }
+    if (state_ended(from->row.state) || from->row.state == STATE_X) return false; /* one that runs waits for nobody */
     if (look->left == 0) return true; /* too far to see: no edge is safer than a circle */
     look->left--;
     size_t n;
@@ -180,7 +217,7 @@ void lock_again(struct turn *turn, struct node *node)
     struct archive *archive = node->row.marks & MARK_LOCKED ? turn_archive(turn, node->row.lane) : NULL;
     if (!archive || state_ended(node->row.state)) return;
     struct before b = { .turn = turn, .again = node, .left = LOOK_MAX };
-    struct look look = { turn, node, LOOK_MAX, (node->row.marks & MARK_EXCLUSIVE) != 0 };
+    struct look look = { turn, node, LOOK_MAX, LOOK_MAX, (node->row.marks & MARK_EXCLUSIVE) != 0 };
     struct node *end = archive->lock_exclusive ? slice_find(turn->slice, archive->lock_exclusive) : NULL;
     for (size_t i = 0; i < archive->n_lock_shared; i++) {
         struct node *user = slice_find(turn->slice, archive->lock_shared[i]);

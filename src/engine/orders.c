@@ -56,6 +56,11 @@ void cmd_retry(struct turn *turn, struct command *command)
             node->row.rev ? "; weir run starts it anew" : "");
         return;
     }
+    if (node->row.rev && str_eqz(node->row.name, "WORKFLOW")) {
+        turn_refuse(turn, command, ERR_conflict, "the workflow of revision %lld can't be read, and the next try would read the same files: "
+            "commit a correction, and its revision brings the tasks", (long long)node->row.rev);
+        return;
+    }
     struct node *pred = failed_dependency(turn, node);
     if (pred) {
         turn_refuse(turn, command, ERR_conflict, "task %lld depends on task %lld, which is %s: retry that one, and this one follows",
@@ -108,7 +113,7 @@ void cmd_lane_pause(struct turn *turn, struct command *command)
     struct str name = command->in.pause.lane;
     struct lane *known = cache_lane_find(turn, command->actor.tenant, name);
     if (!known && command->in.pause.pause && !str_eqz(name, "all"))
-        known = cache_lane_get(turn, command->actor.tenant, name); /* paused before its first task */
+        known = cache_lane_get(turn, command->actor.tenant, name); /* paused before its first task, or before the archive is added */
     if (!known) {
         turn_refuse(turn, command, ERR_not_found, "there is no archive or queue '%.*s'", STR_ARG(name));
         return;

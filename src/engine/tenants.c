@@ -44,6 +44,7 @@ void tenant_lane_moved(struct engine *engine, const struct lane *was, const stru
     struct known_tenant *known = engine->limited ? tenant_find(engine, is->tenant) : NULL;
     if (!known) return;
     known->open += open_tasks(is) - open_tasks(was);
+    known->queues += (is->kind == LANE_QUEUE) - (was->kind == LANE_QUEUE);
     known->log_bytes += is->log_bytes - was->log_bytes;
     known->file_bytes += is->file_bytes - was->file_bytes;
 }

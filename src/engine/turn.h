@@ -325,6 +325,7 @@ bool semaphore_is_configured(struct engine *engine, struct str tenant, struct st
 /* lock_before: who has the archive's lock alone or is next to, and hasn't ended; if that one was stopped while it waited: those before. */
 struct node **lock_before(struct turn *turn, const struct archive *archive, size_t *out_n);
 bool retry_circles(struct turn *turn, struct node *node); /* retried, it would wait for something that waits for it */
+void circles_cut(struct turn *turn, struct node *node);   /* that won't wait for it then */
 void lock_again(struct turn *turn, struct node *node); /* it stands in S after it had ended: it queues for the lock anew */
 void locks_again(struct turn *turn, size_t from, const struct node *except); /* for all that were restaged since `from` */
 const struct node *order_passed(struct turn *turn, struct node *node); /* a later task that has started; NULL: none */

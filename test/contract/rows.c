@@ -51,7 +51,7 @@ static void lanes_are_kept(void **state)
 {
     struct world w;
     struct lane all = { .id = 0, .kind = LANE_QUEUE, .name = STR("all") };
-    struct lane one = { .id = 1, .kind = LANE_ARCHIVE, .tenant = STR("default"), .name = STR("trunk"), .last_vt = 5 };
+    struct lane one = { .id = 1, .kind = LANE_QUEUE, .tenant = STR("default"), .name = STR("trunk"), .last_vt = 5 };
     const struct lane *lanes[] = { &all, &one };
     struct lane **out;
     size_t n;
@@ -63,6 +63,7 @@ static void lanes_are_kept(void **state)
     w.c.lanes = lanes, w.c.n_lanes = 2;
     turn_end(&w);
     all.paused_since = w.now, all.paused_by = STR("anna"), all.paused_reason = STR("a freeze");
+    one.kind = LANE_ARCHIVE; /* as when an archive takes the name of a queue that was only paused */
     one.last_vt = 77, one.log_bytes = 1234567890124, one.file_bytes = 5, one.counts[STATE_D] = 1234567890123;
     turn_begin(&w);
     w.c.lanes = lanes, w.c.n_lanes = 2;

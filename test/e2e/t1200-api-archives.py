@@ -89,6 +89,21 @@ refused(s.post('/v1/tasks', dict(tasks=[dict(name='a'), dict(name='b', queue='do
 same([t['key'] for t in s.get('/v1/tasks').json['tasks']], [dict(queue='builds', name='t')], 'none was made')
 same([(lane['name'], lane['kind']) for lane in s.get('/v1/lanes').json['lanes'] if lane['name'] in ('builds', 'docs')], [('docs', 'archive'), ('builds', 'queue')], 'lanes tell which is which')
 
+# -- a name that was paused before it was anything becomes an archive's, and stays paused
+s.post('/v1/lanes/later/pause', dict(reason='not yet'))
+same([lane['kind'] for lane in s.get('/v1/lanes').json['lanes'] if lane['name'] == 'later'], ['queue'], 'a name that nobody uses: a queue')
+ok(any(e['kind'] == 'pause' and e.get('subject') == 'later' for e in s.events()), 'the pause is an event', s.events()[-3:])
+answer = s.post(A, dict(name='later', kind='external'))
+same((answer.status, answer.json['paused'], answer.json['reason']), (201, True, 'not yet'), 'an archive may be added under it')
+same([lane['kind'] for lane in s.get('/v1/lanes').json['lanes'] if lane['name'] == 'later'], ['archive'], 'it is an archive then')
+refused(s.post('/v1/tasks', dict(name='t', queue='later')), 422, 'invalid', '/queue', 'and no queue any more')
+same(s.post(f'{A}/later/revisions', dict(rev=1, workflow=dict(tasks=[dict(name='a', command='true')]))).status, 202, 'it takes revisions')
+task = s.get('/v1/tasks?archive=later&rev=1&name=a').json['tasks'][0]
+same((task['key'], task['state']), (dict(archive='later', rev=1, name='a'), 'S'), 'whose tasks wait')
+ok(any(e.get('key') == 'later@1:a' for e in s.events()), 'events call it by its key', s.events())
+s.post('/v1/lanes/later/resume')
+same(s.get('/v1/tasks?archive=later&rev=1&name=a').json['tasks'][0]['state'], 'P', 'until it is resumed')
+
 # -- a pause
 s.post('/v1/lanes/docs/pause', dict(reason='look'))
 ok(s.get(f'{A}/docs').json['paused'] and s.get(f'{A}/docs').json['reason'] == 'look', 'a pause shows')

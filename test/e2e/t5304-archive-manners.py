@@ -26,6 +26,9 @@ log = s.cli('log', 'a@1:WORKFLOW').out.splitlines()
 same(log, [f'_workflows/{name}.yaml: error: this is a binary file (it has a NUL byte in it)' for name in 'bw'], 'binary files: a line each, beginning with the file')
 task = s.get('/v1/tasks?archive=a&rev=1&name=WORKFLOW').json['tasks'][0]
 same((task['state'], task['reason']), ('F', '_workflows/b.yaml: this is a binary file (it has a NUL byte in it) (and 1 more)'), 'and its reason')
+done = s.cli('retry', 'a@1:WORKFLOW')
+ok(done.code != 0 and 'commit a correction' in done.err, 'it is not retried: the files of a revision stay as they are', done)
+same(s.get('/v1/tasks?archive=a&rev=1&name=WORKFLOW').json['tasks'][0]['state'], 'F', 'and stays failed')
 
 # ---- why, show ----
 commit(2, b'- {name: bad, script: exit 3}\n- {name: dep, depends: [bad]}\n- {name: by-hand, "on": [manual], script: "true"}\n', command='svn rm -q _workflows/b.yaml')

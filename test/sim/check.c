@@ -227,6 +227,34 @@ static void check_waiters(struct world *w)
     }
 }
 
+/* Does one of those that the task waits for wait for it in its turn? Who runs counts too: it waits again for what was retried since it
+ * began, when its executor is lost. seen: 1 on the way, 2 looked at. */
+static bool circle_from(struct world *w, int64_t id, char *seen)
+{
+    const struct edges *ins = map_find(&w->store->ins, (uint64_t)id);
+    seen[id] = 1;
+    for (size_t i = 0; ins && i < ins->n; i++) {
+        const struct edge *e = &ins->edges[i];
+        if (!edge_counts(e->kind, e->flags) || state_ended(store_task(w, e->pred)->state) || seen[e->pred] == 2) continue;
+        if (seen[e->pred] == 1 || circle_from(w, e->pred, seen)) {
+            trace(w, "  %lld waits for %lld", (long long)id, (long long)e->pred);
+            return true;
+        }
+    }
+    seen[id] = 2;
+    return false;
+}
+
+static void check_circles(struct world *w)
+{
+    char seen[IDS_MAX] = { 0 };
+    MAP_EACH(&w->store->tasks, t) {
+        const struct task *task = t->value;
+        if (state_ended(task->state) || seen[task->id]) continue;
+        if (circle_from(w, task->id, seen)) world_fail(w, "tasks wait for each other", task->id);
+    }
+}
+
 static void check_uniques(struct world *w)
 {
     size_t keyed = 0;
@@ -268,6 +296,7 @@ void check_store(struct world *w)
     MAP_EACH(&w->store->tasks, t) check_task(w, t->value);
     check_counts(w);
     check_waiters(w);
+    check_circles(w);
     check_uniques(w);
     check_archives(w);
     for (size_t i = 0; i < w->known.n_accepted; i++) {

@@ -10,7 +10,7 @@ SELECT *, (SELECT tick + 1 FROM head WHERE one = 1) FROM unnest($1::bigint[], $2
 ON CONFLICT (id) DO UPDATE SET last_vt = excluded.last_vt, n_q = excluded.n_q, n_s = excluded.n_s, n_p = excluded.n_p, n_x = excluded.n_x,
     n_d = excluded.n_d, n_f = excluded.n_f, n_t = excluded.n_t, n_a = excluded.n_a, paused_since = excluded.paused_since,
     paused_by = excluded.paused_by, paused_reason = excluded.paused_reason, log_bytes = excluded.log_bytes, file_bytes = excluded.file_bytes,
-    touched = excluded.touched;
+    kind = excluded.kind, touched = excluded.touched;
 
 -- name: class_insert
 INSERT INTO class (id, class_key, tenant, zone, kind, labels)

@@ -2,9 +2,9 @@
 -- What commit() writes. Full rows come in, so no statement reads before it writes.
 
 -- name: lane_update
--- Tried before lane_insert: a lane is made once and counted in every turn; name and kind never change, so no index is touched.
+-- Tried before lane_insert: a lane is made once and counted in every turn; its name never changes, so no index is touched.
 UPDATE lane SET last_vt = $2, n_q = $3, n_s = $4, n_p = $5, n_x = $6, n_d = $7, n_f = $8, n_t = $9, n_a = $10,
-    paused_since = $11, paused_by = $12, paused_reason = $13, log_bytes = $14, file_bytes = $15
+    paused_since = $11, paused_by = $12, paused_reason = $13, log_bytes = $14, file_bytes = $15, kind = $16
 WHERE id = $1;
 
 -- name: lane_insert

@@ -43,8 +43,8 @@ static bool lanes_write(struct sqlite_store *self, const struct changes *c, stru
             bind_text(stmt, 13, lane->paused_reason);
             bind_i64(stmt, 14, lane->log_bytes);
             bind_i64(stmt, 15, lane->file_bytes);
+            bind_i64(stmt, 16, lane->kind);
             if (tries[k] == SQL_lane_insert) {
-                bind_i64(stmt, 16, lane->kind);
                 bind_text(stmt, 17, lane->tenant);
                 bind_text(stmt, 18, lane->name);
             }

@@ -513,6 +513,60 @@ static void test_queues_and_archives_share_names(void **state)
     assert_int_equal(rig_one(&rig, task)->err.code, ERR_invalid);
 }
 
+/* The name is the archive's then, and the pause stays: nothing of it starts before it is resumed. */
+static void test_a_name_that_was_only_paused_can_become_an_archive(void **state)
+{
+    (void)state;
+    RIG(rig);
+    rig_pause(&rig, "docs", true);
+    int64_t lane = archive(&rig, "docs");
+    rig_restart(&rig); /* the store has it so too */
+    post(&rig, "docs", 1, "- {name: a, command: 'true'}\n");
+    expect(&rig, lane, 1, "a=S");
+    struct command *task = rig_enqueue_command(&rig, (const char *const[]){ "one" }, 1);
+    task->in.enqueue.defs[0].queue = STR("docs");
+    assert_int_equal(rig_one(&rig, task)->err.code, ERR_invalid);
+    rig_pause(&rig, "docs", false);
+    expect(&rig, lane, 1, "a=P");
+}
+
+/* In one turn: who comes first has the name. */
+static void test_a_paused_name_is_given_away_once(void **state)
+{
+    (void)state;
+    RIG(rig);
+    rig_pause(&rig, "docs", true);
+    rig_pause(&rig, "jobs", true);
+    struct command *adds[2], *tasks[2];
+    const char *const names[2] = { "docs", "jobs" };
+    for (int i = 0; i < 2; i++) {
+        adds[i] = rig_new(&rig, CMD_ARCHIVE_ADD);
+        adds[i]->in.archive_add.name = str_of(names[i]);
+        adds[i]->in.archive_add.archive.kind = ARCHIVE_EXTERNAL;
+        tasks[i] = rig_enqueue_command(&rig, (const char *const[]){ "one" }, 1);
+        tasks[i]->in.enqueue.defs[0].queue = str_of(names[i]);
+    }
+    rig_turn(&rig, (struct command *[]){ adds[0], tasks[0], tasks[1], adds[1] }, 4);
+    assert_int_equal(adds[0]->err.code, ERR_none);
+    assert_int_equal(tasks[0]->err.code, ERR_invalid);
+    assert_int_equal(tasks[1]->err.code, ERR_none);
+    assert_int_equal(adds[1]->err.code, ERR_name_taken);
+}
+
+/* It was done at once, without anything having been read. */
+static void test_a_workflow_that_cant_be_read_is_not_retried(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t lane = archive(&rig, "docs");
+    post(&rig, "docs", 1, "- {name: a, depends: [b], command: 'true'}\n");
+    expect(&rig, lane, 1, "COMMIT=D WORKFLOW=F");
+    assert_int_equal(rig_order(&rig, CMD_RETRY, id_of(&rig, lane, 1, "WORKFLOW")), ERR_conflict);
+    expect(&rig, lane, 1, "WORKFLOW=F");
+    post(&rig, "docs", 2, "- {name: a, command: 'true'}\n");
+    expect(&rig, lane, 2, "a=P");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -532,6 +586,9 @@ int main(void)
         cmocka_unit_test(test_a_removed_archive_ends),
         cmocka_unit_test(test_pruned_tasks_keep_their_end),
         cmocka_unit_test(test_queues_and_archives_share_names),
+        cmocka_unit_test(test_a_name_that_was_only_paused_can_become_an_archive),
+        cmocka_unit_test(test_a_paused_name_is_given_away_once),
+        cmocka_unit_test(test_a_workflow_that_cant_be_read_is_not_retried),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

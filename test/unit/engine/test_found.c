@@ -447,6 +447,22 @@ static void test_who_was_stopped_before_whom_it_waited_for_has_its_place(void **
     assert_int_equal(rig_state(&rig, last), 'P');
 }
 
+/* The same with one behind it that was stopped first: the end of the queue leads to the task itself, and no further. */
+static void test_who_was_stopped_between_others_has_its_place(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t lane = archive(&rig), e = rig_executor(&rig, "e", NULL);
+    for (int rev = 1; rev <= 4; rev++) revision(&rig, rev, writes);
+    struct fence first = granted(rig_poll(&rig, e, 9), 0);
+    for (int rev = 4; rev >= 2; rev--) assert_int_equal(rig_order(&rig, CMD_CANCEL, id_of(&rig, lane, rev, "write", 0)), ERR_none);
+    int64_t third = id_of(&rig, lane, 3, "write", 0);
+    assert_int_equal(rig_order(&rig, CMD_RETRY, third), ERR_none);
+    assert_int_equal(rig_state(&rig, third), 'S');
+    rig_finish(&rig, first, 0, -1);
+    assert_int_equal(rig_state(&rig, third), 'P');
+}
+
 /* One that has the lock was put behind one that waits for it, when what it had once waited for was retried and stopped. */
 static void test_who_has_the_lock_is_put_behind_nobody(void **state)
 {
@@ -486,6 +502,176 @@ static void test_a_late_result_queues_for_the_lock_anew(void **state)
     rig_finish(&rig, second, 0, -1);
     rig_pass(&rig, 60000);
     assert_int_equal(rig_state(&rig, late.task), 'P');
+}
+
+/* --- circles: who is retried queues for the lock last, behind those too that come after it by other ways ------------------------------ */
+
+struct ring { /* `last` comes after `write` by `note`, which has no lock, and by `other`, whose turn was between them */
+    int64_t write, note, other, last;
+};
+static const char ring_yaml[] = "- {name: write, lock: exclusive, command: 'true'}\n"
+                                "- {name: note, after: [write], retry: {attempts: 2, backoff: 1s}, command: 'true'}\n"
+                                "- {name: other, after: [write], lock: exclusive, command: 'true'}\n"
+                                "- {name: last, after: [note], lock: exclusive, command: 'true'}\n";
+
+static struct fence granted_of(struct command *poll, int64_t task)
+{
+    for (size_t i = 0; i < poll->out.poll.n_grants; i++)
+        if (poll->out.poll.grants[i].fence.task == task) return poll->out.poll.grants[i].fence;
+    fail_msg("task %lld was not granted", (long long)task);
+    return (struct fence){ 0 };
+}
+
+/* write has failed, other is done, note runs. */
+static struct fence ring_begin(struct rig *rig, int64_t executor, const char *yaml, struct ring *out)
+{
+    int64_t lane = archive(rig);
+    revision(rig, 1, yaml);
+    *out = (struct ring){ id_of(rig, lane, 1, "write", 0), id_of(rig, lane, 1, "note", 0), id_of(rig, lane, 1, "other", 0),
+                          id_of(rig, lane, 1, "last", 0) };
+    rig_finish(rig, granted_of(rig_poll(rig, executor, 9), out->write), 1, -1);
+    struct command *poll = rig_poll(rig, executor, 9);
+    assert_int_equal(rig_finish(rig, granted_of(poll, out->other), 0, -1), ERR_none);
+    assert_int_equal(rig_state(rig, out->last), 'S');
+    return granted_of(poll, out->note);
+}
+
+/* note would wait for write, write for last, and last for note. */
+static void test_a_retry_that_would_close_a_circle_is_refused(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t e = rig_executor(&rig, "e", NULL);
+    struct ring ring;
+    rig_finish(&rig, ring_begin(&rig, e, ring_yaml, &ring), 1, -1);
+    assert_int_equal(rig_order(&rig, CMD_RETRY, ring.write), ERR_none);
+    assert_int_equal(rig_state(&rig, ring.write), 'S');
+    assert_int_equal(rig_order(&rig, CMD_RETRY, ring.note), ERR_conflict);
+    assert_int_equal(rig_state(&rig, ring.last), 'P');
+    rig_finish(&rig, granted_of(rig_poll(&rig, e, 9), ring.last), 0, -1);
+    rig_finish(&rig, granted_of(rig_poll(&rig, e, 9), ring.write), 0, -1);
+    assert_int_equal(rig_order(&rig, CMD_RETRY, ring.note), ERR_none);
+    assert_int_equal(rig_state(&rig, ring.note), 'P');
+}
+
+/* The same while last runs: it waits for note when its executor is lost. */
+static void test_a_retry_that_would_close_a_circle_with_who_runs_is_refused(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t e = rig_executor(&rig, "e", NULL);
+    struct ring ring;
+    rig_finish(&rig, ring_begin(&rig, e, ring_yaml, &ring), 1, -1);
+    granted_of(rig_poll(&rig, e, 9), ring.last);
+    assert_int_equal(rig_order(&rig, CMD_RETRY, ring.write), ERR_none);
+    assert_int_equal(rig_order(&rig, CMD_RETRY, ring.note), ERR_conflict);
+    rig_pass(&rig, 3100);
+    assert_int_equal(rig_state(&rig, ring.last), 'P');
+    assert_int_equal(rig_state(&rig, ring.write), 'S');
+}
+
+/* note runs without a lock; lost, it waited for write, which by now waited for last, which waits for note. */
+static void test_who_runs_before_a_waiter_for_the_lock_does_not_wait_for_who_is_behind_that(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t e = rig_executor(&rig, "e", NULL);
+    struct ring ring;
+    ring_begin(&rig, e, ring_yaml, &ring);
+    assert_int_equal(rig_order(&rig, CMD_RETRY, ring.write), ERR_none);
+    assert_int_equal(rig_state(&rig, ring.write), 'S');
+    rig_pass(&rig, 3100);
+    assert_int_equal(rig_state(&rig, ring.note), 'P');
+    rig_finish(&rig, granted_of(rig_poll(&rig, e, 9), ring.note), 0, -1);
+    rig_finish(&rig, granted_of(rig_poll(&rig, e, 9), ring.last), 0, -1);
+    assert_int_equal(rig_state(&rig, ring.write), 'P');
+}
+
+/* last has the lock and runs; lost, it waited for note, that was retried and waits for write, which waits for last. */
+static void test_who_had_the_lock_does_not_wait_for_it_by_way_of_others(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t e = rig_executor(&rig, "e", NULL);
+    struct ring ring;
+    rig_finish(&rig, ring_begin(&rig, e, ring_yaml, &ring), 1, -1);
+    granted_of(rig_poll(&rig, e, 9), ring.last);
+    assert_int_equal(rig_order(&rig, CMD_RETRY, ring.note), ERR_none);
+    assert_int_equal(rig_order(&rig, CMD_RETRY, ring.write), ERR_none);
+    assert_int_equal(rig_state(&rig, ring.note), 'S');
+    rig_pass(&rig, 3100);
+    assert_int_equal(rig_state(&rig, ring.last), 'P');
+    rig_finish(&rig, granted_of(rig_poll(&rig, e, 9), ring.last), 0, -1);
+    rig_finish(&rig, granted_of(rig_poll(&rig, e, 9), ring.write), 0, -1);
+    assert_int_equal(rig_state(&rig, ring.note), 'P');
+}
+
+/* A late result can't be refused: if it asks for another try, who came after it has its place before it by now. */
+static void test_a_late_result_closes_no_circle(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t e = rig_executor(&rig, "e", NULL);
+    struct ring ring;
+    ring_begin(&rig, e, ring_yaml, &ring);
+    rig_pass(&rig, 3100);
+    struct fence late = granted_of(rig_poll(&rig, e, 9), ring.note);
+    rig_pass(&rig, 3100);
+    assert_int_equal(rig_state(&rig, ring.note), 'F');
+    assert_int_equal(rig_order(&rig, CMD_RETRY, ring.write), ERR_none);
+    assert_int_equal(rig_finish(&rig, late, 111, -1), ERR_none);
+    rig_pass(&rig, 2000);
+    assert_int_equal(rig_state(&rig, ring.note), 'S');
+    assert_int_equal(rig_state(&rig, ring.last), 'P');
+    rig_finish(&rig, granted_of(rig_poll(&rig, e, 9), ring.last), 0, -1);
+    rig_finish(&rig, granted_of(rig_poll(&rig, e, 9), ring.write), 0, -1);
+    rig_pass(&rig, 60000);
+    assert_int_equal(rig_state(&rig, ring.note), 'P');
+}
+
+/* Nor do the dependents that it takes along. */
+static void test_dependents_of_a_late_result_close_no_circle(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t e = rig_executor(&rig, "e", NULL);
+    struct ring ring;
+    static const char yaml[] = "- {name: write, lock: exclusive, command: 'true'}\n"
+                               "- {name: note, after: [write], retry: {attempts: 1}, command: 'true'}\n"
+                               "- {name: heir, depends: [note], after: [write], command: 'true'}\n"
+                               "- {name: other, after: [write], lock: exclusive, command: 'true'}\n"
+                               "- {name: last, after: [heir], lock: exclusive, command: 'true'}\n";
+    struct fence late = ring_begin(&rig, e, yaml, &ring);
+    rig_pass(&rig, 3100);
+    assert_int_equal(rig_state(&rig, ring.last), 'P');
+    assert_int_equal(rig_order(&rig, CMD_RETRY, ring.write), ERR_none);
+    assert_int_equal(rig_finish(&rig, late, 0, -1), ERR_none);
+    assert_int_equal(rig_state(&rig, ring.note), 'D');
+    assert_int_equal(rig_state(&rig, ring.last), 'P');
+    rig_finish(&rig, granted_of(rig_poll(&rig, e, 9), ring.last), 0, -1);
+    rig_finish(&rig, granted_of(rig_poll(&rig, e, 9), ring.write), 0, -1);
+    assert_int_equal(rig_state(&rig, ring.note + 1), 'P');
+}
+
+/* The task of a late result was taken for one that was stopped while it waited: who came after it was put behind what it waited for. */
+static void test_who_brings_a_late_result_has_begun(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t lane = archive(&rig), e = rig_executor(&rig, "e", NULL);
+    revision(&rig, 1, "- {name: read, lock: shared, command: 'true'}\n");
+    revision(&rig, 2, "- {name: write, lock: exclusive, retry: {attempts: 1}, command: 'true'}\n");
+    rig_finish(&rig, granted(rig_poll(&rig, e, 1), 0), 1, -1);
+    struct fence late = granted(rig_poll(&rig, e, 1), 0);
+    revision(&rig, 3, "- {name: b, command: 'true'}\n- {name: read, depends: [b], lock: shared, command: 'true'}\n");
+    rig_pass(&rig, 3100);
+    assert_int_equal(rig_state(&rig, late.task), 'F');
+    assert_int_equal(rig_order(&rig, CMD_RETRY, id_of(&rig, lane, 1, "read", 0)), ERR_none);
+    struct command *poll = rig_poll(&rig, e, 9);
+    granted_of(poll, id_of(&rig, lane, 1, "read", 0));
+    assert_int_equal(rig_finish(&rig, late, 0, -1), ERR_none);
+    rig_finish(&rig, granted_of(poll, id_of(&rig, lane, 3, "b", 0)), 0, -1);
+    assert_int_equal(rig_state(&rig, id_of(&rig, lane, 3, "read", 0)), 'P'); /* both share the lock */
 }
 
 /* The newest revision was a gap that somebody gave up: there is nothing of it to check out, and no workflow. */
@@ -570,8 +756,16 @@ int main(void)
         cmocka_unit_test(test_a_retried_task_is_the_end_of_the_locks_queue),
         cmocka_unit_test(test_who_is_retried_before_the_end_of_the_locks_queue_is_not_the_end),
         cmocka_unit_test(test_who_was_stopped_before_whom_it_waited_for_has_its_place),
+        cmocka_unit_test(test_who_was_stopped_between_others_has_its_place),
         cmocka_unit_test(test_who_has_the_lock_is_put_behind_nobody),
         cmocka_unit_test(test_a_late_result_queues_for_the_lock_anew),
+        cmocka_unit_test(test_a_retry_that_would_close_a_circle_is_refused),
+        cmocka_unit_test(test_a_retry_that_would_close_a_circle_with_who_runs_is_refused),
+        cmocka_unit_test(test_who_runs_before_a_waiter_for_the_lock_does_not_wait_for_who_is_behind_that),
+        cmocka_unit_test(test_who_had_the_lock_does_not_wait_for_it_by_way_of_others),
+        cmocka_unit_test(test_a_late_result_closes_no_circle),
+        cmocka_unit_test(test_dependents_of_a_late_result_close_no_circle),
+        cmocka_unit_test(test_who_brings_a_late_result_has_begun),
         cmocka_unit_test(test_a_gap_that_was_given_up_is_not_the_newest_revision),
         cmocka_unit_test(test_a_store_that_went_back_takes_one_new_incarnation),
         cmocka_unit_test(test_a_grant_of_the_incarnation_before_counts),
