@@ -17,6 +17,7 @@
 #include <inttypes.h>
 
 #include "api/call.h"
+#include "base/plant.h"
 
 enum { AT_LEAST_MS = 10000, CHECK_MS = 25, STORE_MS = 4000 };
 
@@ -128,7 +129,7 @@ bool call_follows(struct call *call)
 {
     struct api *api = call->api;
     struct err ignored = { .code = ERR_none };
-    if (call->stage > CALL_MISSES || !reader_is_shared(api->config.reader))
+    if (call->stage > CALL_MISSES || !reader_is_shared(api->config.reader) || PLANT(token_unfollowed))
         return false;
     call->stage = CALL_FOLLOWS;
     waiting_begin(call, TURN_UNKNOWN, AT_LEAST_MS);

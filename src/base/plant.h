@@ -82,6 +82,9 @@
     X(incarnation_kept, "a restored store keeps its incarnation") \
     X(standby_unwaited, "a commit that didn't wait for the synchronous standby is believed") \
     X(timeline_ignored, "a primary whose standby was promoted is believed") \
+    X(events_unfollowed, "who was granted or ended what elsewhere isn't taken over") \
+    X(token_unfollowed, "a token that isn't known is refused without a look at what other servers made") \
+    X(revoked_trusted, "a token that was revoked elsewhere still writes") \
     X(incarnation_anew, "a store takes a new incarnation at every start") \
     X(leader_trusted, "who leads by ZooKeeper acts without an epoch of the store")
 

@@ -313,7 +313,7 @@ static bool token_refused(struct turn *turn, struct command *command)
 {
     const struct engine *engine = turn->engine;
     size_t low = 0, high = engine->n_tokens;
-    if (!command->token || engine->store->exclusive) return false;
+    if (!command->token || engine->store->exclusive || PLANT(revoked_trusted)) return false;
     while (low < high) { /* by id, as they were loaded */
         size_t mid = low + (high - low) / 2;
         if (engine->tokens[mid].id < command->token) low = mid + 1;

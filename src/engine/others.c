@@ -108,7 +108,8 @@ static bool others_take(struct turn *turn, const struct store_head *head, struct
         struct known_executor *known = map_find(&engine->executors, (uint64_t)others.executors[i]->id);
         if (known && (!known->heard || turn->boot - known->heard >= HEARD_MS)) executor_heard(engine, known, turn->boot);
     }
-    for (size_t i = 0; i < others.n_events; i++) event_follow(turn, &others.events[i], &tokens, &schedules, &site);
+    for (size_t i = 0; i < others.n_events && !PLANT(events_unfollowed); i++)
+        event_follow(turn, &others.events[i], &tokens, &schedules, &site);
     coord_follow(engine->coord, others.duties, others.n_duties, turn->boot);
     engine->others_seen = turn->boot;
     engine->next_time = others.next_time;

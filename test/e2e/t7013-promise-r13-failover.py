@@ -75,8 +75,11 @@ def hand(number):
             enqueue(choose.choice(list(told)), choose)
 
 
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+
+
 def waiting():
-    return int(pair.primary.sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"))
+    return int(pair.primary.sql(WAITING))
 
 
 def killed():
@@ -139,6 +142,9 @@ for turn in range(ROUNDS):
     back(began)
     net.heal()
     if fault is cut_off:  # the old one is still there, could be written, and stands first in the list of one of the servers: nobody does
+        pair.standby.sql("ALTER SYSTEM SET synchronous_standby_names = ''")  # somebody tells it to wait for nobody: nothing but its timeline speaks against it
+        pair.standby.sql('SELECT pg_reload_conf()')
+        until(lambda: pair.standby.sql('SHOW synchronous_standby_names') == '' and pair.standby.sql(WAITING) == '0', seconds=20)
         turns = pair.standby.sql('SELECT turn FROM head', 'weir')
         for server in servers:
             server.kill()
