@@ -233,6 +233,8 @@ int64_t engine_seq(const struct engine *engine); /* newest event's seq */
 bool engine_start(struct engine *engine, struct loop *loop, void (*on_commit)(int64_t seq, void *owner),
     void (*on_failure)(const struct err *err, void *owner), void *owner, struct err *err);
 void engine_submit(struct engine *engine, struct command *command); /* from the loop's thread */
+/* engine_submit_all: they are applied in one turn, unless there are more than a turn takes: no other comes between them. */
+void engine_submit_all(struct engine *engine, struct command *commands, size_t n);
 void engine_stop(struct engine *engine);                             /* ends the thread; parked polls are answered empty */
 
 /* What the engine knows from hearing, not from the store; thread-safe copies. */

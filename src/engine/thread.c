@@ -258,10 +258,10 @@ bool engine_start(struct engine *engine, struct loop *loop, void (*on_commit)(in
     return err_set(err, ERR_io, "the engine's thread could not be started: %s", strerror(code));
 }
 
-void engine_submit(struct engine *engine, struct command *command)
+/* command_queue: with the lock held. */
+static void command_queue(struct engine *engine, struct command *command)
 {
     struct engine_thread *t = engine->thread;
-    pthread_mutex_lock(&t->lock);
     if (t->failed || t->stop) { /* nobody will take it: it has not been recorded */
         err_set(&command->err, ERR_unavailable, "the server is stopping");
         list_append(&t->answered, &command->node);
@@ -274,6 +274,19 @@ void engine_submit(struct engine *engine, struct command *command)
         if (t->loops) loop_again(t->loop);
         else pthread_cond_signal(&t->news);
     }
+}
+
+void engine_submit(struct engine *engine, struct command *command)
+{
+    engine_submit_all(engine, command, 1);
+}
+
+void engine_submit_all(struct engine *engine, struct command *commands, size_t n)
+{
+    struct engine_thread *t = engine->thread;
+    pthread_mutex_lock(&t->lock);
+    for (size_t i = 0; i < n; i++)
+        command_queue(engine, &commands[i]);
     pthread_mutex_unlock(&t->lock);
 }
 

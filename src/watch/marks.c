@@ -11,11 +11,7 @@
 #include "store/read.h"
 #include "watch/follow.h"
 
-enum {
-    TIDY_MS = 1000,
-    SETTLE_MAX_MS = 10000,
-    TOGETHER_MS = 1000, /* revisions of one push may be taken in turns that follow each other: a batch is no turn */
-};
+enum { TIDY_MS = 1000, SETTLE_MAX_MS = 10000 };
 
 static char *text_copy(struct str text)
 {
@@ -188,8 +184,7 @@ static bool late_give(
         bool found = false;
         if (!reader_revision(reader, arena, follow->lane, rev, &row, &found, err))
             return false;
-        bool apart = noted - row.noted > TOGETHER_MS || row.noted > noted;
-        if (!found || (!first && (apart || row.cause > 0 || marks_find(follow, arena, 0, row.ident, &other))))
+        if (!found || (!first && (row.noted != noted || row.cause > 0 || marks_find(follow, arena, 0, row.ident, &other))))
             return true;
         bool cause = said->cause.len > 0 && row.cause == 0, txn = said->txn.len > 0 && row.txn.len == 0;
         if (cause)

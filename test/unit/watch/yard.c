@@ -11,18 +11,21 @@
 
 int refuse_nth, submitted;
 
-void __real_engine_submit(struct engine *engine, struct command *command);
-void __wrap_engine_submit(struct engine *engine, struct command *command);
-void __wrap_engine_submit(struct engine *engine, struct command *command)
+void __real_engine_submit_all(struct engine *engine, struct command *commands, size_t n);
+void __wrap_engine_submit_all(struct engine *engine, struct command *commands, size_t n);
+void __wrap_engine_submit_all(struct engine *engine, struct command *commands, size_t n)
 {
-    if (command->kind == CMD_REVISION)
-        submitted++;
-    if (command->kind == CMD_REVISION && refuse_nth > 0 && --refuse_nth == 0) {
-        err_set(&command->err, ERR_disk_full, "refused by the test");
-        command->done(command);
-        return;
+    size_t from = 0;
+    for (size_t i = 0; i < n; i++) {
+        submitted += commands[i].kind == CMD_REVISION;
+        if (commands[i].kind != CMD_REVISION || refuse_nth == 0 || --refuse_nth > 0)
+            continue;
+        __real_engine_submit_all(engine, commands + from, i - from);
+        from = i + 1;
+        err_set(&commands[i].err, ERR_disk_full, "refused by the test");
+        commands[i].done(&commands[i]);
     }
-    __real_engine_submit(engine, command);
+    __real_engine_submit_all(engine, commands + from, n - from);
 }
 
 void sh(struct yard *yard, const char *script, ...)
