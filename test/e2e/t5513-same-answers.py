@@ -22,10 +22,10 @@ if not postgres.available():
     end()
 pg = postgres.Postgres().start()
 url = pg.create('weir')
-a = House('a', '--store', url, '--name', 'a', slots=0, lease='6s')
+a = House('a', '--store', url, '--name', 'a', slots=0, lease='30s')
 (TMP / 'b').mkdir(mode=0o711)
 shutil.copy(TMP / 'a/verify.key', TMP / 'b/verify.key')
-b = House('b', '--store', url, '--name', 'b', slots=0, lease='6s')
+b = House('b', '--store', url, '--name', 'b', slots=0, lease='30s')
 pair = [a, b]
 x = Agent(a, 'x', slots=4, options=['--server', b.socket, '--label', 'os=linux'])
 until(x.active, 'an executor is there', 30)
@@ -204,7 +204,7 @@ for i in range(25):  # the word of the other server comes within milliseconds: m
     first = two.post('/v1/tasks', dict(name='n', data=1), token=token)
     one.ask('DELETE', f'/v1/tokens/gone{i}', local=True)
     answer = two.post('/v1/tasks', dict(name='n', data=1), token=token)
-    if (first.status, answer.status) != (201, 401):
+    if first.status != 201 or answer.status not in (401, 429):
         taken.append((i, first, answer))
 ok(not taken, 'a token that was revoked at one writes nothing at the other', *taken[:3])
 x.kill_all()
