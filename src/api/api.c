@@ -39,6 +39,7 @@ struct api *api_new(const struct api_config *config, struct err *err)
     aside_init(api);
     api->retention = retention_new(api);
     servers_begin(api);
+    register_begin(api);
     api->blobs = blobs_open_store(config->store, err);
     if (api->blobs == NULL || !job_token_open(api, err)) {
         api_free(api);
@@ -54,6 +55,7 @@ void api_free(struct api *api)
     aside_release(api);
     retention_free(api->retention);
     servers_end(api);
+    register_end(api);
     while (api->calls.first != NULL) {
         struct call *call = CONTAINER_OF(api->calls.first, struct call, node);
         call->request = NULL; /* the server that it belonged to is closed */
@@ -87,6 +89,7 @@ void api_on_commit(int64_t seq, void *owner)
     (void)seq;
     at_least_check(api);
     retention_changed(api->retention);
+    engine_locks_look(api->config.engine);
     /* Commits come by the thousand. A few followers hear of each at once; many are served together a little later. Whether a followed
      * attempt has ended is looked up at most fifty times a second. */
     if (api->events_followers.n <= EVENTS_EAGER_MAX)

@@ -126,7 +126,7 @@ struct api {
     struct list aside; /* work on other threads */
     struct retention *retention;
     struct smap servers; /* name -> struct server_seen, malloc; a shared store only */
-    struct loop_timer servers_look;
+    struct loop_timer servers_look, register_tell;
     struct posted_workflow { /* read lately: the same text again is the same definition */
         unsigned char hash[16];
         struct definition *definition;
@@ -301,6 +301,14 @@ void aside_release(struct api *api); /* waits for what is running */
 void aside_init(struct api *api);
 
 /* ---- results of old tasks go (retention.c) ---- */
+/* ---- the coordination service's register ---- */
+void register_begin(struct api *api);
+void register_end(struct api *api);
+void register_soon(struct api *api); /* an executor came or went */
+/* register_lost: the server that heard it has taken it out, and nobody heard of it since. */
+bool register_lost(struct api *api, const struct executor *executor, const struct executor_live *live);
+void register_read(struct call *call, struct smap *out); /* name of an executor -> char *: the server that hears it */
+
 struct retention *retention_new(struct api *api);
 void retention_changed(struct retention *retention); /* looks whether the site has another rule now */
 void config_differs_render(struct call *call, struct json *json); /* texts into an array: where the server's file says otherwise */

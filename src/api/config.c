@@ -1,14 +1,16 @@
 /* config: the keys that all servers of a site go by, shown and changed (`weir config`).
  *
- * A change is a document with site keys; all its faults are told with file, line and column, and then nothing is changed. It promises that
- * what an answer calls changed is what was changed, and that who asked is in the history. */
+ * A change is a document with site keys; all its faults are told with file, line and column, and then nothing is changed. Changes of all
+ * servers follow one another by the lock `config` (src/coord/lock.c), first come, first served. It promises that what an answer calls
+ * changed is what was changed, and that who asked is in the history. It fails with `unavailable` when the lock can't be had in time. */
 #include <string.h>
 
 #include "api/call.h"
+#include "coord/coord.h"
 #include "text/conf_site.h"
 #include "text/diag.h"
 
-enum { FILE_NAME_MAX = 1000 };
+enum { FILE_NAME_MAX = 1000, LOCK_WAIT_MS = 10000 };
 #define TEXT_MAX (512 * KIB)
 
 /* ---- as it is ---- */
@@ -153,9 +155,50 @@ static bool change_read(struct call *call)
     return false;
 }
 
+struct change { /* one that waits for the lock or has it; in the call's arena */
+    struct coord_waiter waiter;
+    struct loop_timer late;
+};
+
+static void change_granted(struct coord_waiter *waiter, int64_t epoch)
+{
+    struct call *call = waiter->owner;
+    struct change *change = CONTAINER_OF(waiter, struct change, waiter);
+    loop_disarm(call->api->config.loop, &change->late);
+    call->command.under.duty = LOCK_config;
+    call->command.under.epoch = epoch;
+    call_submit(call, config_changed);
+}
+
+static void change_late(struct loop_timer *timer)
+{
+    struct call *call = timer->owner;
+    call_refuse(call, ERR_unavailable, "another server is changing the site's keys and doesn't come to an end; try again");
+}
+
+/* change_released: in any case, also when the client went away. */
+static void change_released(struct call *call)
+{
+    struct change *change = call->state;
+    loop_disarm(call->api->config.loop, &change->late);
+    if (!call->api->closing) /* then the engine ends, or has ended, and gives up what it holds */
+        engine_unlock(call->api->config.engine, &change->waiter);
+}
+
 void serve_config_apply(struct call *call)
 {
+    struct loop *loop = call->api->config.loop;
     call->command.kind = CMD_SITE;
-    if (change_read(call))
+    if (!change_read(call))
+        return;
+    if (call->command.in.site.dry_run) { /* it changes nothing that somebody else may be changing */
         call_submit(call, config_changed);
+        return;
+    }
+    struct change *change = ARENA_NEW(&call->arena, struct change);
+    *change = (struct change){ .waiter = { .granted = change_granted, .owner = call }, .late = { .due = change_late, .owner = call } };
+    call->state = change;
+    call->on_release = change_released;
+    loop_arm(loop, &change->late, loop_now(loop) + LOCK_WAIT_MS);
+    engine_lock(call->api->config.engine, LOCK_config, &change->waiter);
 }

@@ -261,6 +261,8 @@ void serve_nodes_list(struct call *call)
     json_key(&json, "nodes");
     json_array_begin(&json);
     facts_own(call, &facts);
+    struct smap servers_of = { 0 };
+    register_read(call, &servers_of);
     if (str_eqz(call->actor.tenant, TENANT_DEFAULT)) { /* servers are the site's */
         node_self(call, &json, load_now(call, servers, n_servers));
         nodes_others(call, &json, servers, n_servers);
@@ -275,8 +277,12 @@ void serve_nodes_list(struct call *call)
         json_put_i64(&json, "running", running);
         json_put_i64(&json, "slots", executor->slots);
         json_put_str(&json, "zone", executor->zone);
+        const char *server = servers_of.n > 0 ? smap_find(&servers_of, executor->name) : NULL;
+        if (server != NULL)
+            json_put_z(&json, "server", server);
         json_object_end(&json);
     }
+    smap_release(&servers_of);
     json_array_end(&json);
     coordination_render(call, &json);
     json_key(&json, "next");

@@ -22,6 +22,7 @@ static const struct option_spec serve_options[] = {
     { "socket", 0, "PATH", "the unix socket (default DIR/weir.sock)", OPTION_NON_EMPTY, NULL },
     { "store", 0, "URL", "sqlite:///DIR or postgresql://USER@HOST/DB (default: SQLite in the data directory)", OPTION_NON_EMPTY, NULL },
     { "coordination", 0, "URL", "zookeeper://HOST:PORT,HOST:PORT/PATH advises servers (default: the store)", OPTION_NON_EMPTY, NULL },
+    { "coordination-auth", 0, "F", "a file with USER:PASSWORD for ZooKeeper (mode 0600): no others write there", OPTION_NON_EMPTY, NULL },
     { "name", 0, "N", "this server's name, unique (default: made from the host's)", OPTION_NON_EMPTY, NULL },
     { "tls-certificate", 0, "F", "speak TLS at that address: the certificate and the chain behind it, PEM", OPTION_NON_EMPTY, NULL },
     { "tls-key", 0, "F", "its key, PEM, mode 0600", OPTION_NON_EMPTY, NULL },

@@ -35,6 +35,7 @@ enum {
     FLUSH_MS = 150,
     FAILURE_MS = 200,
     INTERRUPT_EXTRA_MS = 10000,
+    AUTH_BYTES_MAX = 1000,
     HOST_MAX = 65,
     TELL_MS = 5000
 };
@@ -62,6 +63,8 @@ struct server {
     bool beside_open, engine_started;
     bool hangs; /* a thread that reads a repository doesn't come back */
     struct loop_timer end, tell;
+    struct str coordination_auth; /* USER:PASSWORD: told to nobody but the service */
+    struct list reloads;        /* struct reload: of the site's keys, under way */
     unsigned site_silent;       /* keys of the site that the file said nothing of when it was read last */
     bool coordination_away;     /* as it was told last */
     int64_t coordination_since;
@@ -83,6 +86,27 @@ static bool dir_check(const char *path, struct err *err)
     return true;
 }
 
+/* auth_read: what is wrong is said without the words of the file. */
+static bool auth_read(struct server *server, struct err *err)
+{
+    const char *path = str_dupz(&server->arena, server->conf.coordination_auth);
+    struct stat st;
+    struct str text;
+    if (server->conf.coordination.len == 0)
+        return err_set(err, ERR_usage, "coordination_auth is given without coordination: say which service it is for, or leave it out");
+    if (!fsx_read(path, AUTH_BYTES_MAX, &server->arena, &text, err)) {
+        err_context(err, "coordination_auth");
+        return false;
+    }
+    if (stat(path, &st) == 0 && st.st_mode & (S_IRWXO | S_IWGRP))
+        return err_set(err, ERR_forbidden, "coordination_auth: %s can be read or written by others (mode %04o): chmod 0600 it", path,
+            (unsigned)(st.st_mode & 07777));
+    server->coordination_auth = str_trim(text);
+    ptrdiff_t colon = str_index(server->coordination_auth, ':');
+    bool good = colon > 0 && (size_t)colon + 1 < server->coordination_auth.len && str_index(server->coordination_auth, '\n') < 0;
+    return good || err_set(err, ERR_invalid, "coordination_auth: %s must hold one line USER:PASSWORD", path);
+}
+
 static bool open_data(struct server *server, struct err *err)
 {
     struct arena *arena = &server->arena;
@@ -92,6 +116,8 @@ static bool open_data(struct server *server, struct err *err)
     struct str store_dir = server->conf.store_dir.len > 0 ? server->conf.store_dir : server->conf.data;
     bool alone = !str_starts(server->conf.store, STR("postgres"));
     if (server->conf.coordination.len > 0 && !coord_url_check(server->conf.coordination, alone, err))
+        return false;
+    if (server->conf.coordination_auth.len > 0 && !auth_read(server, err))
         return false;
     server->store_config =
         (struct store_config){ .url = str_dupz(arena, server->conf.store), .data_dir = str_dupz(arena, store_dir), .create = true,
@@ -169,6 +195,7 @@ static bool open_engine(struct server *server, struct err *err)
         .data_dir = server->store_config.data_dir,
         .server_name = conf->name,
         .coordination = conf->coordination,
+        .coordination_auth = server->coordination_auth,
         .server_host = host_name(&server->arena),
         .server_version = STR(WEIR_VERSION),
         .server_instance = str_fmt(&server->arena, "%d", (int)getpid())
@@ -372,23 +399,44 @@ static void say_restart(const struct conf *now, const struct conf *next)
 
 struct reload { /* lives until the engine has taken it */
     struct command command;
+    struct coord_waiter waiter; /* for the lock under which the site's keys are changed */
+    struct server *server;
+    struct list_node node; /* server->reloads */
     struct arena arena;
 };
+
+static void reload_free(struct reload *reload)
+{
+    list_remove(&reload->server->reloads, &reload->node);
+    arena_release(&reload->arena);
+    mem_free(reload);
+}
 
 static void reload_done(struct command *command)
 {
     struct reload *reload = CONTAINER_OF(command, struct reload, command);
     if (command->err.code)
         log_error("config.refused", "error=%s", log_quote(str_of(command->err.text)).z);
-    arena_release(&reload->arena);
-    mem_free(reload);
+    engine_unlock(reload->server->engine, &reload->waiter);
+    reload_free(reload);
+}
+
+static void reload_granted(struct coord_waiter *waiter, int64_t epoch)
+{
+    struct reload *reload = CONTAINER_OF(waiter, struct reload, waiter);
+    reload->command.under.duty = LOCK_config;
+    reload->command.under.epoch = epoch;
+    engine_submit(reload->server->engine, &reload->command);
 }
 
 static void site_reload(struct server *server, const struct conf *next)
 {
     struct reload *reload = mem_alloc(sizeof *reload);
     *reload =
-        (struct reload){ .command = { .kind = CMD_SITE, .actor = { STR("configuration"), STR("default") }, .done = reload_done } };
+        (struct reload){ .command = { .kind = CMD_SITE, .actor = { STR("configuration"), STR("default") }, .done = reload_done },
+            .waiter = { .granted = reload_granted },
+            .server = server };
+    list_append(&server->reloads, &reload->node);
     struct command *command = &reload->command;
     struct site_conf conf;
     command->arena = &reload->arena;
@@ -398,7 +446,7 @@ static void site_reload(struct server *server, const struct conf *next)
     conf.silent &= server->site_silent; /* what it doesn't say any more is emptied; what it never said is somebody else's */
     server->site_silent = silent;
     site_copy(&reload->arena, &conf, &command->in.site.conf); /* the next configuration is gone before the engine has taken it */
-    engine_submit(server->engine, command);
+    engine_lock(server->engine, LOCK_config, &reload->waiter);
 }
 
 /* tls_again: the certificates, also when only the files' content is new. false: the old ones stay, which was said. */
@@ -510,6 +558,8 @@ static void server_close(struct server *server)
     tls_close(server->tls);
     if (server->engine != NULL)
         engine_free(server->engine);
+    while (server->reloads.first != NULL) /* they waited for the lock */
+        reload_free(CONTAINER_OF(server->reloads.first, struct reload, node));
     if (server->api != NULL)
         api_free(server->api);
     if (server->watch != NULL)

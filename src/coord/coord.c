@@ -44,7 +44,9 @@ bool coord_url_check(struct str url, bool alone, struct err *err)
     ptrdiff_t slash = str_index(rest, '/');
     struct str hosts = slash < 0 ? rest : str_sub(rest, 0, (size_t)slash);
     if (str_index(hosts, '@') >= 0)
-        return err_set(err, ERR_usage, "coordination: users and passwords aren't spoken to ZooKeeper; keep it in a private network");
+        return err_set(err, ERR_usage,
+            "coordination: users and passwords don't stand in the address, where everybody sees them: put USER:PASSWORD into a file and "
+            "name it as coordination_auth");
     if (hosts.len == 0 || str_ends(hosts, STR(",")))
         return address_check((struct str){ 0 }, err);
     while (str_cut(&hosts, ',', &address))
@@ -91,6 +93,22 @@ void coord_tell(struct coord *coord, struct str content)
 bool coord_members(struct coord *coord, struct arena *arena, struct coord_member **out, size_t *out_n)
 {
     return coord->ops->members != NULL && coord->ops->members(coord, arena, out, out_n);
+}
+
+void coord_tell_executors(struct coord *coord, const struct coord_member *list, size_t n)
+{
+    if (coord->ops->tell_executors != NULL)
+        coord->ops->tell_executors(coord, list, n);
+}
+
+bool coord_executors(struct coord *coord, struct arena *arena, struct coord_member **out, size_t *out_n)
+{
+    return coord->ops->executors != NULL && coord->ops->executors(coord, arena, out, out_n);
+}
+
+int64_t coord_left(struct coord *coord, struct str executor)
+{
+    return coord->ops->left != NULL ? coord->ops->left(coord, executor) : 0;
 }
 
 bool coord_absent(struct coord *coord, struct str member)

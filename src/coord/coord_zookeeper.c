@@ -21,41 +21,7 @@ enum {
     CONNECT_MS = 2000, /* not connected after that: away */
     RENEW_MS = 4000,   /* and after that another session is tried */
     RETRY_MS = 250,
-    PATH_BYTES = 512,
     SEQUENCE_DIGITS = 10,
-};
-
-struct roster { /* replaced as a whole */
-    struct arena arena;
-    struct coord_member *members;
-    size_t n;
-};
-
-struct zookeeper {
-    struct coord port;
-    char *hosts, *root;
-    int64_t session_ms;
-    pthread_t thread;
-    bool started;
-    void (*changed)(void *owner);
-    void *owner;
-
-    pthread_mutex_t lock;
-    pthread_cond_t news;
-    /* under lock */
-    bool stop, connected, expired, dirty, told;
-    char content[COORD_CONTENT_MAX + 1];
-    struct roster *roster; /* NULL: not known */
-    int64_t joined_at;     /* boot ms */
-    enum coord_advice *advice;
-    struct coord_status status;
-
-    /* the thread's */
-    zhandle_t *handle;
-    bool joined;
-    int64_t lost_at;   /* boot ms since when there has been no connection; 0: there is one */
-    int64_t opened_at; /* boot ms: the handle */
-    int code;          /* of the last call that failed */
 };
 
 static struct zookeeper *zookeeper_of(struct coord *coord)
@@ -82,52 +48,93 @@ static void library_said(const char *message)
     pthread_mutex_unlock(&fault.lock);
 }
 
-static void seen(zhandle_t *handle, int type, int state, const char *path, void *context)
+/* news_of: the part of the tree that a path is of. */
+static unsigned news_of(const struct zookeeper *z, const char *path)
+{
+    size_t len = strlen(z->root);
+    if (strlen(path) <= len || strncmp(path, z->root, len) != 0)
+        return NEWS_ALL;
+    struct str rest = str_of(path + len);
+    return str_starts(rest, STR("/executors")) ? NEWS_EXECUTORS : str_starts(rest, STR("/locks")) ? NEWS_LOCKS : NEWS_NODES;
+}
+
+void zk_seen(zhandle_t *handle, int type, int state, const char *path, void *context)
 {
     struct zookeeper *z = context;
     (void)handle;
-    (void)path;
     pthread_mutex_lock(&z->lock);
     if (type == ZOO_SESSION_EVENT) {
         z->connected = state == ZOO_CONNECTED_STATE;
         z->expired |= state == ZOO_EXPIRED_SESSION_STATE || state == ZOO_AUTH_FAILED_STATE;
+        z->news |= NEWS_ALL;
+    } else {
+        unsigned news = path != NULL ? news_of(z, path) : NEWS_ALL;
+        if (news == NEWS_EXECUTORS)
+            register_stale(z, path);
+        z->news |= news;
     }
-    z->dirty = true;
-    pthread_cond_signal(&z->news);
+    pthread_cond_signal(&z->news_cond);
     pthread_mutex_unlock(&z->lock);
 }
 
 /* ---- paths ---- */
 
-static const char *path_make(char *out, const struct zookeeper *z, const char *folder, const char *name)
+const char *zk_path(char *out, const struct zookeeper *z, const char *folder, const char *name)
 {
-    snprintf(out, PATH_BYTES, "%s/%s%s%s", z->root, folder, *name ? "/" : "", name);
+    snprintf(out, ZK_PATH_BYTES, "%s/%s%s%s", z->root, folder, *name ? "/" : "", name);
     return out;
 }
 
-/* went: it worked, or the code is kept for who asks why. */
-static bool went(struct zookeeper *z, int code)
+bool zk_went(struct zookeeper *z, int code)
 {
     if (code != ZOK)
         z->code = code;
     return code == ZOK;
 }
 
-/* path_ensure: every folder of it is there. */
-static bool path_ensure(struct zookeeper *z, const char *path)
+/* acl_of: with credentials only who has them may write; everybody may read what the register says, there is nothing secret in it. */
+static const struct ACL_vector *acl_of(const struct zookeeper *z, struct ACL_vector *out, struct ACL *acls)
 {
-    char part[PATH_BYTES];
+    static char auth[] = "auth", none[] = "", world[] = "world", anyone[] = "anyone";
+    if (z->auth.len == 0)
+        return &ZOO_OPEN_ACL_UNSAFE;
+    acls[0] = (struct ACL){ .perms = ZOO_PERM_ALL, .id = { auth, none } };
+    acls[1] = (struct ACL){ .perms = ZOO_PERM_READ, .id = { world, anyone } };
+    *out = (struct ACL_vector){ .count = 2, .data = acls };
+    return out;
+}
+
+int zk_create(struct zookeeper *z, const char *path, const char *content, int flags, char *out_path, int out_size)
+{
+    struct ACL acls[2];
+    struct ACL_vector vector;
+    return zoo_create(z->handle, path, content, (int)strlen(content), acl_of(z, &vector, acls), flags, out_path, out_size);
+}
+
+/* folder_keep: one that was there before: made ours, where it is part of our tree and open to all. */
+static int folder_keep(struct zookeeper *z, const char *path)
+{
+    struct ACL acls[2];
+    struct ACL_vector vector;
+    if (z->auth.len == 0 || strlen(path) < strlen(z->root))
+        return ZOK;
+    return zoo_set_acl(z->handle, path, -1, acl_of(z, &vector, acls));
+}
+
+bool zk_ensure(struct zookeeper *z, const char *path)
+{
+    char part[ZK_PATH_BYTES];
     for (const char *slash = strchr(path + 1, '/');; slash = strchr(slash + 1, '/')) {
-        snprintf(part, sizeof part, "%.*s", slash != NULL ? (int)(slash - path) : PATH_BYTES - 1, path);
-        int code = zoo_create(z->handle, part, "", 0, &ZOO_OPEN_ACL_UNSAFE, 0, NULL, 0);
-        if (code != ZNODEEXISTS && !went(z, code))
+        snprintf(part, sizeof part, "%.*s", slash != NULL ? (int)(slash - path) : ZK_PATH_BYTES - 1, path);
+        int code = zk_create(z, part, "", 0, NULL, 0);
+        if (!zk_went(z, code == ZNODEEXISTS ? folder_keep(z, part) : code))
             return false;
         if (slash == NULL)
             return true;
     }
 }
 
-static bool is_ours(const struct zookeeper *z, const char *path)
+bool zk_is_ours(const struct zookeeper *z, const char *path)
 {
     struct Stat stat = { 0 };
     return zoo_exists(z->handle, path, 0, &stat) == ZOK && stat.ephemeralOwner == zoo_client_id(z->handle)->client_id;
@@ -137,24 +144,23 @@ static bool is_ours(const struct zookeeper *z, const char *path)
 
 static bool member_put(struct zookeeper *z)
 {
-    char path[PATH_BYTES], content[sizeof z->content], name[129];
+    char path[ZK_PATH_BYTES], content[sizeof z->content], name[129];
     snprintf(name, sizeof name, "%.*s", STR_ARG(z->port.config.member));
-    path_make(path, z, "nodes", name);
+    zk_path(path, z, "nodes", name);
     pthread_mutex_lock(&z->lock);
     memcpy(content, z->content, sizeof content);
     z->told = false;
     pthread_mutex_unlock(&z->lock);
-    int len = (int)strlen(content), code = zoo_create(z->handle, path, content, len, &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL, NULL, 0);
+    int code = zk_create(z, path, content, ZOO_EPHEMERAL, NULL, 0);
     if (code != ZNODEEXISTS)
-        return went(z, code);
-    if (is_ours(z, path))
-        return zoo_set(z->handle, path, content, len, -1) == ZOK;
+        return zk_went(z, code);
+    if (zk_is_ours(z, path))
+        return zk_went(z, zoo_set(z->handle, path, content, (int)strlen(content), -1));
     (void)zoo_delete(z->handle, path, -1); /* of a session of ours before: the store sees to it that no other server has the name */
-    return went(z, zoo_create(z->handle, path, content, len, &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL, NULL, 0));
+    return zk_went(z, zk_create(z, path, content, ZOO_EPHEMERAL, NULL, 0));
 }
 
-/* candidate_member: "NAME-0000000012" without its number; its number. */
-static struct str candidate_member(const char *child, int64_t *out_number)
+struct str zk_candidate(const char *child, int64_t *out_number)
 {
     struct str whole = str_of(child);
     *out_number = INT64_MAX;
@@ -166,32 +172,32 @@ static struct str candidate_member(const char *child, int64_t *out_number)
 
 static bool candidate_put(struct zookeeper *z, const char *duty)
 {
-    char folder[PATH_BYTES], path[PATH_BYTES * 2];
+    char folder[ZK_PATH_BYTES], path[ZK_PATH_BYTES * 2];
     struct String_vector children = { 0 };
     bool there = false;
-    path_make(folder, z, "duties", duty);
-    if (!path_ensure(z, folder) || !went(z, zoo_wget_children(z->handle, folder, NULL, NULL, &children)))
+    zk_path(folder, z, "duties", duty);
+    if (!zk_ensure(z, folder) || !zk_went(z, zoo_wget_children(z->handle, folder, NULL, NULL, &children)))
         return false;
     for (int i = 0; i < children.count; i++) {
         int64_t number;
-        if (!str_eq(candidate_member(children.data[i], &number), z->port.config.member))
+        if (!str_eq(zk_candidate(children.data[i], &number), z->port.config.member))
             continue;
         snprintf(path, sizeof path, "%s/%s", folder, children.data[i]);
-        if (is_ours(z, path))
+        if (zk_is_ours(z, path))
             there = true; /* the answer to its creation was lost */
         else
             (void)zoo_delete(z->handle, path, -1); /* a ghost of ours would lead */
     }
     deallocate_String_vector(&children);
     snprintf(path, sizeof path, "%s/%.*s-", folder, STR_ARG(z->port.config.member));
-    return there || went(z, zoo_create(z->handle, path, "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_EPHEMERAL | ZOO_SEQUENCE, NULL, 0));
+    return there || zk_went(z, zk_create(z, path, "", ZOO_EPHEMERAL | ZOO_SEQUENCE, NULL, 0));
 }
 
 static bool join(struct zookeeper *z)
 {
-    char path[PATH_BYTES];
-    bool good = path_ensure(z, path_make(path, z, "nodes", "")) && member_put(z);
-    for (size_t i = 0; good && i < z->port.config.n_names; i++)
+    char path[ZK_PATH_BYTES];
+    bool good = zk_ensure(z, zk_path(path, z, "nodes", "")) && zk_ensure(z, zk_path(path, z, "executors", "")) && member_put(z);
+    for (size_t i = 0; good && i < z->port.config.n_names - z->port.config.n_locks; i++)
         good = candidate_put(z, z->port.config.names[i]);
     pthread_mutex_lock(&z->lock);
     z->joined_at = clock_boot_ms();
@@ -201,33 +207,27 @@ static bool join(struct zookeeper *z)
 
 /* ---- looking ---- */
 
-static void roster_free(struct roster *roster)
-{
-    if (roster == NULL)
-        return;
-    arena_release(&roster->arena);
-    mem_free(roster);
-}
-
 /* roster_read: NULL: it couldn't be. *out_ours: this server is in it. */
 static struct roster *roster_read(struct zookeeper *z, bool *out_ours)
 {
-    char folder[PATH_BYTES], path[PATH_BYTES * 2], content[COORD_CONTENT_MAX];
+    char folder[ZK_PATH_BYTES], path[ZK_PATH_BYTES * 2], content[COORD_CONTENT_MAX];
     struct String_vector children = { 0 };
-    path_make(folder, z, "nodes", "");
-    if (zoo_wget_children(z->handle, folder, seen, z, &children) != ZOK)
+    zk_path(folder, z, "nodes", "");
+    if (zoo_wget_children(z->handle, folder, zk_seen, z, &children) != ZOK)
         return NULL;
     struct roster *roster = mem_alloc_zero(sizeof *roster);
     size_t n = children.count < COORD_MEMBERS_MAX ? (size_t)children.count : COORD_MEMBERS_MAX;
     roster->members = ARENA_ARRAY(&roster->arena, struct coord_member, n + 1);
+    roster->sessions = ARENA_ARRAY(&roster->arena, int64_t, n + 1);
     *out_ours = false;
     for (size_t i = 0; i < n; i++) {
         struct coord_member *member = &roster->members[roster->n];
         int len = (int)sizeof content;
         snprintf(path, sizeof path, "%s/%s", folder, children.data[i]);
-        if (zoo_get(z->handle, path, 0, content, &len, NULL) != ZOK)
+        struct Stat stat = { 0 };
+        if (zoo_get(z->handle, path, 0, content, &len, &stat) != ZOK)
             continue; /* gone meanwhile */
-        roster->n++;
+        roster->sessions[roster->n++] = stat.ephemeralOwner;
         member->name = str_dup(&roster->arena, str_of(children.data[i]));
         member->content = str_dup(&roster->arena, (struct str){ content, len > 0 ? (size_t)len : 0 });
         *out_ours |= str_eq(member->name, z->port.config.member);
@@ -238,14 +238,14 @@ static struct roster *roster_read(struct zookeeper *z, bool *out_ours)
 
 static bool advice_read(struct zookeeper *z, const char *duty, enum coord_advice *out)
 {
-    char folder[PATH_BYTES];
+    char folder[ZK_PATH_BYTES];
     struct String_vector children = { 0 };
     int64_t first = INT64_MAX, ours = INT64_MAX, number;
-    path_make(folder, z, "duties", duty);
-    if (zoo_wget_children(z->handle, folder, seen, z, &children) != ZOK)
+    zk_path(folder, z, "duties", duty);
+    if (zoo_wget_children(z->handle, folder, zk_seen, z, &children) != ZOK)
         return false;
     for (int i = 0; i < children.count; i++) {
-        bool own = str_eq(candidate_member(children.data[i], &number), z->port.config.member);
+        bool own = str_eq(zk_candidate(children.data[i], &number), z->port.config.member);
         first = number < first ? number : first;
         ours = own && number < ours ? number : ours;
     }
@@ -256,10 +256,9 @@ static bool advice_read(struct zookeeper *z, const char *duty, enum coord_advice
 
 static bool look(struct zookeeper *z)
 {
-    enum coord_advice advice[16];
-    size_t n = z->port.config.n_names;
+    enum coord_advice advice[ZK_NAMES_MAX];
+    size_t n = z->port.config.n_names - z->port.config.n_locks;
     bool ours = false;
-    ASSERT(n <= sizeof advice / sizeof *advice);
     struct roster *roster = roster_read(z, &ours), *old;
     bool good = roster != NULL && ours;
     for (size_t i = 0; good && i < n; i++)
@@ -294,6 +293,7 @@ static void status_set(struct zookeeper *z, bool away, const char *text)
         z->roster = NULL;
         for (size_t i = 0; i < z->port.config.n_names; i++)
             z->advice[i] = COORD_NO_ADVICE;
+        register_away(z);
     }
     pthread_mutex_unlock(&z->lock);
     roster_free(old);
@@ -307,9 +307,18 @@ static void handle_close(struct zookeeper *z)
         zookeeper_close(z->handle);
     z->handle = NULL;
     z->joined = false;
+    register_forget(z);
+    locks_forget(z);
     pthread_mutex_lock(&z->lock);
     z->connected = z->expired = false;
     pthread_mutex_unlock(&z->lock);
+}
+
+/* auth_done: what is wrong with credentials shows when something is written; there is nothing to do here. */
+static void auth_done(int code, const void *data)
+{
+    (void)code;
+    (void)data;
 }
 
 static void handle_open(struct zookeeper *z)
@@ -317,7 +326,9 @@ static void handle_open(struct zookeeper *z)
     char text[sizeof z->status.text];
     errno = 0;
     z->opened_at = clock_boot_ms();
-    z->handle = zookeeper_init2(z->hosts, seen, (int)z->session_ms, NULL, z, 0, library_said);
+    z->handle = zookeeper_init2(z->hosts, zk_seen, (int)z->session_ms, NULL, z, 0, library_said);
+    if (z->handle != NULL && z->auth.len > 0)
+        (void)zoo_add_auth(z->handle, "digest", z->auth.ptr, (int)z->auth.len, auth_done, z);
     if (z->handle != NULL)
         return;
     snprintf(text, sizeof text, "%s: %s", z->hosts, errno == EINVAL || errno == ENOENT ? "no such host" : strerrordesc_np(errno));
@@ -361,30 +372,39 @@ static void unjoined_say(struct zookeeper *z)
     pthread_mutex_unlock(&z->lock);
     if (!still)
         return;
-    snprintf(text, sizeof text, "%.80s, path %.80s: %s", z->hosts, z->root, zerror(z->code));
+    if (z->code == ZNOAUTH)
+        snprintf(text, sizeof text, "%.60s, path %.60s belongs to other credentials: give this server those of the others "
+            "(coordination_auth), or another path", z->hosts, z->root);
+    else
+        snprintf(text, sizeof text, "%.80s, path %.80s: %s", z->hosts, z->root, zerror(z->code));
     status_set(z, true, text);
     z->code = ZOK;
 }
 
+/* tree_turn: what is new is looked at and what is to be told is told. false: a call failed. */
+static bool tree_turn(struct zookeeper *z, unsigned news, bool told, bool *out_more)
+{
+    return (!told || member_put(z)) && (!(news & NEWS_NODES) || look(z)) && register_write(z, out_more) &&
+           (!(news & NEWS_EXECUTORS) || register_look(z)) && (!(news & NEWS_LOCKS) || locks_turn(z));
+}
+
 /* connected: joins, looks, tells; 0: nothing more to do until there is news. */
-static int64_t connected(struct zookeeper *z, bool dirty, bool told)
+static int64_t connected(struct zookeeper *z, unsigned news, bool told)
 {
     z->lost_at = 0;
-    bool was = z->joined;
+    bool was = z->joined, more = false;
     if (!z->joined)
         z->joined = join(z);
-    else if (told)
-        z->joined = member_put(z);
-    if (z->joined && (dirty || !was))
-        z->joined = look(z);
+    if (z->joined)
+        z->joined = tree_turn(z, was ? news : NEWS_ALL, was && told, &more);
     if (!z->joined) {
         unjoined_say(z);
         return 2 * RETRY_MS;
     }
     status_set(z, false, "");
-    if (dirty || !was)
+    if (news || !was)
         z->changed(z->owner);
-    return 0;
+    return more ? RETRY_MS : 0;
 }
 
 /* wait: for news, at most ms (0: however long it takes); eager: also for what can be looked at or told. The lock is held. */
@@ -398,10 +418,10 @@ static void news_wait(struct zookeeper *z, int64_t ms, bool eager)
         at.tv_sec++;
         at.tv_nsec -= 1000000000;
     }
-    while (!z->stop && !z->expired && !(eager && (z->dirty || (z->told && z->connected))))
+    while (!z->stop && !z->expired && !(eager && (z->news || ((z->told || z->executors_told) && z->connected))))
         if (ms == 0)
-            pthread_cond_wait(&z->news, &z->lock);
-        else if (pthread_cond_timedwait(&z->news, &z->lock, &at) != 0)
+            pthread_cond_wait(&z->news_cond, &z->lock);
+        else if (pthread_cond_timedwait(&z->news_cond, &z->lock, &at) != 0)
             return;
 }
 
@@ -410,14 +430,15 @@ static void *run(void *arg)
     struct zookeeper *z = arg;
     pthread_mutex_lock(&z->lock);
     while (!z->stop) {
-        bool is_connected = z->connected && !z->expired && z->handle != NULL, dirty = z->dirty, told = z->told, expired = z->expired;
-        z->dirty = false;
+        bool is_connected = z->connected && !z->expired && z->handle != NULL, told = z->told, expired = z->expired;
+        unsigned news = z->news;
+        z->news = 0;
         pthread_mutex_unlock(&z->lock);
         if (expired) {
             handle_close(z);
             status_set(z, true, "the session has expired");
         }
-        int64_t ms = is_connected ? connected(z, dirty, told) : unconnected(z);
+        int64_t ms = is_connected ? connected(z, news, told) : unconnected(z);
         pthread_mutex_lock(&z->lock);
         news_wait(z, ms, !is_connected || ms == 0); /* what has just failed isn't tried again at once */
     }
@@ -444,12 +465,13 @@ static void zookeeper_end(struct coord *coord)
     struct zookeeper *z = zookeeper_of(coord);
     pthread_mutex_lock(&z->lock);
     z->stop = true;
-    pthread_cond_signal(&z->news);
+    pthread_cond_signal(&z->news_cond);
     pthread_mutex_unlock(&z->lock);
     if (z->started)
         pthread_join(z->thread, NULL);
     roster_free(z->roster);
-    pthread_cond_destroy(&z->news);
+    register_release(z);
+    pthread_cond_destroy(&z->news_cond);
     pthread_mutex_destroy(&z->lock);
     arena_release(&coord->arena);
     mem_free(z);
@@ -463,8 +485,20 @@ static void zookeeper_tell(struct coord *coord, struct str content)
         memcpy(z->content, content.ptr, content.len);
         z->content[content.len] = '\0';
         z->told = true;
-        pthread_cond_signal(&z->news);
+        pthread_cond_signal(&z->news_cond);
     }
+    pthread_mutex_unlock(&z->lock);
+}
+
+static void zookeeper_want(struct coord *coord, size_t name, bool wanted)
+{
+    struct zookeeper *z = zookeeper_of(coord);
+    pthread_mutex_lock(&z->lock);
+    z->wanted[name] = wanted;
+    z->dropped[name] |= !wanted;
+    z->advice[name] = wanted && !z->status.away ? COORD_ASKED : COORD_NO_ADVICE;
+    z->news |= NEWS_LOCKS;
+    pthread_cond_signal(&z->news_cond);
     pthread_mutex_unlock(&z->lock);
 }
 
@@ -528,6 +562,10 @@ struct coord *coord_zookeeper_new(const struct coord_config *config, struct err 
         .start = zookeeper_start,
         .close = zookeeper_end,
         .tell = zookeeper_tell,
+        .want = zookeeper_want,
+        .tell_executors = register_tell,
+        .executors = register_list,
+        .left = register_left,
         .advice = zookeeper_advice,
         .absent = zookeeper_absent,
         .members = zookeeper_members,
@@ -545,13 +583,15 @@ struct coord *coord_zookeeper_new(const struct coord_config *config, struct err 
     z->port.ops = &ops;
     z->hosts = str_dupz(&z->port.arena, slash >= 0 ? str_sub(rest, 0, (size_t)slash) : rest);
     z->root = str_dupz(&z->port.arena, path.len > 1 ? path : STR("/weir"));
+    z->auth = str_dup(&z->port.arena, config->auth);
+    ASSERT(config->n_names <= ZK_NAMES_MAX);
     z->session_ms = config->session_ms > 0 ? config->session_ms : SESSION_MS;
     z->status = (struct coord_status){ .kind = ops.kind, .away = true, .text = "connecting" };
     pthread_mutex_init(&z->lock, NULL);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&z->news, &monotonic);
+    pthread_cond_init(&z->news_cond, &monotonic);
     pthread_condattr_destroy(&monotonic);
     return &z->port;
 }

@@ -7,20 +7,19 @@
 
 #include "base/plant.h"
 #include "coord/coord.h"
+#include "coord/seat.h"
 
 static bool is_mine(const struct coord *coord, const struct coord_seat *seat)
 {
+    if (seat_is_lock(coord, (size_t)(seat - coord->seats)))
+        return lock_is_mine(coord, seat);
     return seat->mine > 0 && seat->mine == seat->row.epoch && str_eq(seat->row.holder, coord->config.member);
-}
-
-static enum coord_advice advice_on(struct coord *coord, size_t name)
-{
-    return coord->ops->advice != NULL ? coord->ops->advice(coord, name) : COORD_NO_ADVICE;
 }
 
 static void seat_take(struct coord_seat *seat, const struct duty *row, int64_t boot)
 {
-    if (seat->row.epoch == row->epoch && seat->row.beat == row->beat && seat->seen)
+    bool still = seat->row.epoch == row->epoch && seat->row.beat == row->beat && seat->seen;
+    if (still && str_eq(seat->row.holder, row->holder))
         return;
     size_t n = row->holder.len < sizeof seat->holder ? row->holder.len : sizeof seat->holder;
     if (n > 0)
@@ -28,7 +27,8 @@ static void seat_take(struct coord_seat *seat, const struct duty *row, int64_t b
     seat->row.holder = (struct str){ seat->holder, n };
     seat->row.epoch = row->epoch;
     seat->row.beat = row->beat;
-    seat->seen = boot;
+    if (!still) /* who joins the queue of a lock says nothing of its holder */
+        seat->seen = boot;
 }
 
 void coord_follow(struct coord *coord, const struct duty *rows, size_t n, int64_t boot)
@@ -69,10 +69,14 @@ size_t coord_decide(struct coord *coord, struct arena *arena, int64_t boot, bool
         bool mine = is_mine(coord, seat);
         if (seat->seen == 0)
             seat->seen = boot; /* the watch begins */
-        if (mine ? !beats : boot < free_at(coord, seat, advice_on(coord, k)))
+        if (seat_is_lock(coord, k)) {
+            n += lock_decide(coord, arena, k, boot, beats, &(*out)[n]);
+            continue;
+        }
+        if (mine ? !beats : boot < free_at(coord, seat, seat_advice(coord, k)))
             continue;
         struct coord_step *step = &(*out)[n++];
-        *step = (struct coord_step){ seat->row, mine ? coord->leaving ? COORD_GIVE : COORD_BEAT : COORD_TAKE };
+        *step = (struct coord_step){ .row = seat->row, .move = mine ? coord->leaving ? COORD_GIVE : COORD_BEAT : COORD_TAKE };
         step->row.holder = coord->leaving ? (struct str){ 0 } : coord->config.member;
         step->row.beat++;
         step->row.epoch += !mine;
@@ -87,9 +91,13 @@ void coord_commit(struct coord *coord, const struct duty *rows, size_t n, int64_
             struct coord_seat *seat = &coord->seats[k];
             if (!str_eq(seat->row.name, rows[i].name))
                 continue;
+            int64_t before = seat->row.epoch;
             seat_take(seat, &rows[i], boot);
             bool given = !str_eq(rows[i].holder, coord->config.member);
-            seat->mine = rows[i].epoch;
+            if (!seat_is_lock(coord, k) || rows[i].epoch != before)
+                seat->mine = rows[i].epoch; /* who only queues has taken nothing */
+            if (seat_is_lock(coord, k))
+                given = !lock_is_mine(coord, seat);
             atomic_store(&seat->until, boot + COORD_LEASE_MS); /* nobody can have seen it before the turn began */
             atomic_store(&seat->epoch, given ? 0 : rows[i].epoch);
         }
@@ -105,7 +113,11 @@ int64_t coord_next(struct coord *coord)
     int64_t next = INT64_MAX;
     for (size_t k = 0; k < coord->config.n_names && !coord->ops->alone; k++) {
         const struct coord_seat *seat = &coord->seats[k];
-        int64_t at = is_mine(coord, seat) || seat->seen == 0 ? INT64_MAX : free_at(coord, seat, advice_on(coord, k));
+        int64_t at = INT64_MAX;
+        if (seat_is_lock(coord, k))
+            at = lock_next(coord, k);
+        else if (!is_mine(coord, seat) && seat->seen != 0)
+            at = free_at(coord, seat, seat_advice(coord, k));
         next = at < next ? at : next;
     }
     return next;
@@ -114,13 +126,13 @@ int64_t coord_next(struct coord *coord)
 bool coord_holds(struct coord *coord, size_t name)
 {
     if (PLANT(leader_trusted) && coord->ops->advice != NULL)
-        return advice_on(coord, name) == COORD_LEAD;
+        return seat_advice(coord, name) == COORD_LEAD;
     return coord->ops->alone || is_mine(coord, &coord->seats[name]);
 }
 
 int64_t coord_epoch(struct coord *coord, size_t name, int64_t boot)
 {
-    if (coord->ops->alone || (PLANT(leader_trusted) && advice_on(coord, name) == COORD_LEAD))
+    if (coord->ops->alone || (PLANT(leader_trusted) && seat_advice(coord, name) == COORD_LEAD))
         return 1;
     return boot < atomic_load(&coord->seats[name].until) ? atomic_load(&coord->seats[name].epoch) : 0;
 }

@@ -48,7 +48,11 @@ struct coord;      /* coord/coord.h */
 struct definition; /* engine/definition.h */
 
 /* What one server is enough for, of those that share a store. */
-enum duty_kind { DUTY_timers, DUTY_schedules, DUTY_watch, DUTY_retention, DUTY_COUNT };
+enum duty_kind {
+    DUTY_timers, DUTY_schedules, DUTY_watch, DUTY_retention, DUTY_COUNT,
+    LOCK_config = DUTY_COUNT, /* what one at a time does, when it is asked to: change the site's keys */
+    DUTY_AND_LOCK_COUNT
+};
 
 struct actor {
     struct str name;   /* "token:ci", "uid:0", "executor:node-a" */
@@ -215,6 +219,7 @@ struct engine_config {
     const char *data_dir; /* for the disk-space watch; NULL in simulation */
     struct str server_name;
     struct str coordination; /* URL; empty: the store */
+    struct str coordination_auth; /* USER:PASSWORD; empty: none */
     struct str server_host, server_version, server_address, server_instance; /* for the others; a shared store only */
 };
 
@@ -261,6 +266,12 @@ void engine_counters(struct engine *engine, struct engine_counters *out);
 int64_t engine_duty(struct engine *engine, enum duty_kind duty);
 const char *engine_duty_name(enum duty_kind duty);
 struct coord *engine_coord(struct engine *engine);
+/* engine_lock: `granted` of the waiter is called when this server, and in it this waiter, has the lock: perhaps before it returns. What it
+ * then asks for carries the epoch (command.under). engine_unlock: it is done with it, or doesn't want it any more. On the loop's thread. */
+struct coord_waiter;
+void engine_lock(struct engine *engine, enum duty_kind lock, struct coord_waiter *waiter);
+void engine_unlock(struct engine *engine, struct coord_waiter *waiter);
+void engine_locks_look(struct engine *engine); /* after a commit */
 /* engine_time: the number of the newest commit that the loop's thread was told of, this server's or another's; every command answered so
  * far, every read begun now and what the engine tells from memory is at least as new. On the loop's thread; 0: it hasn't been started. */
 int64_t engine_time(const struct engine *engine);

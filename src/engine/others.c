@@ -18,8 +18,9 @@ enum {
     ABOUT_MS = 10000,  /* so long without a commit of another server: there is none */
 };
 
-static const char *const duty_names[DUTY_COUNT] = {
-    [DUTY_timers] = "timers", [DUTY_schedules] = "schedules", [DUTY_watch] = "watch", [DUTY_retention] = "retention"
+static const char *const duty_names[DUTY_AND_LOCK_COUNT] = {
+    [DUTY_timers] = "timers", [DUTY_schedules] = "schedules", [DUTY_watch] = "watch", [DUTY_retention] = "retention",
+    [LOCK_config] = "config",
 };
 
 /* --- taking over ---------------------------------------------------------------------------------------------------------------------- */
@@ -233,7 +234,7 @@ void duties_run(struct turn *turn)
     if (beats) executors_beat(turn);
     size_t n = coord_decide(engine->coord, turn->arena, turn->boot, beats, &steps);
     for (size_t i = 0; i < n; i++) {
-        if (steps[i].move != COORD_BEAT) duty_say(turn, &steps[i]);
+        if (steps[i].move != COORD_BEAT && !steps[i].lock) duty_say(turn, &steps[i]);
         *ARENA_PUSH(turn->arena, turn->duties, turn->n_duties, turn->cap_duties) = steps[i].row;
     }
 }
@@ -268,7 +269,8 @@ bool duty_refused(struct turn *turn, struct command *command)
     const struct coord_seat *seat = &turn->engine->coord->seats[command->under.duty];
     if (command->under.epoch == 0 || turn->engine->store->exclusive) return false;
     if (duty_acts(turn, command->under.duty) && (seat->row.epoch == command->under.epoch || PLANT(leader_trusted))) return false;
-    return !turn_refuse(turn, command, ERR_stale_fence, "another server has the duty '%s' now", duty_names[command->under.duty]);
+    return !turn_refuse(turn, command, ERR_stale_fence, "another server has the %s '%s' now",
+        command->under.duty < DUTY_COUNT ? "duty" : "lock", duty_names[command->under.duty]);
 }
 
 /* Under what a server does for all of a shared store. */
@@ -301,6 +303,25 @@ const char *engine_duty_name(enum duty_kind duty)
     return duty_names[duty];
 }
 
+void engine_locks_look(struct engine *engine)
+{
+    if (coord_locks_look(engine->coord, clock_boot_ms())) engine_wake(engine);
+}
+
+void engine_lock(struct engine *engine, enum duty_kind lock, struct coord_waiter *waiter)
+{
+    coord_lock(engine->coord, lock, waiter);
+    engine_locks_look(engine);
+}
+
+void engine_unlock(struct engine *engine, struct coord_waiter *waiter)
+{
+    if (!waiter->asks) return;
+    coord_unlock(engine->coord, waiter);
+    engine_wake(engine);
+    engine_locks_look(engine);
+}
+
 struct coord *engine_coord(struct engine *engine)
 {
     return engine->coord;
@@ -309,10 +330,12 @@ struct coord *engine_coord(struct engine *engine)
 bool duties_open(struct engine *engine, struct err *err)
 {
     struct coord_config config = { .url = engine->config.coordination,
+        .auth = engine->config.coordination_auth,
         .alone = engine->store->exclusive,
         .member = engine->config.server_name,
         .names = duty_names,
-        .n_names = DUTY_COUNT };
+        .n_names = DUTY_AND_LOCK_COUNT,
+        .n_locks = DUTY_AND_LOCK_COUNT - DUTY_COUNT };
     engine->coord = coord_open(&config, err);
     return engine->coord != NULL;
 }

@@ -17,6 +17,7 @@ static const struct conf_setting settings[] = {
     SETTING("data", CONF_PATH, data, .normal = NULL),
     SETTING("store", CONF_TEXT, store, .check = conf_check_store),
     SETTING("coordination", CONF_TEXT, coordination, .check = conf_check_coordination),
+    SETTING("coordination_auth", CONF_PATH, coordination_auth, .normal = NULL),
     SETTING("name", CONF_TEXT, name, .check = conf_check_name),
     SETTING("listen", CONF_TEXT, listen, .check = conf_check_listen, .normal = "127.0.0.1:8420"),
     SETTING("socket", CONF_PATH, socket, .normal = NULL),

@@ -51,6 +51,7 @@ struct conf {
     struct str store;         /* sqlite:///DIR or postgresql://... */
     struct str store_dir;     /* of sqlite; empty for PostgreSQL */
     struct str coordination;  /* empty: the store */
+    struct str coordination_auth; /* a file with USER:PASSWORD; empty: none */
     struct str name, listen;
     struct str socket;        /* absolute; default DATA/weir.sock */
     struct { struct str certificate, key, client_ca; } tls; /* all empty: no TLS */

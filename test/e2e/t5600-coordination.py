@@ -17,7 +17,7 @@ from house import TMP, House, Worker, end, ok, run, same, skip, until  # noqa: E
 
 # -- what is no coordination service
 for url, words in [('etcd://h:1/x', 'zookeeper://HOST:PORT'), ('zookeeper://h/weir', "isn't HOST:PORT"), ('zookeeper://h:99999/weir', "isn't HOST:PORT"),
-                   ('zookeeper://h:1/weir/', 'no path'), ('zookeeper://u:p@h:1/weir', 'private network')]:
+                   ('zookeeper://h:1/weir/', 'no path'), ('zookeeper://u:p@h:1/weir', 'coordination_auth')]:
     told = run('serve', '--data', TMP / 'bad', '--store', 'postgresql:///none', '--coordination', url, timeout=60)
     ok(told.code == 2 and words in told.err, f'--coordination {url}: refused with what to do', told.code, told.err)
 told = run('serve', '--data', TMP / 'lone', '--coordination', 'zookeeper://127.0.0.1:2181/weir', timeout=60)

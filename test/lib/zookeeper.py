@@ -32,7 +32,7 @@ def available():
 class ZooKeeper:
     def __init__(self, tick_ms=500):
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix='weir-zk.', dir='/tmp'))
-        self.port, self.process, self.tick_ms = free_port(), None, tick_ms
+        self.port, self.process, self.tick_ms, self.more = free_port(), None, tick_ms, ''
         atexit.register(self.remove)
 
     @property
@@ -44,13 +44,19 @@ class ZooKeeper:
         return f'zookeeper://{self.address}/weir'
 
     def start(self, seconds=60):
+        return self.launch().ready(seconds)
+
+    def launch(self):
         (self.dir / 'data').mkdir(exist_ok=True)
         (self.dir / 'zoo.cfg').write_text(f'tickTime={self.tick_ms}\ndataDir={self.dir}/data\nclientPort={self.port}\nclientPortAddress=127.0.0.1\n'
-                                          'admin.enableServer=false\n4lw.commands.whitelist=*\nforceSync=no\n')
+                                          'admin.enableServer=false\n4lw.commands.whitelist=*\nforceSync=no\n' + self.more)
         with open(self.dir / 'log', 'ab') as log:
             self.process = subprocess.Popen(['setpriv', '--pdeathsig', 'KILL', JAVA, '-Xmx128m', '-Xms32m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1', '-Dzookeeper.forceSync=no',
                                              '-cp', ':'.join(j for j in JARS if os.path.exists(j)), 'org.apache.zookeeper.server.quorum.QuorumPeerMain', str(self.dir / 'zoo.cfg')],
                                             cwd=self.dir, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        return self
+
+    def ready(self, seconds=60):
         deadline = time.monotonic() + seconds
         while b'Mode:' not in self.word('srvr'):
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -108,11 +114,15 @@ class ZooKeeper:
         timeout, number, size = struct.unpack_from('>iiqi', answer)[1:4]
         return timeout, number, answer[20:20 + size]
 
-    def _ask(self, kind, path):
+    def _ask(self, kind, path, rest=b'\0', auth=None):
         with socket.create_connection(('127.0.0.1', self.port), timeout=5) as s:
             self._session(s)
+            if auth:
+                body = struct.pack('>iii', -4, 100, 0) + struct.pack('>i', 6) + b'digest' + struct.pack('>i', len(auth)) + auth.encode()
+                s.sendall(struct.pack('>i', len(body)) + body)
+                self._frame(s)
             name = path.encode()
-            body = struct.pack('>iii', 1, kind, len(name)) + name + b'\0'
+            body = struct.pack('>iii', 1, kind, len(name)) + name + rest
             s.sendall(struct.pack('>i', len(body)) + body)
             answer = self._frame(s)
             s.sendall(struct.pack('>iii', 8, 2, -11))
@@ -142,6 +152,13 @@ class ZooKeeper:
         (size,) = struct.unpack_from('>i', body) if not code else (0,)
         return body[4:4 + size].decode() if not code else None
 
+    def create(self, path, auth=None):
+        """a node for good, open to all; gives the code: 0, or -102 when who asks may not"""
+        return self._ask(1, path, struct.pack('>i', 1) + b'x' + struct.pack('>iii', 1, 31, 5) + b'world' + struct.pack('>i', 6) + b'anyone' + struct.pack('>i', 0), auth)[0]
+
+    def delete(self, path, auth=None):
+        return self._ask(2, path, struct.pack('>i', -1), auth)[0]
+
     def expire(self, session):
         """ends a session from outside; its password is made from its number, as the server makes it (java.util.Random)"""
         seed, password = ((session ^ 0xB3415C00) ^ 0x5DEECE66D) & ((1 << 48) - 1), b''
@@ -170,6 +187,38 @@ class ZooKeeper:
         self.stop()
         if not os.environ.get('WEIR_TEST_KEEP'):
             shutil.rmtree(self.dir, ignore_errors=True)
+
+
+class Ensemble:
+    """three servers that agree among themselves; .servers are as above, .leader() is one of them"""
+
+    def __init__(self, n=3, tick_ms=500):
+        self.servers = [ZooKeeper(tick_ms) for _ in range(n)]
+        ports = [(free_port(), free_port()) for _ in self.servers]
+        lines = ''.join(f'server.{i}=127.0.0.1:{a}:{b}\n' for i, (a, b) in enumerate(ports, 1))
+        for i, server in enumerate(self.servers, 1):
+            (server.dir / 'data').mkdir()
+            (server.dir / 'data/myid').write_text(str(i))
+            server.more = f'initLimit=20\nsyncLimit=4\n{lines}'
+
+    @property
+    def url(self):
+        return f'zookeeper://{",".join(s.address for s in self.servers)}/weir'
+
+    def start(self, seconds=90):
+        for server in self.servers:
+            server.launch()
+        for server in self.servers:
+            server.ready(seconds)
+        return self
+
+    def leader(self):
+        found = [s for s in self.servers if b'Mode: leader' in s.word('srvr')]
+        return found[0] if found else None
+
+    def remove(self):
+        for server in self.servers:
+            server.remove()
 
 
 def main():

@@ -14,12 +14,12 @@
 
 #include "coord/coord.h"
 
-enum { TIMERS, WATCH, NAMES, PATIENCE_MS = 60000, SESSION_MS = 2000 };
-static const char *const names[NAMES] = { "timers", "watch" };
+enum { TIMERS, WATCH, NAMES, LOCK = NAMES, ROWS, PATIENCE_MS = 30000, SESSION_MS = 2000 };
+static const char *const names[ROWS] = { "timers", "watch", "lock" };
 
 struct table { /* the store: one order of turns */
-    struct duty rows[NAMES];
-    char holders[NAMES][64];
+    struct duty rows[ROWS];
+    char holders[ROWS][COORD_HOLDER_MAX];
     size_t n;
 };
 struct server {
@@ -53,6 +53,10 @@ static void changed(void *owner)
 
 static bool has_advice(struct server *server)
 {
+    struct coord_status status;
+    coord_status(server->coord, &status);
+    if (status.away)
+        return false;
     for (size_t i = 0; i < NAMES; i++)
         if (server->coord->ops->advice(server->coord, i) == COORD_NO_ADVICE)
             return false;
@@ -73,7 +77,8 @@ static void server_open(struct server *server, struct table *table, const char *
         .alone = is("alone"),
         .member = str_of(name),
         .names = names,
-        .n_names = NAMES,
+        .n_names = ROWS,
+        .n_locks = 1,
         .session_ms = SESSION_MS };
     *server = (struct server){ .table = table };
     server->coord = coord_open(&config, &err);
@@ -108,15 +113,15 @@ static void table_put(struct table *table, const struct duty *row)
 static size_t turn(struct server *server, int64_t boot)
 {
     struct coord_step *steps = NULL;
-    struct duty rows[NAMES];
+    struct duty rows[ROWS];
     size_t taken = 0;
     coord_follow(server->coord, server->table->rows, server->table->n, boot);
     size_t n = coord_decide(server->coord, &server->arena, boot, true, &steps);
-    assert_true(n <= NAMES);
+    assert_true(n <= ROWS);
     for (size_t i = 0; i < n; i++) {
         table_put(server->table, &steps[i].row);
         rows[i] = steps[i].row;
-        taken += steps[i].move == COORD_TAKE;
+        taken += steps[i].move == COORD_TAKE && !steps[i].lock;
     }
     coord_commit(server->coord, rows, n, boot);
     return taken;
@@ -362,7 +367,7 @@ static void test_urls(void **state)
         { "zookeeper://h:1//weir", "no path" },
         { "zookeeper://h:1/../weir", "no path" },
         { "zookeeper://h:1/we ir", "no path" },
-        { "zookeeper://u:p@h:1/weir", "private network" },
+        { "zookeeper://u:p@h:1/weir", "coordination_auth" },
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -377,28 +382,201 @@ static void test_urls(void **state)
     assert_non_null(strstr(err.text, "PostgreSQL"));
 }
 
+/* ---- locks ---- */
+
+struct asker {
+    struct coord_waiter waiter;
+    int64_t epoch; /* 0: it hasn't got it */
+};
+
+static void granted(struct coord_waiter *waiter, int64_t epoch)
+{
+    ((struct asker *)waiter->owner)->epoch = epoch;
+}
+
+static void ask(struct server *server, struct asker *asker)
+{
+    *asker = (struct asker){ .waiter = { .granted = granted, .owner = asker } };
+    coord_lock(server->coord, LOCK, &asker->waiter);
+    (void)coord_locks_look(server->coord, 0);
+    /* in ZooKeeper the order is that of its nodes: who asks next shall find this one's */
+    for (int i = 0; is("zookeeper"); i++, pause_ms(10)) {
+        enum coord_advice advice = server->coord->ops->advice(server->coord, LOCK);
+        if (advice == COORD_LEAD || advice == COORD_FOLLOW)
+            break;
+        assert_true(i < PATIENCE_MS / 10);
+    }
+}
+
+static void step(struct server *server, int64_t boot)
+{
+    turn(server, boot);
+    (void)coord_locks_look(server->coord, boot);
+}
+
+/* Turns of all until `asker` has it: the virtual clock moves by little, so that no lease runs out. Gives the time. */
+static int64_t until_has(struct server **servers, size_t n, const struct asker *asker, int64_t boot)
+{
+    for (int i = 0; asker->epoch == 0; i++) {
+        assert_true(i < PATIENCE_MS / 10);
+        for (size_t k = 0; k < n; k++)
+            step(servers[k], boot);
+        boot += i < 20;
+        if (asker->epoch == 0)
+            pause_ms(10);
+    }
+    return boot;
+}
+
+static void test_lock_in_line(void **state)
+{
+    struct table table = { 0 };
+    struct server a, *all[] = { &a };
+    struct asker one, two, three;
+    (void)state;
+    server_open(&a, &table, "a");
+    ask(&a, &one);
+    ask(&a, &two);
+    ask(&a, &three);
+    int64_t boot = until_has(all, 1, &one, 1000);
+    step(&a, boot);
+    assert_true(two.epoch == 0 && three.epoch == 0);
+    coord_unlock(a.coord, &two.waiter); /* it doesn't want it any more */
+    coord_unlock(a.coord, &one.waiter);
+    boot = until_has(all, 1, &three, boot);
+    assert_true(two.epoch == 0);
+    assert_true(is("alone") || three.epoch > one.epoch);
+    coord_unlock(a.coord, &three.waiter);
+    for (int i = 0; i < 3; i++)
+        step(&a, boot + i);
+    assert_false(!is("alone") && coord_epoch(a.coord, LOCK, boot + 3) > 0);
+    server_close(&a);
+}
+
+static void test_lock_is_fair(void **state)
+{
+    struct table table = { 0 };
+    struct server s[3], *all[] = { &s[0], &s[1], &s[2] };
+    struct asker askers[3][2];
+    int64_t boot = 1000, last = 0;
+    (void)state;
+    for (size_t i = 0; i < 3; i++)
+        server_open(&s[i], &table, (const char *[]){ "a", "b", "c" }[i]);
+    for (size_t i = 0; i < 3; i++) {
+        ask(&s[i], &askers[i][0]);
+        step(&s[i], boot++);
+    }
+    (void)until_has(all, 3, &askers[0][0], boot);
+    for (size_t i = 0; i < 3; i++) { /* a wants it again at once: behind the others */
+        boot = until_has(all, 3, &askers[i][0], boot);
+        for (size_t k = i + 1; k < 3; k++)
+            assert_int_equal(askers[k][0].epoch, 0);
+        assert_true(askers[i][0].epoch > last);
+        assert_true(coord_holds(s[i].coord, LOCK));
+        last = askers[i][0].epoch;
+        if (i == 0)
+            ask(&s[0], &askers[0][1]);
+        coord_unlock(s[i].coord, &askers[i][0].waiter);
+        step(&s[i], boot);
+    }
+    boot = until_has(all, 3, &askers[0][1], boot);
+    assert_true(askers[0][1].epoch > last);
+    for (size_t i = 0; i < 3; i++)
+        server_close(&s[i]);
+}
+
+static void test_lock_of_the_dead(void **state)
+{
+    struct table table = { 0 };
+    struct server a, b, c, *living[] = { &b, &c };
+    struct asker one, two, three;
+    (void)state;
+    server_open(&a, &table, "a");
+    server_open(&b, &table, "b");
+    server_open(&c, &table, "c");
+    ask(&a, &one);
+    (void)until_has((struct server *[]){ &a }, 1, &one, 1000);
+    ask(&b, &two);
+    ask(&c, &three);
+    for (int64_t boot = 1100; boot < 6000; boot += 500) { /* beats keep it */
+        step(&a, boot);
+        step(&b, boot + 1);
+        step(&c, boot + 2);
+    }
+    assert_true(two.epoch == 0 && three.epoch == 0 && coord_holds(a.coord, LOCK));
+    /* a stands still: sure for a lease and no longer; then b has it, under the next epoch */
+    assert_int_equal(coord_epoch(a.coord, LOCK, 5600 + COORD_LEASE_MS), 0);
+    int64_t boot = 5700;
+    for (; two.epoch == 0 && boot < 20000; boot += 100)
+        step(&b, boot);
+    assert_true(two.epoch > one.epoch);
+    assert_in_range(boot, 5600 + COORD_LEASE_MS - 100, 5700 + 2 * COORD_LEASE_MS + COORD_YIELD_MS);
+    coord_follow(a.coord, table.rows, table.n, boot);
+    assert_false(coord_holds(a.coord, LOCK)); /* what it still does is refused */
+    assert_int_equal(three.epoch, 0);
+    /* a is gone for good; b gives up, and c, which was behind it, has it */
+    server_close(&a);
+    coord_unlock(b.coord, &two.waiter);
+    (void)until_has(living, 2, &three, boot + 1);
+    assert_true(three.epoch > two.epoch);
+    server_close(&b);
+    server_close(&c);
+}
+
+static void test_lock_waiter_dies(void **state)
+{
+    struct table table = { 0 };
+    struct server a, b, c;
+    struct asker one, two, three;
+    (void)state;
+    server_open(&a, &table, "a");
+    server_open(&b, &table, "b");
+    server_open(&c, &table, "c");
+    ask(&a, &one);
+    int64_t boot = until_has((struct server *[]){ &a }, 1, &one, 1000);
+    ask(&b, &two);
+    ask(&c, &three);
+    step(&b, boot);
+    step(&c, boot + 1);
+    coord_unlock(a.coord, &one.waiter); /* b is to have it, and is never heard of again */
+    step(&a, boot + 2);
+    for (; three.epoch == 0 && boot < 20000; boot += 100)
+        step(&c, boot);
+    assert_int_equal(three.epoch, 2);
+    assert_in_range(boot, 1000, 1000 + 3 * COORD_LEASE_MS + COORD_YIELD_MS);
+    step(&b, boot); /* it was frozen: it queues again */
+    assert_int_equal(two.epoch, 0);
+    server_close(&a);
+    server_close(&b);
+    server_close(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest each[] = {
         cmocka_unit_test(test_one_holds),
         cmocka_unit_test(test_members),
         cmocka_unit_test(test_urls),
+        cmocka_unit_test(test_lock_in_line),
     };
     const struct CMUnitTest shared[] = {
         cmocka_unit_test(test_taken_over),
         cmocka_unit_test(test_a_turn_that_failed),
         cmocka_unit_test(test_given_up),
         cmocka_unit_test(test_the_same_name_again),
+        cmocka_unit_test(test_lock_is_fair),
+        cmocka_unit_test(test_lock_of_the_dead),
+        cmocka_unit_test(test_lock_waiter_dies),
     };
     const struct CMUnitTest advised[] = {
         cmocka_unit_test(test_a_holder_that_leaves),
         cmocka_unit_test(test_away),
     };
-    struct CMUnitTest tests[9];
+    struct CMUnitTest tests[13];
     size_t n = 0;
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < 4; i++)
         tests[n++] = each[i];
-    for (size_t i = 0; i < 4 && !is("alone"); i++)
+    for (size_t i = 0; i < 7 && !is("alone"); i++)
         tests[n++] = shared[i];
     for (size_t i = 0; i < 2 && is("zookeeper"); i++)
         tests[n++] = advised[i];

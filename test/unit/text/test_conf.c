@@ -43,6 +43,7 @@ static void parse_good(struct fixture *f)
 static const char whole_file[] = "data: /var/lib/weir\n"
                                  "store: postgresql://weir:secret@h1,h2/weir?x=1\n"
                                  "coordination: zookeeper://h:1,h:2/weir\n"
+                                 "coordination_auth: /run/zk\n"
                                  "name: node-a\n"
                                  "listen: 127.0.0.1:8420\n"
                                  "socket: run/weir.sock\n"
@@ -90,6 +91,7 @@ static void reads_every_key(void **state)
     check_str(c->store, "postgresql://weir:secret@h1,h2/weir?x=1");
     check_str(c->store_dir, "");
     check_str(c->coordination, "zookeeper://h:1,h:2/weir");
+    check_str(c->coordination_auth, "/run/zk");
     check_str(c->name, "node-a");
     check_str(c->socket, "/here/run/weir.sock");
     check_str(c->tls.client_ca, "/ca");
@@ -129,6 +131,7 @@ static void reads_every_key(void **state)
 static const char shown_defaults[] = "data: /home/me/.local/state/weir  # default\n"
                                      "store: sqlite:///home/me/.local/state/weir  # default\n"
                                      "coordination: null  # default\n"
+                                     "coordination_auth: null  # default\n"
                                      "name: host-1  # default\n"
                                      "listen: 127.0.0.1:8420  # default\n"
                                      "socket: /home/me/.local/state/weir/weir.sock  # default\n"

@@ -1,0 +1,109 @@
+/* register: what the coordination service is told of the executors that this server hears, and what it says of those that others hear.
+ *
+ * Told every few seconds and soon after one comes or goes, never for a poll; the backend writes what has changed. It promises nothing: the
+ * store knows all executors, and answers are the same without the service, but for `server`, and for how soon a silent one is noticed. */
+#include <stdio.h>
+#include <string.h>
+
+#include "api/call.h"
+#include "coord/coord.h"
+#include "io/clock.h"
+
+enum { TELL_MS = 2000, SOON_MS = 200 };
+
+static struct str content_of(struct api *api, struct arena *arena, const struct executor *executor, const struct executor_live *live)
+{
+    struct buf text;
+    buf_init(&text, COORD_CONTENT_MAX - 1);
+    struct json json = json_to(&text);
+    int64_t running = live != NULL ? live->running : 0;
+    json_object_begin(&json);
+    json_put_str(&json, "name", executor->name);
+    json_put_z(&json, "role", "executor");
+    json_put_str(&json, "version", executor->version);
+    json_put_str(&json, "host", executor->host);
+    json_put_z(&json, "server", api->config.server_name);
+    json_put_str(&json, "zone", executor->zone);
+    json_key(&json, "load");
+    json_f64(&json, executor->slots > 0 ? (double)running / (double)executor->slots : 0);
+    json_put_i64(&json, "running", running);
+    json_put_i64(&json, "slots", executor->slots);
+    json_put_z(&json, "state", executor_state_now(api, executor, live));
+    json_object_end(&json);
+    struct str out = text.full ? (struct str){ 0 } : str_dup(arena, buf_str(&text));
+    buf_release(&text);
+    return out;
+}
+
+static void tell_due(struct loop_timer *timer)
+{
+    struct api *api = timer->owner;
+    struct arena arena = { 0 };
+    struct executor **executors;
+    struct executor_live *lives;
+    size_t n = 0, n_told = 0;
+    struct err ignored = { 0 };
+    loop_arm(api->config.loop, timer, loop_now(api->config.loop) + TELL_MS);
+    if (api->polls.n > 0 && !reader_executors(api->config.reader, &arena, &executors, &n, &ignored)) {
+        arena_release(&arena);
+        return; /* the store is away: what was told stays */
+    }
+    size_t n_lives = engine_executors(api->config.engine, &arena, &lives);
+    struct coord_member *told = ARENA_ARRAY(&arena, struct coord_member, n + 1);
+    for (size_t i = 0; i < n; i++) {
+        const struct executor_poll *poll = map_find(&api->polls, (uint64_t)executors[i]->id);
+        const struct executor_live *live = executor_live_find(lives, n_lives, executors[i]->id);
+        if (poll == NULL || strcmp(executor_state_now(api, executors[i], live), executor_state_name(EXECUTOR_LOST)) == 0)
+            continue;
+        /* Between polls it may have gone to another server: what is there stays. */
+        told[n_told++] = (struct coord_member){ executors[i]->name,
+            poll->open > 0 ? content_of(api, &arena, executors[i], live) : (struct str){ 0 } };
+    }
+    coord_tell_executors(engine_coord(api->config.engine), told, n_told);
+    arena_release(&arena);
+}
+
+static bool is_advised(struct api *api)
+{
+    return engine_coord(api->config.engine)->ops->tell_executors != NULL;
+}
+
+void register_begin(struct api *api)
+{
+    api->register_tell = (struct loop_timer){ .due = tell_due, .owner = api };
+    if (is_advised(api))
+        loop_arm(api->config.loop, &api->register_tell, loop_now(api->config.loop) + SOON_MS);
+}
+
+void register_end(struct api *api)
+{
+    loop_disarm(api->config.loop, &api->register_tell);
+}
+
+void register_soon(struct api *api)
+{
+    if (is_advised(api) && !api->closing)
+        loop_arm(api->config.loop, &api->register_tell, loop_now(api->config.loop) + SOON_MS);
+}
+
+bool register_lost(struct api *api, const struct executor *executor, const struct executor_live *live)
+{
+    int64_t left = coord_left(engine_coord(api->config.engine), executor->name);
+    return left > 0 && (live == NULL || live->heard_ago_ms < 0 || clock_boot_ms() - live->heard_ago_ms < left);
+}
+
+void register_read(struct call *call, struct smap *out)
+{
+    struct coord_member *members;
+    size_t n;
+    if (!coord_executors(engine_coord(call->api->config.engine), &call->arena, &members, &n))
+        return;
+    for (size_t i = 0; i < n; i++) {
+        struct err ignored = { 0 };
+        json_t *content = json_parse(members[i].content, 4, &ignored);
+        const char *server = json_string_value(json_object_get(content, "server"));
+        if (server != NULL && strlen(server) <= NAME_CHARS_MAX)
+            smap_put(out, members[i].name, str_dupz(&call->arena, str_of(server)));
+        json_decref(content);
+    }
+}
