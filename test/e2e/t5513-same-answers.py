@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import sys
+import threading
 import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'promises'))
@@ -207,6 +208,32 @@ for i in range(25):  # the word of the other server comes within milliseconds: m
     if first.status != 201 or answer.status not in (401, 429):
         taken.append((i, first, answer))
 ok(not taken, 'a token that was revoked at one writes nothing at the other', *taken[:3])
+
+# -- connections to the database end again and again: who reads meanwhile waits for new ones, and isn't told 503
+refusals, reads, over = [], [], threading.Event()
+
+
+def look(server):
+    while not over.is_set():
+        answer = server.get('/v1/tasks?limit=50', local=True)
+        reads.append(answer.status)
+        if answer.status != 200:
+            refusals.append((server.dir.name, answer))
+
+
+threads = [threading.Thread(target=look, args=(s,), daemon=True) for s in pair for _ in range(2)]
+for thread in threads:
+    thread.start()
+for i in range(10):
+    pg.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'weir'")
+    for s in pair:
+        answer = s.post('/v1/tasks', dict(name='n', queue='ended', data=1), headers={'Idempotency-Key': f'ended{i}'}, local=True)
+        if answer.status != 201:
+            refusals.append((i, answer))
+over.set()
+for thread in threads:
+    thread.join(60)
+ok(not refusals, f'connections end: {len(reads)} reads and 20 writes are answered all the same', *refusals[:3])
 x.kill_all()
 for s in pair:
     same(s.stop(signal.SIGINT), 0, f'{s.dir.name} ends')
