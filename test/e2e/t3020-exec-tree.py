@@ -33,7 +33,7 @@ def held_pipe(crew):
     began = time.monotonic()
     task = crew.fake.add(script='(trap "" TERM; sleep 1000) & echo out; exit 3')
     crew.fake.wait_ended(task)
-    tap.ok(task.finish.get('exit') == 3 and time.monotonic() - began < 5, 'a child that keeps the pipe open delays nothing')
+    tap.ok(task.finish.get('exit') == 3 and time.monotonic() - began < 20, 'a child that keeps the pipe open delays nothing')
     tap.equal(bytes(task.log), b'out\n', 'and the log is whole')
 
 
@@ -43,7 +43,7 @@ def timeouts(crew):
     kind = f.add(script='trap "echo cleaned; exit 0" TERM; echo up; while :; do sleep 0.05; done', timeout_ms=600)
     f.wait_ended(kind)
     tap.equal(kind.finish.get('outcome'), 'timeout', 'a job over its time ends with outcome timeout')
-    tap.ok(kind.log.endswith(b'cleaned\n') and 0.5 < time.monotonic() - began < 5, 'it gets TERM first and may clean up', bytes(kind.log))
+    tap.ok(kind.log.endswith(b'cleaned\n') and 0.5 < time.monotonic() - began < 20, 'it gets TERM first and may clean up', bytes(kind.log))
     rude = f.add(script='trap "" TERM; (trap "" TERM; setsid sleep 1000) & sleep 1000', timeout_ms=300, grace_ms=400)
     f.wait_ended(rude)
     tap.ok(rude.finish.get('outcome') == 'timeout' and not processes(rude.fence), 'one that ignores TERM is killed after the grace, with all it started', rude.finish)

@@ -63,7 +63,7 @@ def shim_killed(crew):
         os.kill(shim, signal.SIGKILL)
         f.wait_ended(task)
         tap.equal(task.finish.get('outcome'), 'lost', f'the shim killed, {name}: lost')
-        tap.ok(poll(lambda: not processes(task.fence) and not processes(ODD), 5), 'and no process is left', processes(task.fence) + processes(ODD))
+        tap.ok(poll(lambda: not processes(task.fence) and not processes(ODD), 20), 'and no process is left', processes(task.fence) + processes(ODD))
         tap.ok(task.log.startswith(b'up\n'), 'the log up to there is kept')
     after = f.add(command=['true'])
     f.wait_ended(after)
@@ -110,7 +110,7 @@ def terminated(crew):
 
 def second(crew):
     argv = [WEIR, 'executor', '--server', crew.fake.url, '--data', crew.data]
-    done = subprocess.run(argv, capture_output=True, timeout=20)
+    done = subprocess.run(argv, capture_output=True, timeout=60)
     tap.ok(done.returncode == 75 and b'another executor' in done.stderr, 'a second executor in the same directory is refused', (done.returncode, done.stderr))
 
 
@@ -133,11 +133,11 @@ def interrupted(crew):
     f.wait(lambda: b'up' in nice.log and b'up' in rude.log, 10)
     began = time.monotonic()
     tap.equal(crew.kill(signal.SIGINT), 0, 'SIGINT ends the agent')
-    tap.ok(time.monotonic() - began < 6, 'within the grace and a little')
+    tap.ok(time.monotonic() - began < 9, 'within the grace and a little')
     tap.equal([nice.finish.get('outcome'), rude.finish.get('outcome')], ['lost', 'lost'], 'its jobs are reported as lost')
     tap.ok(nice.log.endswith(b'bye\n'), 'after they had their TERM')
     tap.ok(not processes(nice.fence) and not processes(rude.fence), 'and are dead')
-    tap.ok(poll(lambda: not crew.shims(), 5), 'no shim is left', crew.shims())
+    tap.ok(poll(lambda: not crew.shims(), 20), 'no shim is left', crew.shims())
 
 
 with Crew(slots=2, options=['--grace', '2s']) as crew:

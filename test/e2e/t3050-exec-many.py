@@ -32,7 +32,7 @@ with Crew(slots=4) as crew:
     long = [f.add(script='sleep 1.5') for _ in range(12)]
     f.wait_ended(*short)
     f.wait(lambda: sum(t.state == 'X' for t in long) > 0, 10)
-    settled = poll(lambda: sum(t.state == 'X' and not t.finish for t in long) == 4 and len(f.polls[-1]['renew']) == 4, 5)
+    settled = poll(lambda: sum(t.state == 'X' and not t.finish for t in long) == 4 and len(f.polls[-1]['renew']) == 4, 20)
     tap.ok(settled, 'no more are held than slots, once jobs are long', [t.state for t in long])
     f.wait_ended(*long)
     tap.ok(all(t.finish['exit'] == 0 for t in long), 'and all of them run')

@@ -66,12 +66,12 @@ with Crew(slots=4) as crew:
     poll(lambda: b'up' in slow.log)
     fake.cancel(slow)
     fake.wait_ended(slow)
-    tap.ok(slow.finish.get('signal') == 15 and poll(lambda: not processes(slow.fence), 5), 'a cancel ends it with all it started', slow.finish)
+    tap.ok(slow.finish.get('signal') == 15 and poll(lambda: not processes(slow.fence), 20), 'a cancel ends it with all it started', slow.finish)
     stubborn = fake.add(script='trap "" TERM; echo up; while :; do sleep 1; done', sandbox='strict', grace_ms=200)
     poll(lambda: b'up' in stubborn.log)
     fake.cancel(stubborn)
     fake.wait_ended(stubborn)
-    tap.ok(stubborn.finish.get('signal') == 9 and poll(lambda: not processes(stubborn.fence), 5), 'and what doesn\'t listen is killed', stubborn.finish)
+    tap.ok(stubborn.finish.get('signal') == 9 and poll(lambda: not processes(stubborn.fence), 20), 'and what doesn\'t listen is killed', stubborn.finish)
     late = fake.add(script='echo up; sleep 1000', sandbox='strict', timeout_ms=300, grace_ms=500)
     fake.wait_ended(late)
     tap.equal(late.finish.get('outcome'), 'timeout', 'a time-out')
@@ -89,6 +89,6 @@ with Crew(slots=4) as crew:
     number = [n for n, pid in crew.shims().items() if b'up' in pathlib.Path(crew.data, 'shims', str(n), 'log').read_bytes()][0]
     os.kill(crew.shims()[number], 9)
     fake.wait_ended(lost)
-    tap.ok(lost.finish.get('outcome') == 'lost' and poll(lambda: not processes(lost.fence), 5), 'a shim that is killed takes it along', lost.finish)
+    tap.ok(lost.finish.get('outcome') == 'lost' and poll(lambda: not processes(lost.fence), 20), 'a shim that is killed takes it along', lost.finish)
 
 tap.end()

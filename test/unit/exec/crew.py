@@ -34,7 +34,7 @@ class Tap:
         sys.exit(1 if self.bad else 0)
 
 
-def poll(condition, seconds=20):
+def poll(condition, seconds=40):
     """True as soon as the condition holds; False after that many seconds."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
