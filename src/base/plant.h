@@ -64,6 +64,19 @@
     X(incarnation_each_poll, "an executor that has seen more than the store knows makes all grants stale at each poll") \
     X(running_waits, "who runs and is lost waits for who queues for the lock behind it")
 
+/* of several servers on one store: the simulator's worlds with --servers */
+#define PLANTS_SEVERAL(X) \
+    X(mark_unlooked, "a commit whose answer was lost is taken for lost without a look at the server's mark") \
+    X(grants_unfollowed, "what another server granted isn't known here") \
+    X(epoch_unchecked, "what was sent under an epoch that is over is accepted") \
+    X(epoch_kept, "a duty is taken over without a new epoch") \
+    X(duty_unlooked, "schedules fire whoever has the duty") \
+    X(stale_kept, "a server that was away goes on with what it had in memory") \
+    X(beats_unheard, "that another server hears an executor doesn't count") \
+    X(slots_unfollowed, "who else has taken or given back a slot isn't known here") \
+    X(recent_kept, "rows of tasks are remembered though another server has committed") \
+    X(takeover_late, "a duty whose holder is gone is taken over after 10 s")
+
 /* where the simulator doesn't come: files, processes, memory */
 #define PLANTS_SERVER(X) \
     X(lease_long, "a lease lapses three times too late") \
@@ -92,7 +105,10 @@ enum plant {
     PLANT_none,
 #define X(name, text) PLANT_##name,
     PLANTS(X)
-    PLANT_COUNT,
+    PLANT_COUNT, /* behind it those of several servers */
+    PLANT_several = PLANT_COUNT,
+    PLANTS_SEVERAL(X)
+    PLANT_several_end,
     PLANTS_SERVER(X)
 #undef X
 };

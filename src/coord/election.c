@@ -55,7 +55,7 @@ static int64_t free_at(struct coord *coord, const struct coord_seat *seat, enum 
         free = coord_absent(coord, seat->row.holder);
     if (advice == COORD_FOLLOW)
         return seat->seen + (free ? 0 : COORD_LEASE_MS) + COORD_YIELD_MS;
-    return free ? 0 : seat->seen + COORD_LEASE_MS;
+    return free ? 0 : seat->seen + (PLANT(takeover_late) ? 10000 : COORD_LEASE_MS);
 }
 
 size_t coord_decide(struct coord *coord, struct arena *arena, int64_t boot, bool beats, struct coord_step **out)
@@ -79,7 +79,7 @@ size_t coord_decide(struct coord *coord, struct arena *arena, int64_t boot, bool
         *step = (struct coord_step){ .row = seat->row, .move = mine ? coord->leaving ? COORD_GIVE : COORD_BEAT : COORD_TAKE };
         step->row.holder = coord->leaving ? (struct str){ 0 } : coord->config.member;
         step->row.beat++;
-        step->row.epoch += !mine;
+        step->row.epoch += !mine && (!PLANT(epoch_kept) || step->row.epoch == 0);
     }
     return n;
 }

@@ -430,6 +430,7 @@ void caches_refresh(struct engine *engine, const struct others *others)
         limits |= !slot && str_eqz(row->name, SLOT_RUNNING);
         if (!slot) slot = slot_put(engine, row);
         slot->limit = row->limit;
+        if (PLANT(slots_unfollowed)) continue;
         slot->used = row->used;
         slot->waiting = row->waiting;
     }

@@ -58,6 +58,12 @@ static void (*const apply[CMD_KIND_COUNT])(struct turn *turn, struct command *co
     [CMD_NOTE] = cmd_note,
 };
 
+/* Above what any turn before has used, this server's or another's, or one before a restart; a turn without events is only a commit. */
+int64_t arrivals_first(const struct store_head *head)
+{
+    return (head->turn + head->commit + 1) << 16;
+}
+
 static void turn_open(struct turn *turn, struct engine *engine, int64_t wall, int64_t boot, struct err *err)
 {
     arena_reset(&engine->turn_arena);
@@ -72,7 +78,7 @@ static void turn_open(struct turn *turn, struct engine *engine, int64_t wall, in
     slice_init(turn->slice, turn->arena, &engine->rows, wall, engine->head.turn + 1, err);
     slice_stamp(turn->slice, engine->head.time);
     turn->slice->v_now = engine->head.v_now;
-    int64_t first = (engine->head.turn + 1) << 16; /* above what any turn before a restart has used */
+    int64_t first = arrivals_first(&engine->head);
     turn->slice->arrivals = engine->arrivals > first ? engine->arrivals : first;
 }
 

@@ -92,6 +92,8 @@ void finish_items(struct turn *turn, const struct actor *actor, struct finish_it
         memcpy(end.finish_hash, item->hash, sizeof end.finish_hash);
         attempt_over(turn, node, &attempt, &end, &because);
         if (returned) lock_again(turn, node); /* if it is to be tried again */
+        bool ahead = returned && node->row.state == STATE_P && node->row.waits; /* tried again at once, but not before those */
+        if (ahead) task_wait(turn->slice, node, 0, &because);
         kept_add(turn, node, item->log_bytes, item->outputs);
         finish_keep(turn, node, item);
         turn->n_finished++;

@@ -30,6 +30,7 @@ static void executor_heard(struct engine *engine, struct known_executor *known, 
     pthread_mutex_lock(&engine->heard_lock);
     known->heard = boot;
     pthread_mutex_unlock(&engine->heard_lock);
+    known->told = boot;
     for (struct list_node *at = known->lives.first; at; at = at->next) {
         struct live *live = CONTAINER_OF(at, struct live, mate);
         heap_put(&engine->deadlines, &live->deadline, boot + engine->config.lease_ms);
@@ -50,10 +51,24 @@ static void granted_elsewhere(struct turn *turn, const struct event *event)
     pthread_mutex_unlock(&engine->heard_lock);
 }
 
+/* Another server wrote its grants anew, as those of who may have forgotten them (memory_lost): their rows are read when asked for. */
+static void grants_unread(const struct known_executor *known)
+{
+    for (struct list_node *at = known ? known->lives.first : NULL; at; at = at->next) CONTAINER_OF(at, struct live, mate)->unread = true;
+}
+
+/* The executor of an event: NAME, or TENANT/NAME. */
+static const struct known_executor *executor_told(struct engine *engine, struct str subject)
+{
+    ptrdiff_t slash = str_index(subject, '/');
+    return smap_find(&engine->executor_names, slash < 0 ? subject : str_sub(subject, (size_t)slash + 1, subject.len));
+}
+
 static void event_follow(struct turn *turn, const struct event *event, bool *out_tokens, bool *out_schedules, bool *out_site)
 {
     struct engine *engine = turn->engine;
     struct live *live = event->task ? map_find(&engine->lives, (uint64_t)event->task) : NULL;
+    if (event->kind == EVENT_move && event->to == STATE_X && PLANT(grants_unfollowed)) return;
     if (event->kind == EVENT_move && event->to == STATE_X) granted_elsewhere(turn, event);
     else if (event->kind == EVENT_move && event->from == STATE_X) live_forget_any(engine, event->task);
     else if (event->kind == EVENT_ending && live) {
@@ -61,13 +76,19 @@ static void event_follow(struct turn *turn, const struct event *event, bool *out
         live->ending = event->to;
         if (known && known->parked) poll_cancel(turn, known->parked, &live->attempt, event->to);
     }
+    if (event->kind == EVENT_executor) grants_unread(executor_told(engine, event->subject));
+    if (event->kind == EVENT_incarnation)
+        MAP_EACH(&engine->executors, e) grants_unread(e->value);
+    if (event->kind == EVENT_resume) /* a batch was returned; whoever is there goes on with the rest */
+        *ARENA_PUSH(&engine->arena, engine->resuming, engine->n_resuming, engine->cap_resuming) = event->lane;
     engine->went_back |= event->kind == EVENT_incarnation;
-    engine->claims_left |= (event->kind == EVENT_move && event->to == STATE_P) || event->kind == EVENT_resume;
+    engine->claims_left |= (event->kind == EVENT_move && event->to == STATE_P) || event->kind == EVENT_resume ||
+                           event->kind == EVENT_executor_state || event->kind == EVENT_executor; /* its poll may wait here */
     *out_tokens |= event->kind == EVENT_token || event->kind == EVENT_token_revoked || event->kind == EVENT_config;
     *out_site |= event->kind == EVENT_config;
     if (event->kind == EVENT_archive || event->kind == EVENT_archive_removed || event->kind == EVENT_revision_skipped)
         atomic_fetch_add(&engine->archives_version, 1);
-    *out_schedules |= event->kind == EVENT_scheduled || event->kind == EVENT_revision || event->kind == EVENT_archive_removed;
+    *out_schedules |= event->kind == EVENT_scheduled;
 }
 
 /* Everything is read again: a cancel among it that another server took must not wait for its executor's next poll. */
@@ -99,15 +120,17 @@ static bool others_take(struct turn *turn, const struct store_head *head, struct
     struct engine *engine = turn->engine;
     struct store *store = engine->store;
     struct others others = { 0 };
-    bool tokens = false, schedules = false, site = false;
+    bool tokens = false, site = false;
     if (!store->ops->load_others(store, turn->arena, &engine->head, &others, err)) return false;
+    bool schedules = others.n_archives > 0; /* a newer workflow, however its revision came to be opened */
     if (others.too_far) return anew(turn, err) && duties_load(turn, err);
     engine->head = *head;
-    engine->recent_since++; /* any task may have changed */
+    engine->recent_since += !PLANT(recent_kept); /* any task may have changed */
     caches_refresh(engine, &others);
     for (size_t i = 0; i < others.n_executors; i++) {
         struct known_executor *known = map_find(&engine->executors, (uint64_t)others.executors[i]->id);
-        if (known && (!known->heard || turn->boot - known->heard >= HEARD_MS)) executor_heard(engine, known, turn->boot);
+        bool news = known && (!known->told || turn->boot - known->told >= HEARD_MS);
+        if (news && !PLANT(beats_unheard)) executor_heard(engine, known, turn->boot);
     }
     for (size_t i = 0; i < others.n_events && !PLANT(events_unfollowed); i++)
         event_follow(turn, &others.events[i], &tokens, &schedules, &site);
@@ -133,6 +156,8 @@ bool others_follow(struct turn *turn, struct err *err)
     if (store->exclusive && !engine->stale) return true;
     if (!store->ops->load_head(store, &head, err)) return false;
     bool older = !store->exclusive && store_is_older(&head, &known);
+    engine->went_back |= head.incarnation != known.incarnation; /* also by a commit of our own whose outcome wasn't known */
+    if (PLANT(stale_kept)) engine->stale = false;
     if (engine->stale || older) {
         if (!anew(turn, err) || (!store->exclusive && !duties_load(turn, err))) return false;
         engine->stale = false;
@@ -145,7 +170,7 @@ bool others_follow(struct turn *turn, struct err *err)
     turn->slice->turn = engine->head.turn + 1;
     slice_stamp(turn->slice, engine->head.time);
     turn->slice->v_now = engine->head.v_now;
-    int64_t first = (engine->head.turn + 1) << 16;
+    int64_t first = arrivals_first(&engine->head);
     if (turn->slice->arrivals < first) turn->slice->arrivals = first;
     if (older)
         turn_incarnate(turn, engine->config.server_name, str_fmt(turn->arena, "the store went back from commit %lld to %lld",
@@ -249,7 +274,9 @@ void duties_commit(struct turn *turn)
     if (turn->n_duties == 0) return;
     bool timers = coord_holds(engine->coord, DUTY_timers);
     coord_commit(engine->coord, turn->duties, turn->n_duties, turn->boot);
-    if (!timers && coord_holds(engine->coord, DUTY_timers)) engine->next_time = 0; /* what the one before has left */
+    if (timers || !coord_holds(engine->coord, DUTY_timers)) return;
+    engine->next_time = 0; /* what the one before has left; back-offs too: the clock may have been set since this server had the duty */
+    engine->offset = INT64_MAX / 2;
 }
 
 int64_t duties_next(struct engine *engine)
@@ -261,13 +288,13 @@ int64_t duties_next(struct engine *engine)
 
 bool duty_acts(struct turn *turn, enum duty_kind duty)
 {
-    return coord_holds(turn->engine->coord, duty);
+    return coord_holds(turn->engine->coord, duty) || (PLANT(duty_unlooked) && duty == DUTY_schedules);
 }
 
 bool duty_refused(struct turn *turn, struct command *command)
 {
     const struct coord_seat *seat = &turn->engine->coord->seats[command->under.duty];
-    if (command->under.epoch == 0 || turn->engine->store->exclusive) return false;
+    if (command->under.epoch == 0 || turn->engine->store->exclusive || PLANT(epoch_unchecked)) return false;
     if (duty_acts(turn, command->under.duty) && (seat->row.epoch == command->under.epoch || PLANT(leader_trusted))) return false;
     return !turn_refuse(turn, command, ERR_stale_fence, "another server has the %s '%s' now",
         command->under.duty < DUTY_COUNT ? "duty" : "lock", duty_names[command->under.duty]);

@@ -141,7 +141,7 @@ static bool lease_revive(struct turn *turn, struct known_executor *known, struct
     struct attempt attempt = found->attempt;
     attempt.outcome = OUTCOME_none;
     attempt.finished = 0;
-    attempt.poll_seq = seq;
+    attempt.poll_seq = seq < 0 ? seq : -2 - seq; /* it has begun, and whoever hears of it next may not have heard that (memory_lost) */
     attempt_change(turn, &attempt)->ended = false;
     slice_move(turn->slice, node, STATE_X, &(struct because){ .actor = known->row.name, .reason = STR("its lease was renewed late") });
     return true;

@@ -56,6 +56,7 @@ struct known_executor { /* its row, and what was heard of it */
     uint64_t memory;      /* hash of what its records of jobs live as long as; 0: not told */
     bool seq_known;
     int64_t seq; /* of the last poll answered */
+    int64_t told;  /* boot ms at which another server's row last counted for all its leases; its own word counts only for what it names */
     int64_t spoke; /* boot ms at which it polled this server last; 0: never */
     struct command *parked;
     uint8_t *fits; /* by class index: 0 unknown, 1 no, 2 yes */
@@ -215,6 +216,7 @@ struct name_track { /* the newest revision that has a task of a name, and those 
 /* engine.c */
 /* turn_incarnate: a new incarnation; all fences given out so far are stale. */
 void turn_incarnate(struct turn *turn, struct str who, struct str reason);
+int64_t arrivals_first(const struct store_head *head);
 void turn_answer(struct turn *turn, struct command *command); /* to be answered after the commit */
 bool turn_refuse(struct turn *turn, struct command *command, enum err_code code, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));

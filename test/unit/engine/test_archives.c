@@ -567,6 +567,32 @@ static void test_a_workflow_that_cant_be_read_is_not_retried(void **state)
     expect(&rig, lane, 2, "a=P");
 }
 
+/* A late result that asks for another try at once: the archive's lock has gone on, so it queues for it. */
+static void test_a_late_result_tried_at_once_queues_for_the_lock(void **state)
+{
+    static const char writes[] =
+        "- {name: write, lock: exclusive, retry: {attempts: 2, backoff: 1s, on: [lost, killed]}, command: 'true'}\n";
+    (void)state;
+    RIG(rig);
+    int64_t lane = archive(&rig, "docs"), e = rig_executor(&rig, "e", NULL);
+    post(&rig, "docs", 1, writes);
+    post(&rig, "docs", 2, writes);
+    rig_poll(&rig, e, 1);
+    rig_pass(&rig, 3100);
+    struct command *poll = rig_poll(&rig, e, 1);
+    assert_int_equal(poll->out.poll.n_grants, 1);
+    struct fence late = poll->out.poll.grants[0].fence;
+    rig_pass(&rig, 3100);
+    assert_int_equal(rig_state(&rig, late.task), 'F');
+    poll = rig_poll(&rig, e, 1);
+    assert_int_equal(poll->out.poll.n_grants, 1);
+    assert_int_equal(poll->out.poll.grants[0].fence.task, id_of(&rig, lane, 2, "write"));
+    assert_int_equal(rig_finish(&rig, late, -1, 9), ERR_none);
+    assert_int_equal(rig_state(&rig, late.task), 'S');
+    assert_int_equal(rig_finish(&rig, poll->out.poll.grants[0].fence, 0, -1), ERR_none);
+    assert_int_equal(rig_state(&rig, late.task), 'P');
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -589,6 +615,7 @@ int main(void)
         cmocka_unit_test(test_a_name_that_was_only_paused_can_become_an_archive),
         cmocka_unit_test(test_a_paused_name_is_given_away_once),
         cmocka_unit_test(test_a_workflow_that_cant_be_read_is_not_retried),
+        cmocka_unit_test(test_a_late_result_tried_at_once_queues_for_the_lock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "engine/definition.h"
 #include "rig.h"
 
 struct pair {
@@ -166,12 +167,108 @@ static void test_times_never_step_back(void **state)
     pair_close(&pair);
 }
 
+/* A batch of a resumed lane's tasks is let go on by a, which is gone then: b goes on with the rest. */
+static void test_a_resumed_lane_is_emptied_by_another_server(void **state)
+{
+    struct pair pair = { 0 };
+    (void)state;
+    database_make(&pair);
+    pair.a.url = pair.url;
+    pair.a.name = "a";
+    pair.b.name = "b";
+    pair.a.batch = pair.b.batch = 2;
+    rig_open(&pair.a);
+    rig_join(&pair.b, &pair.a);
+    ENQUEUE(&pair.a, "first");
+    rig_pause(&pair.a, "default", true);
+    int64_t id = ENQUEUE(&pair.a, "1", "2", "3", "4", "5");
+    assert_string_equal(rig_states(&pair.a, id, 5), "SSSSS");
+    rig_turn(&pair.b, NULL, 0);
+    rig_pause(&pair.a, "default", false);
+    for (int i = 0; i < 3; i++) rig_turn(&pair.b, NULL, 0);
+    assert_string_equal(rig_states(&pair.b, id, 5), "PPPPP");
+    pair_close(&pair);
+}
+
+/* a has the schedules; b opens the revision that has one, by giving up the gap before it. */
+static void test_a_schedule_behind_a_gap_is_known_to_who_fires_it(void **state)
+{
+    struct pair pair;
+    int64_t id = 0, run;
+    struct err err = { 0 };
+    (void)state;
+    pair_open(&pair);
+    rig_turn(&pair.a, NULL, 0);
+    struct command *add = rig_new(&pair.a, CMD_ARCHIVE_ADD);
+    add->in.archive_add.name = STR("docs");
+    add->in.archive_add.archive.kind = ARCHIVE_EXTERNAL;
+    assert_int_equal(rig_one(&pair.a, add)->err.code, ERR_none);
+    struct definition_file file = { STR("_workflows/w.yaml"), STR("- {name: nightly, schedule: '* * * * *', command: 'true'}\n") };
+    struct command *posted = rig_new(&pair.a, CMD_REVISION), *skip = rig_new(&pair.b, CMD_ARCHIVE_SKIP);
+    posted->in.revision.archive = STR("docs");
+    posted->in.revision.row = (struct revision){ .rev = 2, .author = STR("ann"), .message = STR("work") };
+    posted->in.revision.definition = definition_read(&file, 1, STR(""));
+    assert_int_equal(rig_one(&pair.a, posted)->err.code, ERR_none);
+    definition_release(posted->in.revision.definition);
+    skip->in.archive.name = STR("docs");
+    skip->in.archive.rev = 1;
+    assert_int_equal(rig_one(&pair.b, skip)->err.code, ERR_none);
+    rig_turn(&pair.a, NULL, 0);
+    rig_pass(&pair.a, 61000);
+    struct store *store = pair.a.store;
+    int64_t lane = add->out.archive.archive.lane;
+    assert_true(store->ops->task_find(store, lane, 2, STR("nightly"), STR(""), -1, &id, &run, &err));
+    assert_true(id > 0);
+    pair_close(&pair);
+}
+
+static struct fence granted(const struct command *poll)
+{
+    assert_int_equal(poll->out.poll.n_grants, 1);
+    return poll->out.poll.grants[0].fence;
+}
+
+/* The executor was started anew without its records, and told b so: what it doesn't name to a may have begun, and counts. */
+static void test_a_job_forgotten_elsewhere_counts(void **state)
+{
+    struct pair pair;
+    (void)state;
+    pair_open(&pair);
+    int64_t e = rig_executor(&pair.a, "e", NULL), id = ENQUEUE(&pair.a, "t attempts=3");
+    granted(rig_one(&pair.a, rig_poll_command(&pair.a, e, 1, 7, NULL, 0)));
+    assert_int_equal(rig_executor(&pair.b, "e", NULL), e);
+    rig_one(&pair.a, rig_poll_command(&pair.a, e, 0, 8, NULL, 0));
+    assert_int_equal(rig_task(&pair.a, id).attempts, 1);
+    pair_close(&pair);
+}
+
+/* Its lease had lapsed and was renewed at a: the job has begun, also for b, which didn't hear that. */
+static void test_a_lease_renewed_late_elsewhere_counts(void **state)
+{
+    struct pair pair;
+    (void)state;
+    pair_open(&pair);
+    int64_t e = rig_executor(&pair.a, "e", NULL), id = ENQUEUE(&pair.a, "t attempts=3");
+    struct fence t = granted(rig_one(&pair.a, rig_poll_command(&pair.a, e, 1, 7, NULL, 0)));
+    rig_pass(&pair.a, 20000);
+    assert_int_equal(rig_state(&pair.a, id), 'P');
+    rig_one(&pair.a, rig_poll_command(&pair.a, e, 0, 8, &t, 1));
+    assert_int_equal(rig_state(&pair.a, id), 'X');
+    rig_one(&pair.b, rig_poll_command(&pair.b, e, 0, 9, NULL, 0));
+    assert_int_equal(rig_task(&pair.b, id).attempts, 1);
+    pair_close(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_failed_turn_forgets_nothing_of_the_others),
         cmocka_unit_test(test_what_is_committed_is_not_done_again),
         cmocka_unit_test(test_times_never_step_back),
+        cmocka_unit_test(test_a_resumed_lane_is_emptied_by_another_server),
+        cmocka_unit_test(test_a_schedule_behind_a_gap_is_known_to_who_fires_it),
+        cmocka_unit_test(test_a_job_forgotten_elsewhere_counts),
+        cmocka_unit_test(test_a_lease_renewed_late_elsewhere_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
