@@ -4,6 +4,8 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
 SEEDS ?= 2000
+SERVER_SEEDS ?= 5000
+STORE_SEEDS ?= 100
 FAULTS ?= 2
 N ?= 20
 
@@ -30,7 +32,9 @@ bench: setup
 # Histories of the engine on virtual time, in a plain optimized build of their own (test/sim/README.md).
 sim: setup
 	@test -f build-sim/build.ninja || meson setup build-sim --buildtype=release >/dev/null
-	@ninja --quiet -C build-sim test/sim/sim test/sim/sim-planted && build-sim/test/sim/sim --small $(FAULTS) && exec build-sim/test/sim/sim --seeds 1 $(SEEDS)
+	@ninja --quiet -C build-sim test/sim/sim test/sim/sim-planted && build-sim/test/sim/sim --small $(FAULTS) && \
+		build-sim/test/sim/sim --seeds 1 $(SEEDS) && build-sim/test/sim/sim --servers --seeds 1 $(SERVER_SEEDS) && \
+		exec test/sim/on_stores.py build-sim/test/sim/sim $(STORE_SEEDS) $(STORE_SEEDS)
 
 fuzz: setup
 	@exec tools/fuzz $(FUZZ_SECONDS)

@@ -94,8 +94,11 @@ static void revision_send(struct world *w, size_t repository, int64_t rev)
         command->in.revision.definition = definition_of(commit->flow);
         command->in.revision.touched = commit->touched ? touched : untouched;
     }
+    int server = several(w) && repo->kind != ARCHIVE_GIT ? server_choose(w) : 0;
+    if (several(w) && repo->kind == ARCHIVE_GIT) duty_under(w, command, DUTY_watch, &server); /* it is followed, by one of them */
+    if (server < 0) return;
     trace(w, "somebody tells of %s@%lld%s", repo->name, (long long)rev, commit->skipped ? ": it never was" : "");
-    send_command(w, command, OWNER_REVISION - (int)repository * 100 - (int)rev);
+    send_to(w, command, OWNER_REVISION - (int)repository * 100 - (int)rev, server);
 }
 
 static void commit_make(struct world *w, struct repository *repo, int64_t cause)

@@ -49,7 +49,7 @@ static void calls_again(struct world *w)
 {
     for (size_t i = 0; i < w->n_calls; i++) {
         struct call *call = &w->calls[i];
-        call->answered = w->backup.known.answered[i];
+        call->answered = w->backup.known.answered[i] || call->once;
         if (!call->answered) call->n_ids = 0;
         struct command *command = call->command;
         for (size_t d = 0; command->kind == CMD_ENQUEUE && d < command->in.enqueue.n_defs && !call->answered; d++) {
@@ -70,7 +70,11 @@ static void repositories_again(struct world *w)
 
 static void backup_restore(struct world *w)
 {
-    if (w->engine) server_crash(w);
+    for (size_t i = 0; i < SERVERS_MAX; i++) {
+        w->at = &w->servers[i];
+        if (w->at->engine) server_crash(w);
+    }
+    w->at = w->servers;
     trace(w, "the backup is put back");
     MARK(w, restored);
     for (size_t i = 0; i < w->n_executors; i++)
@@ -81,6 +85,11 @@ static void backup_restore(struct world *w)
     memset(w->known.starts, 0, sizeof w->known.starts); /* what was begun and counted since is forgotten together */
     memset(w->before, 0, sizeof w->before);
     incarnation_renew(w);
+    memset(w->duties, 0, sizeof w->duties);
+    for (size_t i = 0; i < w->store->n_duties; i++)
+        for (int k = 0; k < DUTY_COUNT; k++)
+            if (str_eqz(w->store->duties[i].name, engine_duty_name((enum duty_kind)k)))
+                w->duties[k].epoch = w->store->duties[i].epoch, w->duties[k].holder = w->store->duties[i].holder;
     mail_forget(w);
     calls_again(w);
     repositories_again(w);

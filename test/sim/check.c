@@ -66,6 +66,8 @@ static void check_move(struct world *w, const struct event *e)
         w->known.folded_ending[id] = e->to;
         if (str_eqz(e->reason, "superseded")) MARK(w, superseded_running);
         else MARK(w, cancel_running);
+        const struct sim_executor *has = executor_of(w, w->known.watches[id].executor);
+        if (has && has->server != w->at->index) MARK(w, cancel_elsewhere);
     }
     if (e->kind != EVENT_move) return;
     mark_move(w, e);
@@ -111,7 +113,7 @@ static void check_events(struct world *w)
             if (events[i].kind == EVENT_archive && w->known.opened[events[i].lane] > 1) MARK(w, archive_again);
             if (events[i].kind != EVENT_incarnation || str_eqz(events[i].actor, "restore")) continue;
             MARK(w, went_back);
-            if (++w->renewals > 1) world_fail(w, "R8 grants are made stale again and again", 0);
+            if (++w->at->renewals > 1) world_fail(w, "R8 grants are made stale again and again", 0);
         }
         if (retried > 1) MARK(w, retry_dependents);
         w->known.events_checked += (int64_t)n;

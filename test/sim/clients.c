@@ -64,10 +64,11 @@ static void client_enqueue(struct world *w)
     command->in.enqueue.defs = ARENA_ARRAY(&w->arena, struct task_def, n);
     command->in.enqueue.n_defs = n;
     for (size_t i = 0; i < n; i++) def_choose(w, &command->in.enqueue.defs[i], i);
-    command->idempotency.key = str_fmt(&w->arena, "k%zu", w->n_calls);
+    bool once = several(w) && chance(&w->choices, 150);
+    if (!once) command->idempotency.key = str_fmt(&w->arena, "k%zu", w->n_calls);
     command->idempotency.route = STR("tasks");
     command->idempotency.body_hash[0] = 7;
-    *call = (struct call){ .command = command, .crashes = w->n_crashes };
+    *call = (struct call){ .command = command, .crashes = w->n_crashes, .once = once, .answered = once };
     w->n_calls++;
     w->n_sent += n;
     trace(w, "a client posts %zu task%s with key k%zu", n, n == 1 ? "" : "s", w->n_calls - 1);
@@ -167,6 +168,7 @@ static void call_answer(struct world *w, struct call *call, const struct command
     size_t n = run ? 1 : command->out.enqueue.n_tasks;
     if (command->replay) MARK(w, idempotent_replay);
     if (command->replay && w->n_crashes > call->crashes) MARK(w, idempotent_after_crash);
+    if (command->replay && call->first_answer > 0 && call->first_answer != w->at->index + 1) MARK(w, replayed_elsewhere);
     for (size_t i = 0; i < n; i++) {
         int64_t id = run ? command->out.run.task : command->out.enqueue.tasks[i].task.id;
         if (!run && command->out.enqueue.tasks[i].existing) MARK(w, unique_met);
@@ -176,6 +178,7 @@ static void call_answer(struct world *w, struct call *call, const struct command
     }
     call->n_ids = n;
     call->answered = true;
+    if (!call->first_answer) call->first_answer = w->at->index + 1;
 }
 
 void client_answer(struct world *w, struct command *command)
@@ -186,7 +189,8 @@ void client_answer(struct world *w, struct command *command)
     }
     if (command->kind != CMD_ENQUEUE && command->kind != CMD_RUN) return;
     struct call *call = &w->calls[-1 - (intptr_t)command->owner];
-    bool again = command->err.code == ERR_outcome_unknown || command->err.code == ERR_disk_full || command->err.code == ERR_internal;
+    enum err_code code = command->err.code;
+    bool again = code == ERR_outcome_unknown || code == ERR_unavailable || code == ERR_disk_full || code == ERR_internal;
     if (!command->err.code) call_answer(w, call, command);
     else if (command->kind == CMD_RUN && !again) call->answered = true; /* no such revision or task, or not yet */
     else if (!again) world_fail(w, "a good call was refused", 0);

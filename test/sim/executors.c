@@ -119,6 +119,15 @@ static void poll_send(struct world *w, struct sim_executor *e, bool again)
     send_command(w, command, e->index);
 }
 
+/* To another server, where it registers, unless it is a balancer that turns it. */
+static void server_next(struct world *w, struct sim_executor *e)
+{
+    e->server = (int)((size_t)(e->server + 1) % w->n_servers);
+    if (!chance(&w->choices, 300)) e->id = 0; /* else something between them has turned it */
+    MARK(w, failover);
+    trace(w, "executor %d turns to %s", e->index, w->servers[e->server].name);
+}
+
 static bool something_to_report(const struct sim_executor *e)
 {
     for (size_t i = 0; i < JOBS_MAX; i++)
@@ -167,6 +176,7 @@ void executors_step(struct world *w)
             e->poll_open = false;
         }
         bool gave_up = e->poll_open && w->boot - e->poll_sent > GIVE_UP_MS;
+        if (gave_up && several(w) && !chance(&w->choices, 300)) server_next(w, e);
         if (e->id == 0) {
             if (!e->poll_open || gave_up) registration(w, e);
         } else if (!e->poll_open) {
@@ -190,7 +200,8 @@ void executor_answer(struct world *w, struct command *command)
         if (!str_eq(command->in.reg.executor.host, str_fmt(&w->arena, "boot %u", (unsigned)e->boots)))
             return; /* an answer to the agent before: nobody hears it */
         e->poll_open = false;
-        if (!command->err.code) e->id = command->out.reg.id;
+        if (command->err.code == ERR_unavailable && w->at->index == e->server) server_next(w, e);
+        if (!command->err.code && w->at->index == e->server) e->id = command->out.reg.id;
         return;
     }
     for (size_t i = 0; i < command->in.poll.n_finishes; i++) {
@@ -198,6 +209,7 @@ void executor_answer(struct world *w, struct command *command)
         struct job *job = job_find(e, item->fence);
         if (job && job->ended && !command->err.code) job->used = false; /* answered, one way or the other */
     }
+    if (command->err.code == ERR_unavailable && w->at->index == e->server) server_next(w, e);
     if (command->err.code == ERR_not_found) e->id = 0;
     if (command->in.poll.seq != e->seq || command->in.poll.executor != e->id)
         return; /* an answer to an older poll: its grants aren't ours */

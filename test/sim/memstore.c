@@ -16,7 +16,7 @@ static struct task *task_copy(struct arena *arena, const struct task *row)
     return copy;
 }
 
-static struct lane *lane_copy(struct arena *arena, const struct lane *row)
+struct lane *lane_copy(struct arena *arena, const struct lane *row)
 {
     struct lane *copy = ARENA_NEW(arena, struct lane);
     *copy = *row;
@@ -34,7 +34,7 @@ static struct label *labels_copy(struct arena *arena, const struct label *labels
     return copy;
 }
 
-static struct task_class *class_copy(struct arena *arena, const struct task_class *row)
+struct task_class *class_copy(struct arena *arena, const struct task_class *row)
 {
     struct task_class *copy = ARENA_NEW(arena, struct task_class);
     *copy = *row;
@@ -45,7 +45,7 @@ static struct task_class *class_copy(struct arena *arena, const struct task_clas
     return copy;
 }
 
-static struct executor *executor_dup(struct arena *arena, const struct executor *row)
+struct executor *executor_dup(struct arena *arena, const struct executor *row)
 {
     struct executor *copy = ARENA_NEW(arena, struct executor);
     *copy = *row;
@@ -70,7 +70,7 @@ static struct spec *spec_copy(struct arena *arena, const struct spec *row)
     return copy;
 }
 
-static struct slot *slot_copy(struct arena *arena, const struct slot *row)
+struct slot *slot_copy(struct arena *arena, const struct slot *row)
 {
     struct slot *copy = ARENA_NEW(arena, struct slot);
     *copy = *row;
@@ -81,7 +81,7 @@ static struct slot *slot_copy(struct arena *arena, const struct slot *row)
 
 static struct memstore *mem(struct store *store)
 {
-    return (struct memstore *)(void *)store;
+    return ((struct memport *)(void *)store)->rows;
 }
 
 /* --- sorted vectors ------------------------------------------------------------------------------------------------------------------- */
@@ -269,13 +269,8 @@ static void work_apply(struct memstore *m, const struct changes *c)
     }
 }
 
-static bool mem_commit(struct store *store, const struct changes *c, struct err *err)
+void memstore_apply(struct memstore *m, const struct changes *c)
 {
-    struct memstore *m = mem(store);
-    enum mem_fault fault = m->fault;
-    m->fault = MEM_OK;
-    if (fault == MEM_FULL) return err_set(err, ERR_disk_full, "simulated");
-    if (fault == MEM_UNKNOWN_LOST) return err_set(err, ERR_outcome_unknown, "simulated");
     small_apply(m, c);
     site_apply(m, c);
     work_apply(m, c);
@@ -286,7 +281,16 @@ static bool mem_commit(struct store *store, const struct changes *c, struct err 
             (struct turn_row){ c->head.turn, c->first_seq, c->time, str_dup(&m->arena, c->events) };
     }
     m->head = c->head;
-    m->n_commits++;
+}
+
+static bool mem_commit(struct store *store, const struct changes *c, struct err *err)
+{
+    struct memport *port = (struct memport *)(void *)store;
+    enum mem_fault fault = port->fault;
+    port->fault = MEM_OK;
+    if (fault == MEM_FULL) return err_set(err, ERR_disk_full, "simulated");
+    if (fault == MEM_UNKNOWN_LOST) return err_set(err, ERR_outcome_unknown, "simulated");
+    memstore_apply(port->rows, c);
     return fault == MEM_UNKNOWN_KEPT ? err_set(err, ERR_outcome_unknown, "simulated") : true;
 }
 
@@ -461,7 +465,7 @@ static bool mem_expire(struct store *store, int64_t now, size_t n_max, struct er
 
 static int64_t mem_size(struct store *store) { return (int64_t)mem(store)->arena.used_bytes; }
 
-static struct store_ops ops = {
+struct store_ops memstore_ops = {
     .close = mem_close,
     .begin = mem_begin,
     .rollback = mem_rollback,
@@ -492,8 +496,8 @@ static struct store_ops ops = {
 struct memstore *memstore_new(uint64_t incarnation)
 {
     struct memstore *m = mem_alloc(sizeof *m);
-    archive_ops_add(&ops);
-    *m = (struct memstore){ .store = { .ops = &ops, .exclusive = true } };
+    archive_ops_add(&memstore_ops);
+    *m = (struct memstore){ .own = { .store = { .ops = &memstore_ops, .exclusive = true }, .rows = m } };
     m->head = (struct store_head){ .incarnation = incarnation,
         .next_task = 1,
         .next_spec = 1,
@@ -508,7 +512,7 @@ struct memstore *memstore_new(uint64_t incarnation)
 static void maps_release(struct memstore *m)
 {
     struct map *maps[] = { &m->lanes, &m->classes, &m->specs, &m->slots, &m->tasks, &m->executors, &m->tokens, &m->outs, &m->ins,
-        &m->outputs, &m->archives };
+        &m->outputs, &m->archives, &m->touched };
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_release(maps[i]);
     smap_release(&m->uniques);
     smap_release(&m->idempotency);
@@ -551,7 +555,8 @@ void memstore_keep(struct memstore *to, const struct memstore *from, struct aren
 {
     static const size_t maps[] = { offsetof(struct memstore, lanes), offsetof(struct memstore, classes), offsetof(struct memstore, specs),
         offsetof(struct memstore, slots), offsetof(struct memstore, tasks), offsetof(struct memstore, executors),
-        offsetof(struct memstore, tokens), offsetof(struct memstore, outputs), offsetof(struct memstore, archives) };
+        offsetof(struct memstore, tokens), offsetof(struct memstore, outputs), offsetof(struct memstore, archives),
+        offsetof(struct memstore, touched) };
     maps_release(to);
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         map_copy((struct map *)(void *)((char *)to + maps[i]), (const struct map *)(const void *)((const char *)from + maps[i]));
@@ -568,6 +573,8 @@ void memstore_keep(struct memstore *to, const struct memstore *from, struct aren
     LIST_COPY(to, from, arena, schedules);
     memcpy(to->site, from->site, sizeof to->site);
     to->n_site = from->n_site;
+    memcpy(to->duties, from->duties, sizeof to->duties);
+    to->n_duties = from->n_duties;
     to->head = from->head;
 }
 

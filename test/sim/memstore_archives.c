@@ -5,7 +5,7 @@
 
 static struct memstore *mem(struct store *store)
 {
-    return (struct memstore *)(void *)store;
+    return ((struct memport *)(void *)store)->rows;
 }
 
 static const int64_t *numbers_copy(struct arena *arena, const int64_t *numbers, size_t n)
@@ -15,7 +15,7 @@ static const int64_t *numbers_copy(struct arena *arena, const int64_t *numbers, 
     return copy;
 }
 
-static struct archive *archive_copy(struct arena *arena, const struct archive *row)
+struct archive *archive_copy(struct arena *arena, const struct archive *row)
 {
     struct archive *copy = ARENA_NEW(arena, struct archive);
     *copy = *row;

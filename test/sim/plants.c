@@ -7,9 +7,9 @@
 
 #include "runs.h"
 
-static const struct { const char *name, *text; } plants[PLANT_COUNT] = {
+static const struct { const char *name, *text; } plants[PLANT_several_end] = {
 #define X(name, text) [PLANT_##name] = { #name, text },
-    PLANTS(X)
+    PLANTS(X) PLANTS_SEVERAL(X)
 #undef X
 };
 
@@ -18,8 +18,8 @@ enum plant plant_selected;
 
 bool plant_select(const char *name)
 {
-    for (int i = 1; i < PLANT_COUNT; i++)
-        if (strcmp(plants[i].name, name) == 0) plant_selected = (enum plant)i;
+    for (int i = 1; i < PLANT_several_end; i++)
+        if (plants[i].name && strcmp(plants[i].name, name) == 0) plant_selected = (enum plant)i;
     return plant_selected != PLANT_none;
 }
 
@@ -60,10 +60,11 @@ int plants_run(uint64_t limit, char **names, int n_names)
 {
     struct search running[2] = { 0 };
     unsigned found = 0, all = 0, out = 0;
-    for (int next = 1; next < PLANT_COUNT || out > 0;) {
-        while (next < PLANT_COUNT && !wanted((enum plant)next, names, n_names)) next++;
+    int last = mode_servers ? PLANT_several_end : PLANT_COUNT;
+    for (int next = mode_servers ? PLANT_several + 1 : 1; next < last || out > 0;) {
+        while (next < last && !wanted((enum plant)next, names, n_names)) next++;
         struct search *idle = !running[0].pid ? &running[0] : !running[1].pid ? &running[1] : NULL;
-        if (idle && next < PLANT_COUNT) {
+        if (idle && next < last) {
             search_begin(idle, (enum plant)next++, limit);
             all++;
             out++;

@@ -13,13 +13,13 @@
 
 static bool rows_task(void *owner, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
 {
-    struct store *store = &((struct memstore *)owner)->store;
+    struct store *store = &((struct memstore *)owner)->own.store;
     return store->ops->load_task(store, arena, id, out, out_found, err);
 }
 
 static bool rows_edges(void *owner, struct arena *arena, int64_t id, bool by_pred, struct edge **out, size_t *out_n, struct err *err)
 {
-    struct store *store = &((struct memstore *)owner)->store;
+    struct store *store = &((struct memstore *)owner)->own.store;
     return store->ops->load_edges(store, arena, id, by_pred, out, out_n, err);
 }
 
@@ -32,13 +32,13 @@ static const struct spec *rows_spec(void *owner, int64_t id, struct err *err)
 static bool rows_holds_of(
     void *owner, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n, struct err *err)
 {
-    struct store *store = &((struct memstore *)owner)->store;
+    struct store *store = &((struct memstore *)owner)->own.store;
     return store->ops->holds_of(store, arena, kind, key, n, out, out_n, err);
 }
 
 static bool rows_holds_of_task(void *owner, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err)
 {
-    struct store *store = &((struct memstore *)owner)->store;
+    struct store *store = &((struct memstore *)owner)->own.store;
     return store->ops->holds_of_task(store, arena, task, out, out_n, err);
 }
 

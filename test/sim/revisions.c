@@ -206,6 +206,16 @@ void check_archives(struct world *w)
 
 /* --- the clock ------------------------------------------------------------------------------------------------------------------------ */
 
+/* CRON for SLOT; NAME, epoch N: that of the duty's row when the turn began, and of the server whose turn it is. */
+static void check_fired(struct world *w, const struct event *e)
+{
+    int64_t epoch = w->duties[DUTY_schedules].epoch;
+    if (!str_ends(e->reason, str_fmt(&w->arena, "; %s, epoch %lld", w->at->name, (long long)epoch)) ||
+        !str_eqz(w->duties[DUTY_schedules].holder, w->at->name))
+        world_fail(w, "I14 a schedule was fired by who hasn't the duty", e->task);
+    if (epoch > 1) MARK(w, scheduled_after_takeover);
+}
+
 /* R15: each slot fires once. */
 void check_scheduled(struct world *w, const struct event *e)
 {
@@ -216,6 +226,7 @@ void check_scheduled(struct world *w, const struct event *e)
                          .task = str_fmt(&w->arena, "%.*s %.*s", STR_ARG(e->subject), STR_ARG(cron)) };
     MARK(w, scheduled);
     if (now.slot * 1000 + 60000 <= w->wall) MARK(w, scheduled_missed);
+    if (several(w)) check_fired(w, e);
     for (size_t i = 0; i < w->known.n_fired; i++) {
         struct fired *fired = &w->known.fired[i];
         if (fired->lane != now.lane || !str_eq(fired->task, now.task)) continue;
@@ -230,14 +241,16 @@ void check_schedules(struct world *w)
 {
     for (size_t i = 0; i < w->store->n_schedules; i++) {
         const struct schedule *row = &w->store->schedules[i];
-        if (row->next <= w->wall) world_fail(w, "I14 a slot of a schedule wasn't fired", row->lane);
+        if (row->next <= w->wall && duty_acted(w, DUTY_schedules)) world_fail(w, "I14 a slot of a schedule wasn't fired", row->lane);
         int64_t in = row->next - w->wall < 60000 ? row->next - w->wall : 60000; /* the wall clock may be set */
-        if (w->next_turn > w->boot + in) world_fail(w, "I10 no wake-up for a schedule", row->lane);
+        if (in < 0) in = 0;
+        if (w->at->next_turn > w->boot + in && duty_had(w, DUTY_schedules)) world_fail(w, "I10 no wake-up for a schedule", row->lane);
     }
     MAP_EACH(&w->store->archives, a) {
         const struct archive *archive = a->value;
-        bool due = !archive->removed && archive->next <= archive->youngest && memstore_revision(w->store, archive->lane, archive->next);
-        if (due && w->next_turn > w->boot) world_fail(w, "I10 a revision that is due isn't opened", archive->next);
+        bool due = !several(w) && !archive->removed && archive->next <= archive->youngest &&
+                   memstore_revision(w->store, archive->lane, archive->next);
+        if (due && w->at->next_turn > w->boot) world_fail(w, "I10 a revision that is due isn't opened", archive->next);
     }
 }
 

@@ -10,6 +10,10 @@
 
 enum { SECONDS_MAX = 30 };
 
+bool mode_servers;
+const char *mode_store, *mode_store_dir;
+uint64_t mode_seed;
+
 static struct shared *told; /* of this process: where a violation is written down */
 
 struct shared *shared_new(void)
@@ -50,14 +54,22 @@ static void aborted(int signal)
     failed(running, "an assertion of the engine", 0);
 }
 
+static void differs(const char *what)
+{
+    char text[NAME_MAX_LEN];
+    snprintf(text, sizeof text, "the store says something else than was committed: %s", what);
+    world_fail(running, text, 0);
+}
+
 uint64_t run_here(struct choices *choices, bool tracing, struct shared *shared)
 {
     struct world *w = mem_alloc(sizeof *w);
-    *w = (struct world){ .choices = *choices, .on_fail = failed };
+    *w = (struct world){ .choices = *choices, .on_fail = failed, .n_servers = mode_servers ? 2 : 1, .real = mode_store != NULL };
     told = shared;
     running = w;
     signal(SIGABRT, aborted);
-    alarm(SECONDS_MAX);
+    memstore_differs = differs;
+    alarm(mode_store ? 10 * SECONDS_MAX : SECONDS_MAX);
     world_open(w, tracing);
     world_run(w);
     alarm(0);
@@ -84,6 +96,7 @@ uint64_t run_seed(uint64_t seed, bool tracing, struct shared *shared)
 {
     struct choices choices;
     choices_seed(&choices, seed);
+    mode_seed = seed;
     return run_here(&choices, tracing, shared);
 }
 

@@ -25,6 +25,10 @@ struct shared {
     size_t starts[STEPS_MAX];
 };
 
+extern bool mode_servers; /* worlds have several servers */
+extern const char *mode_store, *mode_store_dir; /* URL of a real store and a folder for data directories; NULL: none */
+extern uint64_t mode_seed; /* the history under way */
+
 struct shared *shared_new(void);
 void shared_free(struct shared *shared);
 

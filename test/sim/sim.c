@@ -7,6 +7,11 @@
  * again sim --plants LIMIT [NAME...]      (planted twin) puts each bug of base/plant.h in and looks for it in LIMIT seeds sim --plant NAME
  * ...              (planted twin) any of the above with that bug in
  *
+ *   sim --servers ...                 any of the above but --small with two or three servers on one store; seeds are others then
+ *
+ *   sim --store URL DIR ...           --seed and --seeds on a real store: with --servers postgresql://..., where {seed} is the history's
+ *                                     number and its database empty; without, sqlite:. Data directories are made in DIR
+ *
  * Exit status 1: something was violated, or a shape that 2000 histories must have had is missing. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "io/log.h"
 #include "runs.h"
 
 enum { JOBS_LIMIT = 16, BAD_MAX = 20, MARKS_NEED = 2000 };
@@ -30,7 +36,7 @@ static void worker_begin(struct worker *worker, uint64_t first, uint64_t step, u
     if (worker->pid) return;
     for (shared->at = first; shared->at < end; shared->at += step) {
         uint64_t hash = run_seed(shared->at, false, shared);
-        if (shared->at % 100 != 0) continue;
+        if (shared->at % 100 != 0 || mode_store) continue;
         shared->totals.twice++;
         if (run_seed(shared->at, false, shared) == hash) continue;
         snprintf(shared->verdict.invariant, sizeof shared->verdict.invariant, "two runs of one seed differ");
@@ -52,7 +58,7 @@ static unsigned totals_print(const struct totals *t, uint64_t count, uint64_t ba
 {
     unsigned missing = 0;
     printf("marks, in %llu histories:\n", (unsigned long long)t->histories);
-    for (size_t i = 0; i < MARK_COUNT; i++) {
+    for (size_t i = 0; i < (mode_servers ? MARK_COUNT : MARK_ALONE_COUNT); i++) {
         printf("  %10llu  %-24s %s%s\n", (unsigned long long)t->marks[i], mark_names[i], mark_texts[i], t->marks[i] ? "" : "   <- never");
         missing += !t->marks[i];
     }
@@ -103,6 +109,7 @@ static int seeds_run(uint64_t first, uint64_t count, uint64_t jobs)
 int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
+    log_set_level(LOG_ERROR_); /* servers with other limits than the stored ones say so each time */
     int at = 1;
     if (argc > 2 && strcmp(argv[1], "--plant") == 0) {
         if (!plant_select(argv[2])) {
@@ -110,6 +117,15 @@ int main(int argc, char **argv)
             return 2;
         }
         at = 3;
+    }
+    if (argc > at && strcmp(argv[at], "--servers") == 0) {
+        mode_servers = true;
+        at++;
+    }
+    if (argc > at + 2 && strcmp(argv[at], "--store") == 0) {
+        mode_store = argv[at + 1];
+        mode_store_dir = argv[at + 2];
+        at += 3;
     }
     const char *mode = argc > at ? argv[at] : "--seeds";
     uint64_t number = argc > at + 1 ? strtoull(argv[at + 1], NULL, 10) : 1;
@@ -125,7 +141,8 @@ int main(int argc, char **argv)
     if (strcmp(mode, "--seeds") == 0)
         return seeds_run(
             number, argc > at + 2 ? strtoull(argv[at + 2], NULL, 10) : 1000, argc > at + 3 ? strtoull(argv[at + 3], NULL, 10) : 2);
-    fprintf(stderr, "usage: sim [--plant NAME] --seeds FIRST COUNT [JOBS] | --seed N [trace] | --shrink N | --plants LIMIT [NAME...] | "
+    fprintf(stderr, "usage: sim [--plant NAME] [--servers] [--store URL DIR] --seeds FIRST COUNT [JOBS] | --seed N [trace] | --shrink N | "
+                    "--plants LIMIT [NAME...] | "
                     "--small FAULTS [PATH]\n");
     return 2;
 }

@@ -15,7 +15,7 @@ static void lose(struct world *w) { mail_lose(w); }
 static void hold_back(struct world *w) { mail_hold(w, LATE_MS); }
 static void come_again(struct world *w) { mail_double(w, LATE_MS); }
 static void come_again_soon(struct world *w) { mail_double(w, 3 * STEP_MS); }
-static void server_dies(struct world *w) { if (w->engine) server_crash(w); }
+static void server_dies(struct world *w) { if (w->at->engine) server_crash(w); }
 static void dies_after_commit(struct world *w) { w->dies_next = true; }
 static void agent_dies(struct world *w) { executor_die(w, &w->executors[0], false); }
 static void host_dies(struct world *w) { executor_die(w, &w->executors[0], true); }
@@ -106,7 +106,7 @@ static void aborted(int signal)
 static void history(const struct small *small, const unsigned *path, bool tracing, struct totals *totals)
 {
     struct world *w = mem_alloc_zero(sizeof *w);
-    *w = (struct world){ .choices = { .dull = true }, .on_fail = failed, .step_ms = STEP_MS, .job_ms = 5 * STEP_MS };
+    *w = (struct world){ .choices = { .dull = true }, .on_fail = failed, .n_servers = 1, .step_ms = STEP_MS, .job_ms = 5 * STEP_MS };
     running = w;
     alarm(60);
     world_open(w, tracing);

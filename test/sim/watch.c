@@ -69,8 +69,8 @@ void watch_anew(struct world *w)
         const struct attempt *attempt = &w->store->attempts[i];
         struct watch *watch = &w->known.watches[attempt->task];
         if (attempt->finished || watch->grant != attempt->grant) continue;
-        watch->surely = watch->possibly = w->boot;
-        if (w->engine) MARK(w, stall_live);
+        watch->surely[w->at->index] = watch->possibly[w->at->index] = w->boot;
+        if (w->at->engine) MARK(w, stall_live);
     }
 }
 
@@ -130,12 +130,13 @@ static void check_gone(struct world *w, const struct attempt *was, const struct 
     bool known = watch->grant == was->grant;
     if (hashed(is)) return;
     if (is) {
-        bool early = known && w->boot - watch->surely < LEASE_MS;
+        bool early = known && w->boot - watch->surely[w->at->index] < LEASE_MS;
         if (early && job_of(w, was->executor, was->task, was->grant))
             world_fail(w, "R4 a job was taken for lost though its executor has it", was->task);
         if (early && !left_out(w, was, commands, n)) world_fail(w, "R15 a lease lapsed before its time", was->task);
         if (early && !watch->named) MARK(w, missed_by_forgetful);
         if (!early) MARK(w, lease_lapsed);
+        if (!early && watch->server != w->at->index) MARK(w, lapsed_elsewhere);
         if (!early && w->before[was->task].ending) MARK(w, lapsed_ending);
         return;
     }
@@ -159,8 +160,24 @@ static void check_leases(struct world *w)
         const struct attempt *is = &w->store->attempts[i];
         struct watch *watch = &w->known.watches[is->task];
         if (is->finished) continue;
-        if (w->boot - watch->possibly >= LEASE_MS) world_fail(w, "R9 a lapsed lease was not noticed", is->task);
-        if (w->next_turn > watch->possibly + LEASE_MS) world_fail(w, "I10 no wake-up for a lease", is->task);
+        if (w->boot - watch->possibly[w->at->index] >= LEASE_MS) world_fail(w, "R9 a lapsed lease was not noticed", is->task);
+        if (w->at->next_turn > watch->possibly[w->at->index] + LEASE_MS) world_fail(w, "I10 no wake-up for a lease", is->task);
+    }
+}
+
+/* Several servers: who takes over that another one has heard the executor, or done something to the task, counts its lease from then on.
+ * What is written by this turn is taken over by the others at their next, and counts unless they were told the same a moment before. */
+static void leases_followed(struct world *w)
+{
+    enum { MOMENT_MS = 200 };
+    for (size_t i = 0; i < w->store->n_attempts; i++) {
+        const struct attempt *is = &w->store->attempts[i];
+        struct watch *watch = &w->known.watches[is->task];
+        if (is->finished) continue;
+        int64_t heard = memstore_touched(w->store, MEM_EXECUTOR, is->executor), task = memstore_touched(w->store, MEM_TASK, is->task);
+        if (heard > w->at->seen_commit || task > w->at->seen_commit || w->anew) watch->possibly[w->at->index] = w->boot;
+        for (size_t k = 0; k < w->n_servers && heard > w->commit_before; k++)
+            if ((int)k != w->at->index && watch->surely[k] < w->boot - MOMENT_MS) watch->surely[k] = w->boot - MOMENT_MS;
     }
 }
 
@@ -172,29 +189,31 @@ static void leases_heard(struct world *w, struct command **commands, size_t n)
         struct watch *watch = &w->known.watches[is->task];
         if (is->finished || watch->grant == is->grant) continue;
         fence_issue(w, is->task, is->grant);
-        *watch = (struct watch){ .grant = is->grant, .executor = is->executor, .granted = w->boot, .surely = w->boot, .possibly = w->boot };
+        *watch = (struct watch){ .grant = is->grant, .executor = is->executor, .granted = w->boot, .server = w->at->index };
+        for (size_t k = 0; k < SERVERS_MAX; k++) watch->surely[k] = watch->possibly[k] = w->boot;
     }
+    if (several(w)) leases_followed(w);
     for (size_t i = 0; i < n; i++) {
         struct sim_executor *e = (intptr_t)commands[i]->owner >= 0 ? &w->executors[(intptr_t)commands[i]->owner] : NULL;
-        if (e && commands[i]->kind == CMD_REGISTER) e->server_seq = 0;
+        if (e && commands[i]->kind == CMD_REGISTER && !commands[i]->err.code) e->server_seq[w->at->index] = 0;
         if (!e || commands[i]->kind != CMD_POLL || commands[i]->err.code) continue;
         const struct command *poll = commands[i];
-        bool newest = poll->in.poll.seq >= e->server_seq;
-        if (newest) e->server_seq = poll->in.poll.seq;
+        bool newest = poll->in.poll.seq >= e->server_seq[w->at->index];
+        if (newest) e->server_seq[w->at->index] = poll->in.poll.seq;
         for (size_t k = 0; k < poll->in.poll.n_renew; k++) {
             struct watch *watch = &w->known.watches[poll->in.poll.renew[k].fence.task];
             struct fence fence = poll->in.poll.renew[k].fence;
             bool old = fence.incarnation == w->incarnation_before && fence.grant == watch->grant; /* it changed within the turn */
             if (!old && !fence_is(w, fence, fence.task, watch->grant)) continue;
-            watch->possibly = w->boot;
+            watch->possibly[w->at->index] = w->boot;
             watch->named = true;
-            if (newest) watch->surely = w->boot;
+            if (newest) watch->surely[w->at->index] = w->boot;
         }
         for (size_t k = 0; k < poll->out.poll.n_grants; k++) {
             struct watch *watch = &w->known.watches[poll->out.poll.grants[k].fence.task];
             if (watch->grant != poll->out.poll.grants[k].fence.grant) continue;
             if (watch->granted < w->boot) MARK(w, poll_replayed);
-            watch->possibly = watch->surely = w->boot;
+            watch->possibly[w->at->index] = watch->surely[w->at->index] = w->boot;
         }
     }
 }
@@ -244,6 +263,7 @@ static void check_effects(struct world *w, struct command **commands, size_t n)
         }
         const struct before *before = &w->before[is->task];
         w->n_effective++;
+        if (w->known.watches[is->task].grant == is->grant && w->known.watches[is->task].server != w->at->index) MARK(w, grant_elsewhere);
         if (!was) world_fail(w, "I3 a completion of a grant that was not out", is->task);
         if (is->grant != before->grant) world_fail(w, "I3 an older grant's completion had effect", is->task);
         if (!item_of(w, is, commands, n)) world_fail(w, "R4 a completion was booked on another grant", is->task);
@@ -279,7 +299,7 @@ static void check_finish(struct world *w, const struct finish_item *item)
     enum err_code expected = finish_expect(w, item);
     const struct watch *watch = &w->known.watches[item->fence.task];
     const struct before *before = &w->before[item->fence.task];
-    if (before->ending && watch->grant == item->fence.grant && w->boot - watch->possibly >= LEASE_MS)
+    if (before->ending && watch->grant == item->fence.grant && w->boot - watch->possibly[w->at->index] >= LEASE_MS)
         return; /* it ended by its lease in this very turn */
     const struct task *task = store_task(w, item->fence.task); /* none: of a time that a backup has undone */
     bool stopped = task && !state_ended(before->state) && state_ended(task->state); /* superseded by what became ready before */
@@ -299,7 +319,7 @@ static bool overtaken(const struct world *w, struct command **commands, size_t n
 {
     for (size_t i = 0; i < n; i++)
         if (commands[i]->kind == CMD_POLL && commands[i]->owner == poll->owner && commands[i]->in.poll.seq > poll->in.poll.seq) return true;
-    return poll->in.poll.seq < w->executors[(intptr_t)poll->owner].server_seq;
+    return poll->in.poll.seq < w->executors[(intptr_t)poll->owner].server_seq[w->at->index];
 }
 
 static void check_finishes(struct world *w, struct command **commands, size_t n)
@@ -381,8 +401,8 @@ static void check_polls(struct world *w, struct command **commands, size_t n)
         size_t of_it = 0; /* with another one of the same executor in the turn it is not clear what either was told */
         for (size_t k = 0; k < n; k++)
             of_it += (commands[k]->kind == CMD_POLL || commands[k]->kind == CMD_REGISTER) && commands[k]->owner == poll->owner;
-        if (of_it == 1 && poll->in.poll.seq >= e->server_seq) check_poll(w, poll);
-        if (of_it == 1 && poll->in.poll.seq < e->server_seq && poll->out.poll.n_grants)
+        if (of_it == 1 && poll->in.poll.seq >= e->server_seq[w->at->index]) check_poll(w, poll);
+        if (of_it == 1 && poll->in.poll.seq < e->server_seq[w->at->index] && poll->out.poll.n_grants)
             world_fail(w, "an overtaken poll was given work", 0);
     }
 }
@@ -442,12 +462,13 @@ static void check_idle(struct world *w)
 {
     for (size_t i = 0; i < w->n_executors; i++) {
         const struct sim_executor *e = &w->executors[i];
-        const struct executor *row = e->parked ? map_find(&w->store->executors, (uint64_t)e->parked->in.poll.executor) : NULL;
-        if (!row || row->state != EXECUTOR_ACTIVE || e->parked->in.poll.free <= 0) continue;
+        const struct command *parked = e->parked[w->at->index];
+        const struct executor *row = parked ? map_find(&w->store->executors, (uint64_t)parked->in.poll.executor) : NULL;
+        if (!row || row->state != EXECUTOR_ACTIVE || parked->in.poll.free <= 0) continue;
         MAP_EACH(&w->store->tasks, t) {
             const struct task *task = t->value;
             if (task->state != STATE_P || !executor_fits(w, e, task) || lane_shut(w, task->lane)) continue;
-            if (w->next_turn > w->boot) world_fail(w, "R8 a pending task beside an executor that waits for work", task->id);
+            if (w->at->next_turn > w->boot) world_fail(w, "R8 a pending task beside an executor that waits for work", task->id);
         }
     }
 }
@@ -494,23 +515,24 @@ static void check_wakeups(struct world *w)
         int64_t tries = task->attempts - task->base;
         bool waits = task->state == STATE_S && tries > 0 && task->holds & (1u << HOLD_time);
         const struct spec *spec = map_find(&w->store->specs, (uint64_t)task->spec);
-        if (waits && task->not_before - w->wall > (spec->backoff_ms << (tries - 1)) + 1000)
+        bool judged = !w->clocks_differ && duty_acted(w, DUTY_timers);
+        if (waits && judged && task->not_before - w->wall > (spec->backoff_ms << (tries - 1)) + 1000)
             world_fail(w, "R15 a back-off was stretched by the clock", task->id);
     }
     const struct memstore *m = w->store;
     for (size_t i = 0; i < m->n_holds; i++) {
         const struct hold *hold = &m->holds[i];
-        if (hold->kind == HOLD_time) {
+        if (hold->kind == HOLD_time && duty_had(w, DUTY_timers)) {
             int64_t in = hold->key - w->wall;
             if (in < 0) in = 0;
             if (in > 60000) in = 60000; /* the wall clock may be set */
-            if (w->next_turn > w->boot + in) world_fail(w, "I10 no wake-up for a time", hold->task);
+            if (w->at->next_turn > w->boot + in) world_fail(w, "I10 no wake-up for a time", hold->task);
         }
         if (hold->kind != HOLD_pause) continue;
         const struct lane *lane = map_find(&m->lanes, (uint64_t)hold->key + 1);
         if (lane && lane->paused_since) continue; /* `all` is stored when it was paused first */
         MARK(w, resume_batches);
-        if (w->next_turn > w->boot) world_fail(w, "I10 parked in a lane that isn't paused", hold->task);
+        if (w->at->next_turn > w->boot && !several(w)) world_fail(w, "I10 parked in a lane that isn't paused", hold->task);
     }
 }
 

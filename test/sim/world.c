@@ -4,16 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FAULTS_MS = 40000, HEALING_MS = 40 * 60 * 1000, WHY_EVERY = 8, FOLD_EVERY = 64 };
+enum { FAULTS_MS = 40000, FAULTS_REAL_MS = 8000, HEALING_MS = 40 * 60 * 1000, WHY_EVERY = 8, FOLD_EVERY = 64 };
 
 const char *const mark_texts[MARK_COUNT] = {
 #define X(name, text) [MARK_##name] = text,
-    MARKS(X)
+    MARKS(X) MARKS_SERVERS(X)
 #undef X
 };
 const char *const mark_names[MARK_COUNT] = {
 #define X(name, text) [MARK_##name] = #name,
-    MARKS(X)
+    MARKS(X) MARKS_SERVERS(X)
 #undef X
 };
 
@@ -21,6 +21,7 @@ struct message {
     struct heap_node node;
     struct command *command;
     bool answer;
+    int server; /* that it goes to, or comes from */
 };
 
 void trace(struct world *w, const char *fmt, ...)
@@ -78,10 +79,10 @@ struct command *command_new(struct world *w, enum command_kind kind)
 
 /* --- the network -------------------------------------------------------------------------------------------------------------------- */
 
-static void post(struct world *w, struct command *command, bool answer)
+static void post(struct world *w, struct command *command, bool answer, int server)
 {
     struct message *message = mem_alloc(sizeof *message);
-    *message = (struct message){ .command = command, .answer = answer };
+    *message = (struct message){ .command = command, .answer = answer, .server = server };
     int64_t delay = 1 + (int64_t)choose(&w->choices, 10);
     if (!w->healing && chance(&w->choices, 50)) delay += (int64_t)choose(&w->choices, 4000);
     heap_put(&w->mail, &message->node, w->boot + delay);
@@ -94,21 +95,27 @@ static bool lost(struct world *w)
     return gone;
 }
 
-void send_command(struct world *w, struct command *command, int from)
+void send_to(struct world *w, struct command *command, int from, int server)
 {
     command->owner = (void *)(intptr_t)from;
-    if (!lost(w)) post(w, command, false);
+    if (!lost(w)) post(w, command, false, server);
     enum command_kind kind = command->kind;
     bool doubled = !w->healing && chance(&w->choices, w->faults.twice);
-    if (doubled && (kind == CMD_POLL || kind == CMD_ENQUEUE || kind == CMD_REVISION || kind == CMD_RUN)) {
+    bool again = kind == CMD_POLL || kind == CMD_REVISION || ((kind == CMD_ENQUEUE || kind == CMD_RUN) && command->idempotency.key.len);
+    if (doubled && again) {
         struct command *twin = ARENA_NEW(&w->arena, struct command);
         *twin = *command;
         if (command->kind == CMD_POLL) { /* answers are written into the items */
             twin->in.poll.finishes = ARENA_ARRAY(&w->arena, struct finish_item, JOBS_MAX);
             memcpy(twin->in.poll.finishes, command->in.poll.finishes, command->in.poll.n_finishes * sizeof(struct finish_item));
         }
-        post(w, twin, false);
+        post(w, twin, false, server);
     }
+}
+
+void send_command(struct world *w, struct command *command, int from)
+{
+    send_to(w, command, from, from >= 0 ? w->executors[from].server : server_choose(w));
 }
 
 static void mail_deliver(struct world *w)
@@ -119,10 +126,12 @@ static void mail_deliver(struct world *w)
         heap_take(&w->mail, first);
         struct command *command = message->command;
         if (message->answer) {
+            w->at = &w->servers[message->server]; /* who has answered */
             if ((intptr_t)command->owner >= 0) executor_answer(w, command);
             else client_answer(w, command);
-        } else if (w->engine && w->n_inbox < INBOX_MAX) {
-            w->inbox[w->n_inbox++] = command;
+        } else {
+            struct server *server = &w->servers[message->server];
+            if (server->engine && server->n_inbox < INBOX_MAX) server->inbox[server->n_inbox++] = command;
         }
         mem_free(message);
     }
@@ -180,40 +189,44 @@ void mail_double(struct world *w, int64_t ms)
 
 void server_start(struct world *w)
 {
+    struct server *server = w->at;
     struct err err = { 0 };
     struct conf_semaphore *semaphores = ARENA_NEW(&w->arena, struct conf_semaphore);
     *semaphores = (struct conf_semaphore){ .name = STR("two"), .limit = w->limit };
-    struct engine_config config = { .store = &w->store->store,
+    struct engine_config config = { .store = &w->at->port->store,
         .lease_ms = LEASE_MS,
         .batch = w->batch,
         .site = { .semaphores = { semaphores, 1 } },
-        .server_name = STR("sim") };
-    w->engine = engine_new(&config, w->wall, w->boot, &err);
-    ASSERT(w->engine);
-    w->next_turn = w->wanted = w->boot;
-    w->renewals = 0;
+        .server_name = several(w) ? str_of(server->name) : STR("sim") };
+    server->engine = engine_new(&config, w->wall + server->wall_ahead, w->boot + server->boot_ahead, &err);
+    ASSERT(server->engine);
+    server->next_turn = server->wanted = w->boot;
+    server->well_since = w->boot;
+    server->seen_commit = w->store->head.commit;
+    memset(server->epochs, 0, sizeof server->epochs);
+    w->at->renewals = 0;
     for (size_t i = 0; i < w->store->n_attempts; i++)
         if (!w->store->attempts[i].finished && w->n_crashes) MARK(w, restart_live);
     MAP_EACH(&w->store->lanes, l)
         if (((const struct lane *)l->value)->paused_since) MARK(w, restart_paused);
     for (size_t i = 0; i < w->n_executors; i++) {
-        w->executors[i].server_seq = 0;
-        w->executors[i].parked = NULL;
+        w->executors[i].server_seq[w->at->index] = 0;
+        w->executors[i].parked[w->at->index] = NULL;
     }
     watch_anew(w);
-    trace(w, "the server is up");
+    trace(w, "the server%s%s is up", several(w) ? " " : "", server->name);
     check_store(w);
 }
 
 void server_crash(struct world *w)
 {
-    trace(w, "the server dies");
-    engine_free(w->engine);
-    w->engine = NULL;
-    w->n_inbox = 0; /* connections are gone, and what waited on them */
+    trace(w, "the server%s%s dies", several(w) ? " " : "", w->at->name);
+    engine_free(w->at->engine);
+    w->at->engine = NULL;
+    w->at->n_inbox = 0; /* connections are gone, and what waited on them */
     w->n_crashes++;
     MARK(w, crash);
-    w->server_back_at = w->boot + (int64_t)choose(&w->choices, w->healing ? 10 : 2 * LEASE_MS);
+    w->at->back_at = w->boot + (int64_t)choose(&w->choices, w->healing ? 10 : 2 * LEASE_MS);
 }
 
 static void cancels_note(struct world *w, const struct command *command)
@@ -229,7 +242,7 @@ static void answers_note(struct world *w, const struct command *command)
     if (command->kind == CMD_POLL) w->n_grants += command->out.poll.n_grants;
     if (command->kind != CMD_POLL) return;
     for (size_t i = 0; i < w->n_executors; i++)
-        if (w->executors[i].parked == command) w->executors[i].parked = NULL;
+        if (w->executors[i].parked[w->at->index] == command) w->executors[i].parked[w->at->index] = NULL;
 }
 
 static void inbox_trace(struct world *w, struct command **commands, size_t n)
@@ -263,43 +276,58 @@ void server_turn(struct world *w)
     struct err err = { 0 };
     struct list_node *at;
     struct command *inbox[INBOX_MAX];
-    size_t n = w->n_inbox;
-    enum mem_fault fault = w->store->fault = fault_choose(w);
-    memcpy(inbox, w->inbox, n * sizeof *inbox);
-    w->n_inbox = 0;
+    struct server *server = w->at;
+    size_t n = server->n_inbox;
+    server->port->fault = fault_choose(w);
+    if (several(w)) turn_before(w);
+    enum mem_fault fault = server->port->fault;
+    w->wall += server->wall_ahead; /* what is judged is judged by its clock */
+    memcpy(inbox, w->at->inbox, n * sizeof *inbox);
+    w->at->n_inbox = 0;
     w->n_turns++;
     w->n_commands += n;
-    if (w->boot - w->wanted > LEASE_MS / 3 && w->wanted != INT64_MAX) {
+    if (w->boot - w->at->wanted > LEASE_MS / 3 && w->at->wanted != INT64_MAX) {
         MARK(w, stall);
         watch_anew(w);
     }
     watch_before(w);
-    bool ok = engine_turn(w->engine, inbox, n, w->wall, w->boot, &answered, &w->next_turn, &err), spent = w->store->fault == MEM_OK;
-    w->store->fault = MEM_OK;
-    w->wanted = w->next_turn > w->boot ? w->next_turn : w->boot;
+    unsigned cuts = server->port->n_cut;
+    bool ok = engine_turn(server->engine, inbox, n, w->wall, w->boot + server->boot_ahead, &answered, &server->next_turn, &err),
+         spent = server->port->fault == MEM_OK, cut = server->port->n_cut != cuts;
+    if (server->next_turn != INT64_MAX) server->next_turn -= server->boot_ahead;
+    server->port->fault = MEM_OK;
+    server->wanted = server->next_turn > w->boot ? server->next_turn : w->boot;
     if (spent && fault == MEM_FULL) {
         MARK(w, disk_full);
         watch_anew(w);
     }
+    if (spent && fault == MEM_CUT) MARK(w, connection_cut);
+    if (cut && fault == MEM_OK && !server->port->away) MARK(w, connection_cut_reading);
     if (spent && fault == MEM_UNKNOWN_KEPT) MARK(w, unknown_kept);
     if (spent && fault == MEM_UNKNOWN_LOST) MARK(w, unknown_lost);
     for (size_t i = 0; i < n; i++)
-        if (inbox[i]->kind == CMD_POLL && !inbox[i]->answered) w->executors[(intptr_t)inbox[i]->owner].parked = inbox[i];
+        if (inbox[i]->kind == CMD_POLL && !inbox[i]->answered) w->executors[(intptr_t)inbox[i]->owner].parked[w->at->index] = inbox[i];
     for (at = answered.first; at; at = at->next) answers_note(w, CONTAINER_OF(at, struct command, node));
+    if (several(w)) trace(w, "turn of %s: commit %lld", server->name, (long long)w->store->head.commit);
     inbox_trace(w, inbox, n);
     if (spent && fault)
         trace(w, "  the commit failed: %s",
             fault == MEM_FULL           ? "the disk is full"
             : fault == MEM_UNKNOWN_KEPT ? "unknown, kept"
-                                        : "unknown, lost");
+            : fault == MEM_UNKNOWN_LOST ? "unknown, lost"
+            : fault == MEM_CUT          ? "the connection is lost"
+                                        : "the answer is lost");
+    w->anew |= several(w) && (cut || server->port->too_far);
     check_store(w);
-    if (ok) watch_after(w, inbox, n, fault == MEM_OK || !spent);
-    if (ok && w->n_turns % WHY_EVERY == 0) check_why(w);
+    if (ok) watch_after(w, inbox, n, (fault == MEM_OK || !spent) && !cut);
+    if (several(w)) turn_after(w, inbox, n, ok && (fault == MEM_OK || !spent || fault == MEM_ANSWER_LOST) && !cut);
+    if (ok && w->n_turns % WHY_EVERY == 0 && (!several(w) || (duty_had(w, DUTY_timers) && !w->clocks_differ))) check_why(w);
     if (w->n_turns % FOLD_EVERY == 0) store_fold(w);
+    w->wall -= server->wall_ahead;
     bool dies = !ok || w->dies_next || (!w->healing && chance(&w->choices, w->faults.crash_after_commit));
     while ((at = list_take_first(&answered))) {
         struct command *command = CONTAINER_OF(at, struct command, node);
-        if (!dies && !lost(w)) post(w, command, true);
+        if (!dies && !lost(w)) post(w, command, true, server->index);
     }
     w->dies_next = false;
     if (dies) server_crash(w);
@@ -322,7 +350,11 @@ void world_open(struct world *w, bool tracing)
     w->boot = 1000000;
     w->wall = INT64_C(1800000000000);
     w->store = memstore_new(0x5eed);
+    w->at = w->servers;
+    w->servers[0].port = &w->store->own;
     faults_choose(w);
+    if (w->n_servers > 1) servers_open(w, w->n_servers);
+    if (w->real) stores_open(w);
     w->n_executors = 1 + choose(&w->choices, EXECUTORS_MAX);
     for (size_t i = 0; i < w->n_executors; i++)
         w->executors[i] = (struct sim_executor){ .index = (int)i, .slots = 1 + (int64_t)choose(&w->choices, 3), .seq = 1000 };
@@ -332,7 +364,11 @@ void world_open(struct world *w, bool tracing)
     w->limit = 2;
     w->n_limits = choose(&w->choices, 2);
     repositories_open(w);
-    server_start(w);
+    for (size_t i = 0; several(w) && i < w->n_executors; i++) w->executors[i].server = (int)choose(&w->choices, w->n_servers);
+    for (size_t i = 0; i < (several(w) ? w->n_servers : 1); i++) {
+        w->at = &w->servers[i];
+        server_start(w);
+    }
 }
 
 static void clock_jump(struct world *w)
@@ -357,22 +393,38 @@ void world_step(struct world *w)
     w->wall += step;
     if (!w->healing && chance(&w->choices, w->faults.clock_jump)) clock_jump(w);
     backup_step(w);
-    if (!w->engine && w->server_back_at <= w->boot) server_start(w);
+    if (several(w)) {
+        servers_step(w);
+        clients_step(w);
+        repositories_step(w);
+        executors_step(w);
+        mail_deliver(w);
+        servers_turns(w);
+        return;
+    }
+    if (!w->at->engine && w->at->back_at <= w->boot) server_start(w);
     clients_step(w);
     repositories_step(w);
     executors_step(w);
     mail_deliver(w);
-    if (!w->engine) return;
+    if (!w->at->engine) return;
     if (!w->healing && chance(&w->choices, w->faults.crash_server)) {
         server_crash(w);
         return;
     }
     if (!w->healing && chance(&w->choices, w->faults.stall)) {
-        w->stalled_until = w->boot + LEASE_MS / 6 + (int64_t)choose(&w->choices, 8) * LEASE_MS / 2;
-        trace(w, "the server stands still until %lld", (long long)(w->stalled_until - 1000000));
+        w->at->stalled_until = w->boot + LEASE_MS / 6 + (int64_t)choose(&w->choices, 8) * LEASE_MS / 2;
+        trace(w, "the server stands still until %lld", (long long)(w->at->stalled_until - 1000000));
     }
-    if (w->stalled_until > w->boot) return;
-    if (w->n_inbox || w->next_turn <= w->boot) server_turn(w);
+    if (w->at->stalled_until > w->boot) return;
+    if (w->at->n_inbox || w->at->next_turn <= w->boot) server_turn(w);
+}
+
+bool server_up(const struct world *w)
+{
+    for (size_t i = 0; i < SERVERS_MAX; i++)
+        if (w->servers[i].engine) return true;
+    return false;
 }
 
 static int64_t first_unended(struct world *w)
@@ -395,7 +447,8 @@ static void times_come(struct world *w)
 static void world_heal(struct world *w)
 {
     w->healing = true;
-    w->stalled_until = 0;
+    w->at->stalled_until = 0;
+    if (several(w)) servers_heal(w);
     for (size_t i = 0; i < w->n_executors; i++) w->executors[i].frozen_until = 0;
     int64_t wall_behind = INT64_C(1800000000000) + (w->boot - 1000000);
     if (w->wall < wall_behind) w->wall = wall_behind;
@@ -403,7 +456,7 @@ static void world_heal(struct world *w)
 
 void world_run(struct world *w)
 {
-    int64_t until = w->boot + FAULTS_MS;
+    int64_t until = w->boot + (w->real ? FAULTS_REAL_MS : FAULTS_MS);
     while (w->boot < until && !choices_spent(&w->choices)) world_step(w);
     world_finish(w);
 }
@@ -414,13 +467,13 @@ void world_finish(struct world *w)
     world_heal(w);
     int64_t began = w->boot, open_again = w->boot;
     while (w->boot < began + HEALING_MS) {
-        if (w->boot >= open_again && w->engine) {
+        if (w->boot >= open_again && server_up(w)) {
             lanes_open(w);
             times_come(w);
             open_again = w->boot + 5000;
         }
         world_step(w);
-        bool over = w->engine && clients_answered(w) && repositories_told(w) && !first_unended(w);
+        bool over = server_up(w) && clients_answered(w) && repositories_told(w) && !first_unended(w);
         if (over && (!heap_first(&w->mail) || w->boot > began + 20000)) {
             store_fold(w);
             return;
@@ -433,7 +486,8 @@ void world_finish(struct world *w)
 void world_close(struct world *w)
 {
     struct heap_node *first;
-    engine_free(w->engine);
+    for (size_t i = 0; i < SERVERS_MAX; i++) engine_free(w->servers[i].engine);
+    if (w->real) stores_close(w);
     while ((first = heap_first(&w->mail))) {
         heap_take(&w->mail, first);
         mem_free(CONTAINER_OF(first, struct message, node));

@@ -9,7 +9,7 @@
 #include "memstore.h"
 
 enum { EXECUTORS_MAX = 5, JOBS_MAX = 6, TASKS_MAX = 400, LEASE_MS = 3000, CALLS_MAX = 128, INBOX_MAX = 256, IDS_MAX = TASKS_MAX * 2,
-    LANES_MAX = 16, REPOSITORIES_MAX = 2, REVISIONS_MAX = 14, FIRED_MAX = 8 };
+    LANES_MAX = 16, REPOSITORIES_MAX = 2, REVISIONS_MAX = 14, FIRED_MAX = 8, SERVERS_MAX = MEM_SERVERS_MAX, READS_MAX = 64 };
 
 /* Shapes that histories must have had: a mark that was never hit says that the generator has stopped making them. name, meaning */
 #define MARKS(X) \
@@ -95,9 +95,32 @@ enum { EXECUTORS_MAX = 5, JOBS_MAX = 6, TASKS_MAX = 400, LEASE_MS = 3000, CALLS_
     X(stale_incarnation, "a finish of another incarnation was refused") \
     X(went_back, "an executor had seen more than the store knows")
 
+/* The same for worlds with several servers. */
+#define MARKS_SERVERS(X) \
+    X(answer_lost, "the answer of a commit was lost, and the mark told that it is there") \
+    X(connection_cut, "a connection was lost before the commit") \
+    X(connection_cut_reading, "a connection was lost in the middle of a turn") \
+    X(store_away, "a server couldn't reach the store") \
+    X(too_far, "the others had done too much to tell: all was read anew") \
+    X(frozen_long, "a server stood still for longer than the lease of duties") \
+    X(duty_taken, "a duty was taken over") \
+    X(duty_back, "a server found that a duty of its own had gone to another") \
+    X(epoch_refused, "what was sent under an epoch that is over was refused") \
+    X(failover, "an executor turned to another server") \
+    X(grant_elsewhere, "a job was finished at another server than the one that granted it") \
+    X(lapsed_elsewhere, "a lease lapsed at another server than the one that granted it") \
+    X(cancel_elsewhere, "a job was cancelled at another server than the one that has its executor's poll") \
+    X(hint_lost, "a hint was lost") \
+    X(read_waited, "a read waited for a commit of another server") \
+    X(replayed_elsewhere, "a call was answered from its key by another server") \
+    X(scheduled_after_takeover, "a schedule fired under a later epoch than the first")
+
 enum mark {
 #define X(name, text) MARK_##name,
     MARKS(X)
+    MARK_ALONE_COUNT,
+    MARK_alone_last = MARK_ALONE_COUNT - 1, /* the next has the number after it */
+    MARKS_SERVERS(X)
 #undef X
     MARK_COUNT
 };
@@ -126,8 +149,9 @@ struct sim_executor {
     struct job jobs[JOBS_MAX];
     int64_t seen_seq;
     unsigned boots, hosts; /* lives of the agent, of its host: only the former leaves its records behind */
-    int64_t server_seq;     /* the highest that the server's present life was given since it registered */
-    struct command *parked; /* its poll that the server keeps */
+    int64_t server_seq[SERVERS_MAX];     /* by server: the highest that its present life was given since it registered */
+    struct command *parked[SERVERS_MAX]; /* its poll that the server keeps */
+    int server; /* that it talks to */
 };
 
 struct accepted { int64_t id; bool cancelled; };
@@ -135,6 +159,8 @@ struct accepted { int64_t id; bool cancelled; };
 struct call { /* a client's enqueue, repeated with its key until it was answered */
     struct command *command;
     bool answered;
+    bool once; /* it has no key, and isn't repeated */
+    int first_answer; /* the server that gave it, from 1; 0: none */
     int64_t sent;
     uint64_t crashes; /* of the server when it was sent first */
     int64_t ids[8];
@@ -145,7 +171,8 @@ struct watch { /* what the simulator knows of a task's newest grant */
     int64_t grant, executor;
     int64_t granted;          /* boot ms */
     bool named;               /* by a poll of its executor: it had arrived */
-    int64_t surely, possibly; /* boot ms at which the server last heard of it */
+    int64_t surely[SERVERS_MAX], possibly[SERVERS_MAX]; /* boot ms at which the server last heard of it */
+    int server; /* that granted it */
 };
 
 struct before { enum task_state state, ending; int64_t grant; bool pending_first; unsigned holds; };
@@ -188,18 +215,52 @@ struct repository {
     int64_t n;
 };
 
+struct server {
+    int index;
+    char name[4];
+    struct engine *engine; /* NULL: it is down */
+    struct memport *port;
+    int64_t back_at, next_turn, wanted, stalled_until;
+    struct command *inbox[INBOX_MAX];
+    size_t n_inbox;
+    unsigned renewals; /* incarnations that its present life has taken */
+    /* of several: */
+    struct memport shared;
+    int64_t boot_ahead, wall_ahead; /* its clocks, against the world's */
+    int64_t away_until;  /* it can't reach the store */
+    int64_t well_since;  /* it is up, takes its turns and reaches the store */
+    int64_t hint_at;     /* a hint arrives; INT64_MAX: none is under way */
+    int64_t seen_commit; /* as of its last turn */
+    int64_t epochs[MEM_DUTIES_MAX]; /* its own of each duty as of its last turn; 0: none */
+};
+
+/* What must not last while a server is well: since when it does. */
+struct lasting { const char *what; int64_t since, about; };
+
+struct shared_faults { /* in 1000 */
+    unsigned cut, cut_reading, answer_lost, away, hint_lost, hint_late, clock;
+};
+
 struct world {
     struct choices choices;
     struct faults faults;
     struct memstore *store;
-    struct engine *engine; /* NULL: the server is down */
+    struct server servers[SERVERS_MAX], *at; /* at: whose turn it is */
+    size_t n_servers; /* 1: it has the store for itself */
+    struct shared_faults shared_faults;
+    bool clocks_differ; /* wall clocks of servers ever did */
+    bool anew;          /* this turn's server reads everything again */
+    int64_t seq_before, commit_before; /* this turn */
+    unsigned looked_before;
+    struct { int64_t commit, since; int server; } reads[READS_MAX]; /* that wait for a commit */
+    size_t n_reads;
+    struct lasting lasting[8];
+    size_t n_lasting;
+    struct { int64_t epoch; struct str holder; } duties[MEM_DUTIES_MAX]; /* as they were seen last */
     struct arena arena;
     int64_t boot, wall;
-    int64_t server_back_at, next_turn, wanted, stalled_until;
     struct heap mail;     /* messages under way, by time of arrival */
     uint64_t n_mail;
-    struct command *inbox[INBOX_MAX];
-    size_t n_inbox;
     struct sim_executor executors[EXECUTORS_MAX];
     size_t n_executors, batch;
     bool flat; /* one class, one priority: fair shares can be counted */
@@ -220,6 +281,7 @@ struct world {
     struct map fences;  /* that were ever issued: by task and grant -> the incarnations */
     bool healing; /* the faults are over: everything has to end */
     bool dies_next; /* small worlds: the server dies after its next commit, before its answers */
+    bool real; /* behind the store in memory there is another one */
     int64_t job_ms, step_ms; /* small worlds: how long a job takes at least; how time goes by */
 
     /* the checker's */
@@ -233,7 +295,6 @@ struct world {
     uint64_t incarnation_before;
     struct slot *slots_before;
     size_t n_slots_before, cap_slots_before;
-    unsigned renewals; /* incarnations that this life of the server has taken */
     bool parked_tasks; /* this turn put pending tasks back */
     unsigned revised;  /* bits of lanes whose workflow may be another since this turn */
     uint64_t hash; /* of the store, folded every 64 turns */
@@ -261,11 +322,34 @@ extern const char *const mark_texts[MARK_COUNT];
 extern const char *const mark_names[MARK_COUNT];
 
 /* world.c: the server's side. */
-void send_command(struct world *world, struct command *command, int from);
+void send_command(struct world *world, struct command *command, int from); /* from an executor: to its server; else to any */
+void send_to(struct world *world, struct command *command, int from, int server);
 struct command *command_new(struct world *world, enum command_kind kind);
 void server_start(struct world *world);
 void server_crash(struct world *world);
 void server_turn(struct world *world);
+bool server_up(const struct world *world); /* any */
+
+/* servers.c: several servers on one store. */
+bool several(const struct world *world);
+void servers_open(struct world *world, size_t n);
+void servers_step(struct world *world);       /* lives, clocks, connections */
+void servers_turns(struct world *world);      /* of those that want one */
+void servers_heal(struct world *world);
+int server_choose(struct world *world);       /* for a client's call */
+void turn_before(struct world *world);        /* faults of the turn */
+void turn_after(struct world *world, struct command **commands, size_t n, bool ok);
+void duty_under(struct world *world, struct command *command, enum duty_kind duty, int *out_server); /* -1: nobody thinks that it has it */
+bool duty_acted(const struct world *world, enum duty_kind duty); /* the server whose turn it is has it, and had it before the turn */
+bool duty_had(const struct world *world, enum duty_kind duty);   /* it has it */
+void read_begin(struct world *world, int64_t commit, int from);
+
+/* stores.c: a real store behind the one in memory. */
+void stores_open(struct world *world);
+void stores_close(struct world *world);
+
+/* caches.c: what a server keeps in memory is what the store has. */
+void check_caches(struct world *world);
 
 /* clients.c */
 void clients_step(struct world *world);
