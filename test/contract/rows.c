@@ -332,6 +332,15 @@ static void attempts_live_and_end(void **state)
     w.c.attempts_changed = &ended, w.c.n_attempts_changed = 1;
     turn_end(&w);
     attempt_expect(&w, &ended, 0);
+    turn_begin(&w); /* given up, and its lease is taken up again */
+    w.c.attempts_changed = &running, w.c.n_attempts_changed = 1;
+    turn_end(&w);
+    world_reopen(&w);
+    attempt_expect(&w, &running, 1);
+    turn_begin(&w);
+    w.c.attempts_changed = &ended, w.c.n_attempts_changed = 1;
+    turn_end(&w);
+    attempt_expect(&w, &ended, 0);
     ended.outcome = OUTCOME_done, ended.exit = 0; /* the late result of an attempt that was given up */
     turn_begin(&w);
     w.c.attempts_changed = &ended, w.c.n_attempts_changed = 1;

@@ -328,6 +328,7 @@ static void attempts_write(struct write *w)
     attempts_running_write(w, PG_live_insert, c->attempts_new, c->n_attempts_new);
     attempts_ended_write(w, c->attempts_new, c->n_attempts_new);
     attempts_running_write(w, PG_live_update, c->attempts_changed, c->n_attempts_changed);
+    attempt_keys_write(w, PG_attempt_delete, c->attempts_changed, c->n_attempts_changed, RUNNING); /* lost, and taken up again */
     attempt_keys_write(w, PG_live_delete, c->attempts_changed, c->n_attempts_changed, ENDED);
     attempts_ended_write(w, c->attempts_changed, c->n_attempts_changed);
     attempt_keys_write(w, PG_live_delete, c->attempts_remove, c->n_attempts_remove, ALL);

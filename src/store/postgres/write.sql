@@ -71,10 +71,11 @@ INSERT INTO live (task, grant_no, number, executor, started, poll_seq)
 SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[]);
 
 -- name: live_update
-UPDATE live l SET number = u.number, executor = u.executor, started = u.started, poll_seq = u.poll_seq
-FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
-    AS u (task, grant_no, number, executor, started, poll_seq)
-WHERE l.task = ANY (ARRAY[u.task]) AND l.grant_no = u.grant_no;
+-- Also of one that had been recorded as lost: attempt_delete goes with it.
+INSERT INTO live (task, grant_no, number, executor, started, poll_seq)
+SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
+ON CONFLICT (task, grant_no) DO UPDATE SET number = excluded.number, executor = excluded.executor, started = excluded.started,
+    poll_seq = excluded.poll_seq;
 
 -- name: live_delete
 DELETE FROM live l USING unnest($1::bigint[], $2::bigint[]) AS u (task, grant_no) WHERE l.task = ANY (ARRAY[u.task]) AND l.grant_no = u.grant_no;

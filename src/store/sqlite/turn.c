@@ -236,6 +236,13 @@ static void attempt_bind(sqlite3_stmt *stmt, const struct attempt *a, bool whole
     bind_i64(stmt, 5, a->started);
 }
 
+static bool attempt_running_write(struct sqlite_store *self, enum sql_id id, const struct attempt *a, struct err *err)
+{
+    attempt_bind(self->db.stmts[id], a, true);
+    bind_i64(self->db.stmts[id], 6, a->poll_seq);
+    return db_run(&self->db, id, err);
+}
+
 static bool attempt_finished_write(struct sqlite_store *self, enum sql_id id, const struct attempt *a, struct err *err)
 {
     sqlite3_stmt *stmt = self->db.stmts[id];
@@ -266,9 +273,7 @@ static bool attempts_write(struct sqlite_store *self, const struct changes *c, s
                 return false;
             continue;
         }
-        attempt_bind(self->db.stmts[SQL_live_insert], a, true);
-        bind_i64(self->db.stmts[SQL_live_insert], 6, a->poll_seq);
-        if (!db_run(&self->db, SQL_live_insert, err))
+        if (!attempt_running_write(self, SQL_live_insert, a, err))
             return false;
     }
     for (size_t i = 0; i < c->n_attempts_changed; i++) {
@@ -281,9 +286,10 @@ static bool attempts_write(struct sqlite_store *self, const struct changes *c, s
                 return false;
             continue;
         }
-        attempt_bind(self->db.stmts[SQL_live_update], a, true);
-        bind_i64(self->db.stmts[SQL_live_update], 6, a->poll_seq);
-        if (!db_run(&self->db, SQL_live_update, err))
+        if (!attempt_running_write(self, SQL_live_update, a, err))
+            return false;
+        bool lost = sqlite3_changes(self->db.conn) == 0; /* and taken up again */
+        if (lost && (!attempt_running_write(self, SQL_live_insert, a, err) || !attempt_drop(self, SQL_attempt_delete, a, err)))
             return false;
     }
     for (size_t i = 0; i < c->n_attempts_remove; i++)
