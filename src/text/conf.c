@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "text/conf_site.h"
 #include "text/conf_value.h"
 
 #define MINUTE_MS ((int64_t)60 * 1000)
@@ -284,6 +285,18 @@ static void tls_check(struct load *load)
     diag_error(load->diags, place, "'tls' needs both 'certificate' and 'key'");
 }
 
+/* site_check: what is stored must be readable again, also when aliases made it large. */
+static void site_check(struct load *load)
+{
+    struct site_conf site;
+    site_of(load->conf, &site);
+    for (size_t i = 0; i < N_SETTINGS; i++)
+        for (size_t k = 0; k < SITE_KEYS; k++)
+            if (load->found[i] != NULL && str_eqz(str_of(settings[i].key), site_key_name(k)) && !site_fits(&site, k))
+                diag_error(load->diags, (struct diag_place){ load->input->file, load->found[i]->line, load->found[i]->column },
+                    "'%s' is too large: with everything written out it must stay below 1 MiB", settings[i].key);
+}
+
 bool conf_parse(const struct conf_input *input, struct arena *arena, struct diags *diags, struct conf *out)
 {
     size_t n_errors = diags->n_errors;
@@ -296,8 +309,10 @@ bool conf_parse(const struct conf_input *input, struct arena *arena, struct diag
         setting_load(&load, i);
     for (size_t i = 0; i < input->n_options; i++)
         option_fault(&load, &input->options[i]);
-    if (diags->n_errors == n_errors)
+    if (diags->n_errors == n_errors) {
         tls_check(&load);
+        site_check(&load);
+    }
     diags_sort(diags);
     if (str_starts(out->store, STR("sqlite://")))
         out->store_dir = str_sub(out->store, sizeof "sqlite://" - 1, out->store.len);

@@ -100,6 +100,19 @@ bool site_key_parse(struct str body, size_t key, struct arena *arena, struct sit
     return node != NULL && keys[key].set(&context, node, out);
 }
 
+bool site_fits(const struct site_conf *conf, size_t key)
+{
+    struct arena arena = { 0 };
+    struct site_conf again;
+    struct buf text;
+    buf_init(&text, NODE_FILE_BYTES_MAX);
+    site_key_write(&text, conf, key);
+    bool fits = !text.full && site_key_parse(buf_str(&text), key, &arena, &again);
+    buf_release(&text);
+    arena_release(&arena);
+    return fits;
+}
+
 void site_copy(struct arena *arena, const struct site_conf *from, struct site_conf *out)
 {
     struct buf text;
@@ -173,8 +186,8 @@ bool site_parse(const struct diag_file *file, struct arena *arena, struct diags 
                 continue;
             }
             out->silent &= ~(1U << k);
-            if (!node_is_null(pair->value))
-                (void)keys[k].set(&context, pair->value, out);
+            if (!node_is_null(pair->value) && keys[k].set(&context, pair->value, out) && !site_fits(out, k))
+                node_fault(&context, pair->key, "'%s' is too large: with everything written out it must stay below 1 MiB", keys[k].name);
         }
     diags_sort(diags);
     return diags->n_errors == before;

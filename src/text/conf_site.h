@@ -30,6 +30,8 @@ bool site_key_parse(struct str body, size_t key, struct arena *arena, struct sit
 void site_of(const struct conf *conf, struct site_conf *out);
 /* site_parse: a document with site keys and nothing else; false: the faults, all of them, are in diags. A key that is null is emptied. */
 bool site_parse(const struct diag_file *file, struct arena *arena, struct diags *diags, struct site_conf *out);
+/* site_fits: whether the key, with its aliases written out, is small enough to be stored and read again. */
+bool site_fits(const struct site_conf *conf, size_t key);
 /* site_copy: into another arena; as text and back. */
 void site_copy(struct arena *arena, const struct site_conf *from, struct site_conf *out);
 

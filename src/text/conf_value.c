@@ -359,7 +359,9 @@ static void value_show(struct buf *out, struct arena *arena, const struct node *
     case NODE_KIND_COUNT:
         break;
     case NODE_SCALAR:
-        if ((node->plain && str_eq(text, node->text) && text.len > 0) && is_bare(text))
+        if (node_is_null(node)) /* `blue:` alone */
+            buf_add_z(out, "null");
+        else if ((node->plain && str_eq(text, node->text) && text.len > 0) && is_bare(text))
             buf_add_str(out, text);
         else
             json_str(&json, text);

@@ -1,8 +1,9 @@
 /* Configuration files: what conf_show prints of an accepted file is accepted again and means the same; what is refused says where. */
 #include "fuzz.h"
 #include "text/conf.h"
+#include "text/conf_site.h"
 
-#define SHAPES(X) X(accepted) X(refused) X(from_file) X(list) X(labels)
+#define SHAPES(X) X(accepted) X(refused) X(from_file) X(list) X(labels) X(site)
 FUZZ_SHAPES(SHAPES)
 
 static bool parse(struct arena *arena, const struct diag_file *file, struct diags *diags, struct conf *out)
@@ -28,6 +29,38 @@ static void faults_check(const struct diags *diags, struct str text)
         HOLDS(diags->items[i].message.len > 0 && str_is_utf8(diags->items[i].message));
         HOLDS(diags->items[i].place.line <= lines_of(text) + 1);
     }
+}
+
+/* The same bytes as a document of the site's keys: what is accepted can be stored, copied and shown, and means the same again. */
+static void site_check(struct arena *arena, const struct diag_file *file)
+{
+    struct diags diags = { .arena = arena }, none = { .arena = arena };
+    struct site_conf conf, copy, back;
+    struct buf shown, body, again;
+    if (!site_parse(file, arena, &diags, &conf)) {
+        faults_check(&diags, file->text);
+        return;
+    }
+    buf_init(&shown, 1 << 24);
+    buf_init(&body, 1 << 24);
+    buf_init(&again, 1 << 24);
+    site_copy(arena, &conf, &copy);
+    for (size_t k = 0; k < SITE_KEYS; k++) {
+        struct site_change *changes;
+        buf_reset(&body);
+        buf_reset(&again);
+        site_key_write(&body, &conf, k);
+        site_key_write(&again, &copy, k);
+        HOLDS(str_eq(buf_str(&body), buf_str(&again)));
+        HOLDS(site_changes(arena, k, buf_str(&body), buf_str(&again), &changes) == 0);
+        site_yaml(&shown, arena, k, buf_str(&body));
+    }
+    struct diag_file shown_file = { STR("shown.yaml"), buf_str(&shown) };
+    HOLDS(shown.len > NODE_FILE_BYTES_MAX || site_parse(&shown_file, arena, &none, &back));
+    SEEN_IF(site, conf.silent == 0);
+    buf_release(&shown);
+    buf_release(&body);
+    buf_release(&again);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
@@ -64,6 +97,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
         faults_check(&diags, file.text);
         SEEN(refused);
     }
+    site_check(&arena, &file);
     buf_release(&shown);
     buf_release(&text);
     arena_release(&arena);

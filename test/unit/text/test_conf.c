@@ -498,6 +498,21 @@ static void the_site_takes_its_keys_only(void **state)
     assert_int_equal(f.diags.n_errors, 5);
     fixture_release(&f);
 
+    struct buf large; /* aliases that make it larger than what can be stored: told, by both readers */
+    buf_init(&large, 1 << 20);
+    buf_add_z(&large, "tenants:\n  t: &x\n    semaphores:\n");
+    for (int i = 0; i < 5000; i++)
+        buf_addf(&large, "      semaphore-with-a-name-%d: 1\n", i);
+    for (int i = 0; i < 9; i++)
+        buf_addf(&large, "  t%d: *x\n", i);
+    buf_add_char(&large, '\0');
+    fixture_init(&f, large.ptr);
+    assert_false(site_parse(&f.file, &f.arena, &f.diags, &site));
+    assert_int_equal(f.diags.n_errors, 1);
+    assert_false(parse(&f));
+    fixture_release(&f);
+    buf_release(&large);
+
     fixture_init(&f, "slots: 3\nretention: {history: 2d}\n"); /* of a whole configuration: what it names */
     parse_good(&f);
     site_of(&f.conf, &site);
