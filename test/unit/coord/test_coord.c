@@ -14,7 +14,7 @@
 
 #include "coord/coord.h"
 
-enum { TIMERS, WATCH, NAMES, LOCK = NAMES, ROWS, PATIENCE_MS = 30000, SESSION_MS = 2000 };
+enum { TIMERS, WATCH, NAMES, LOCK = NAMES, ROWS, PATIENCE_MS = 60000, SESSION_MS = 4000 };
 static const char *const names[ROWS] = { "timers", "watch", "lock" };
 
 struct table { /* the store: one order of turns */
