@@ -259,6 +259,34 @@ static void test_a_lease_renewed_late_elsewhere_counts(void **state)
     pair_close(&pair);
 }
 
+static void executor_set(struct rig *rig, int64_t executor, enum executor_state to)
+{
+    struct command *command = rig_new(rig, CMD_EXECUTOR_STATE);
+    command->in.executor_state.executor = executor;
+    command->in.executor_state.state = to;
+    assert_int_equal(rig_one(rig, command)->err.code, ERR_none);
+}
+
+/* Its poll waits at b; a lets the executor go on: the task that is there goes to that poll. */
+static void test_who_may_go_on_elsewhere_is_given_work(void **state)
+{
+    struct pair pair;
+    (void)state;
+    pair_open(&pair);
+    int64_t e = rig_executor(&pair.b, "e", NULL);
+    executor_set(&pair.a, e, EXECUTOR_PAUSED);
+    int64_t id = ENQUEUE(&pair.a, "t");
+    struct command *poll = rig_poll_command(&pair.b, e, 1, 7, NULL, 0);
+    poll->in.poll.wait_ms = 1000;
+    rig_turn(&pair.b, &poll, 1);
+    rig_turn(&pair.b, NULL, 0);
+    assert_false(poll->answered);
+    executor_set(&pair.a, e, EXECUTOR_ACTIVE);
+    rig_turn(&pair.b, NULL, 0);
+    assert_int_equal(granted(poll).task, id);
+    pair_close(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -269,6 +297,7 @@ int main(void)
         cmocka_unit_test(test_a_schedule_behind_a_gap_is_known_to_who_fires_it),
         cmocka_unit_test(test_a_job_forgotten_elsewhere_counts),
         cmocka_unit_test(test_a_lease_renewed_late_elsewhere_counts),
+        cmocka_unit_test(test_who_may_go_on_elsewhere_is_given_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
