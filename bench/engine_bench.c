@@ -209,19 +209,19 @@ static bool stub_attempt(struct store *store, int64_t task, int64_t grant, struc
 static struct store *stub_open(int64_t n)
 {
     stub.mem = memstore_new(1);
-    stub.inner = stub.ops = *stub.mem->store.ops;
+    stub.inner = stub.ops = *stub.mem->own.store.ops;
     stub.ops.commit = stub_commit;
     stub.ops.load_task = stub_task;
     stub.ops.load_edges = stub_edges;
     stub.ops.ready_first = stub_ready;
     stub.ops.load_attempt = stub_attempt;
-    stub.mem->store.ops = &stub.ops;
+    stub.mem->own.store.ops = &stub.ops;
     stub.n_buckets = (size_t)n + 2;
     stub.buckets = mem_alloc(stub.n_buckets * sizeof *stub.buckets);
     stub.tasks = mem_alloc((size_t)(n + 2) * sizeof *stub.tasks);
     memset(stub.buckets, 0, stub.n_buckets * sizeof *stub.buckets);
     memset(stub.tasks, 0, (size_t)(n + 2) * sizeof *stub.tasks);
-    return &stub.mem->store;
+    return &stub.mem->own.store;
 }
 
 static void stub_close(void)
