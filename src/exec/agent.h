@@ -122,6 +122,7 @@ void report_later(struct seat *seat, int64_t ms);
 int64_t report_backoff(unsigned tries);
 void report_log(struct seat *seat);            /* sends what is there and may be sent now */
 void report_forget(struct seat *seat);         /* stops whatever is under way for the seat's job */
+int64_t report_before_end(const struct seat *seat); /* so many bytes of its log were to be stored before the end that was told */
 void report_doubt(struct seat *seat);          /* the server failed: what it had not made durable may be gone with it */
 bool report_ready(const struct seat *seat);    /* its end can go into the next poll */
 void report_item(struct seat *seat, struct json *json);

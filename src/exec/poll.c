@@ -3,7 +3,8 @@
  * One poll is the newest; only its answer brings grants. A poll that carries ends asks to be answered at once (wait_ms 0) and is waited
  * for. While a poll listens that may bring grants, ends go beside it (POST /v1/finishes): a new poll would void the grants that cross it on
  * the wire. One that listens with no slot free can't bring any, so it is overtaken by a poll with ends and free slots, and the server
- * answers it empty. A poll whose answer was lost is sent again, byte for byte, under its number: the server repeats itself.
+ * answers it empty. A poll whose answer was lost is sent again, byte for byte, under its number: the server repeats itself. (Not one with
+ * an end whose log isn't durable yet: that end is told anew, after its log.)
  *
  * While jobs are very short the agent asks for a few more than it has slots for, starts them the moment a slot is free and is silent until
  * all are started: then one poll carries many ends and brings many grants, and nobody waits for a round trip. Grants that are still not
@@ -329,6 +330,15 @@ static void poll_answer(struct agent *agent, struct poll_call *call, const json_
         seat_lease(agent->seats[i]);
 }
 
+/* An end that counts on bytes which the server may have had in memory only isn't told again as it was: they have to go before it. */
+static bool call_in_doubt(const struct poll_call *call)
+{
+    for (size_t i = 0; i < call->n_told; i++)
+        if (!call->told[i]->log_dead && report_before_end(call->told[i]) > call->told[i]->durable)
+            return true;
+    return false;
+}
+
 static void poll_refused(struct agent *agent, struct poll_call *call, const struct client_response *response, struct err *err)
 {
     if (response->status != 0)
@@ -341,6 +351,8 @@ static void poll_refused(struct agent *agent, struct poll_call *call, const stru
     } else {
         agent->call = NULL;
         agent->again = call;
+        if (call_in_doubt(call))
+            call_forget(agent, call);
     }
     agent_failed(agent, "poll", err);
 }

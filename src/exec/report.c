@@ -46,6 +46,11 @@ void report_forget(struct seat *seat)
         loop_disarm(seat->agent->loop, &seat->retry);
 }
 
+int64_t report_before_end(const struct seat *seat)
+{
+    return seat->inline_from >= 0 ? seat->inline_from : seat->spool_bytes;
+}
+
 void report_doubt(struct seat *seat)
 {
     if (seat->stored > seat->durable)
@@ -267,7 +272,7 @@ void report_result(struct seat *seat, int status, struct str code)
         seat_release(seat);
         return;
     }
-    seat->settle_bytes = seat->inline_from >= 0 ? seat->inline_from : seat->spool_bytes;
+    seat->settle_bytes = report_before_end(seat);
     seat->state = SEAT_SETTLING;
     seat->tries = 0;
     report_settle(seat);

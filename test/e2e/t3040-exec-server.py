@@ -51,6 +51,21 @@ def forgotten_bytes():
         tap.equal((bytes(task.log), f.faults), (b'up\ndown\n', []), 'bytes that died with the server are there again before the end is told')
 
 
+def forgotten_with_the_end():
+    with Crew(slots=1) as crew:
+        f = crew.fake
+        f.durable_follows = False
+        task = f.add(script='echo up; while [ ! -e %s/go4 ]; do sleep 0.02; done; echo down' % TMP)
+        f.wait(lambda: b'up' in task.log, 10)
+        time.sleep(0.2)  # the answer has come: the end will count on these bytes
+        f.die_at_end = True
+        open(f'{TMP}/go4', 'w').close()
+        f.wait(lambda: not f.die_at_end, 10)
+        f.durable_follows = True
+        f.wait_ended(task)
+        tap.equal((bytes(task.log), f.faults), (b'up\ndown\n', []), 'also when the server dies at the end: it is told anew, after what was lost')
+
+
 def lost_answers():
     with Crew(slots=3) as crew:
         f = crew.fake
@@ -203,6 +218,6 @@ def labels():
         tap.equal([b['instance'] for b in crew.fake.executors.values()], [first], 'the instance survives a restart')
 
 
-for part in (gone_and_back, forgotten_bytes, lost_answers, forgotten, stale, leases, drain, beside, failover, labels):
+for part in (gone_and_back, forgotten_bytes, forgotten_with_the_end, lost_answers, forgotten, stale, leases, drain, beside, failover, labels):
     part()
 tap.end()

@@ -47,6 +47,7 @@ class FakeServer:
         self.durable_follows = True
         self.lose_answers = 0   # so many poll answers are computed and then not sent
         self.fail_finishes = 0  # so many results are 503
+        self.die_at_end = False # the next poll with ends finds a server that was just started again: what wasn't durable is gone
         self.http = None
         self.sockets = set()
         self.faults = []
@@ -270,6 +271,11 @@ class FakeServer:
             self.polls.append(body)
             if executor not in self.executors:
                 return 404, {'code': 'not_found', 'detail': executor}
+            if self.die_at_end and body.get('finishes'):
+                self.die_at_end = False
+                for task in self.tasks.values():
+                    task.log = task.log[:task.durable]
+                return 503, {'code': 'unavailable'}
             seq = body['seq']
             answer = {'grants': [], 'cancels': [], 'state': self.state}
             if seq < self.newest.get(executor, 0):
