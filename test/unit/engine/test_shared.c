@@ -287,6 +287,46 @@ static void test_who_may_go_on_elsewhere_is_given_work(void **state)
     pair_close(&pair);
 }
 
+static bool commit_unanswered(struct store *store, const struct changes *changes, struct err *err)
+{
+    assert_true(fault.real->commit(store, changes, err));
+    return err_set(err, ERR_outcome_unknown, "as the test wants it");
+}
+
+static uint64_t incarnation(struct rig *rig)
+{
+    struct store_head head;
+    struct err err = { 0 };
+    assert_true(rig->store->ops->load_head(rig->store, &head, &err));
+    return head.incarnation;
+}
+
+static struct command *poll_from_later(struct rig *rig, int64_t executor)
+{
+    struct command *poll = rig_poll_command(rig, executor, 0, -1, NULL, 0);
+    poll->in.poll.seen_seq = INT64_MAX / 2;
+    return rig_one(rig, poll);
+}
+
+/* The store is an older copy, as an executor tells. That a new incarnation was taken is told by nobody, and yet it isn't taken again. */
+static void test_an_incarnation_of_unknown_outcome_is_taken_once(void **state)
+{
+    struct pair pair;
+    (void)state;
+    pair_open(&pair);
+    int64_t e = rig_executor(&pair.a, "e", NULL);
+    uint64_t before = incarnation(&pair.a);
+    fault_plant(&pair.a, 0, 0, ERR_none);
+    fault.ops.commit = commit_unanswered;
+    assert_int_equal(poll_from_later(&pair.a, e)->err.code, ERR_outcome_unknown);
+    fault_remove(&pair.a);
+    uint64_t taken = incarnation(&pair.a);
+    assert_true(taken != before);
+    assert_int_equal(poll_from_later(&pair.a, e)->err.code, ERR_none);
+    assert_true(incarnation(&pair.a) == taken);
+    pair_close(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -298,6 +338,7 @@ int main(void)
         cmocka_unit_test(test_a_job_forgotten_elsewhere_counts),
         cmocka_unit_test(test_a_lease_renewed_late_elsewhere_counts),
         cmocka_unit_test(test_who_may_go_on_elsewhere_is_given_work),
+        cmocka_unit_test(test_an_incarnation_of_unknown_outcome_is_taken_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
