@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "coord/coord.h"
 #include "engine/definition.h"
 #include "rig.h"
 
@@ -327,6 +328,29 @@ static void test_an_incarnation_of_unknown_outcome_is_taken_once(void **state)
     pair_close(&pair);
 }
 
+/* The timers go to b, whose clock is a day ahead, and come back to a: the back-off that b began takes no day. */
+static void test_a_back_off_begun_elsewhere_is_not_stretched(void **state)
+{
+    struct pair pair;
+    (void)state;
+    pair_open(&pair);
+    for (int i = 0; i < 2; i++) rig_turn(&pair.a, NULL, 0);
+    assert_true(coord_holds(engine_coord(pair.a.engine), DUTY_timers));
+    rig_turn(&pair.b, NULL, 0);
+    rig_pass(&pair.b, 3000);
+    assert_true(coord_holds(engine_coord(pair.b.engine), DUTY_timers));
+    pair.b.wall += 86400000;
+    int64_t e = rig_executor(&pair.b, "e", NULL), id = ENQUEUE(&pair.b, "t");
+    assert_int_equal(rig_finish(&pair.b, granted(rig_poll(&pair.b, e, 1)), 111, -1), ERR_none);
+    assert_int_equal(rig_state(&pair.b, id), 'S');
+    rig_turn(&pair.a, NULL, 0);
+    rig_pass(&pair.a, 3000);
+    assert_true(coord_holds(engine_coord(pair.a.engine), DUTY_timers));
+    rig_pass(&pair.a, 7000);
+    assert_int_equal(rig_state(&pair.a, id), 'P');
+    pair_close(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -339,6 +363,7 @@ int main(void)
         cmocka_unit_test(test_a_lease_renewed_late_elsewhere_counts),
         cmocka_unit_test(test_who_may_go_on_elsewhere_is_given_work),
         cmocka_unit_test(test_an_incarnation_of_unknown_outcome_is_taken_once),
+        cmocka_unit_test(test_a_back_off_begun_elsewhere_is_not_stretched),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
