@@ -351,6 +351,25 @@ static void test_a_back_off_begun_elsewhere_is_not_stretched(void **state)
     pair_close(&pair);
 }
 
+/* b hears the executor register, and a moment later that a hears it too: that counts for what a granted, whose lease is about to lapse. */
+static void test_who_has_just_registered_is_heard_elsewhere_too(void **state)
+{
+    struct pair pair;
+    (void)state;
+    pair_open(&pair);
+    int64_t e = rig_executor(&pair.a, "e", NULL), id = ENQUEUE(&pair.a, "t");
+    struct fence t = granted(rig_poll(&pair.a, e, 1));
+    rig_turn(&pair.b, NULL, 0);
+    rig_pass(&pair.b, 2900);
+    assert_int_equal(rig_executor(&pair.b, "e", NULL), e);
+    rig_one(&pair.a, rig_poll_command(&pair.a, e, 0, -1, &t, 1));
+    rig_pass(&pair.a, 1100); /* says whom it hears once a second */
+    rig_turn(&pair.b, NULL, 0);
+    rig_pass(&pair.b, 1000);
+    assert_int_equal(rig_state(&pair.b, id), 'X');
+    pair_close(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -364,6 +383,7 @@ int main(void)
         cmocka_unit_test(test_who_may_go_on_elsewhere_is_given_work),
         cmocka_unit_test(test_an_incarnation_of_unknown_outcome_is_taken_once),
         cmocka_unit_test(test_a_back_off_begun_elsewhere_is_not_stretched),
+        cmocka_unit_test(test_who_has_just_registered_is_heard_elsewhere_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
