@@ -27,15 +27,21 @@ static void database_make(struct pair *pair)
     snprintf(pair->url, sizeof pair->url, "postgresql:///shared%d?host=%s&user=weir", n, getenv("WEIR_TEST_POSTGRES"));
 }
 
-static void pair_open(struct pair *pair)
+static void pair_open_batched(struct pair *pair, size_t batch)
 {
     *pair = (struct pair){ 0 };
     database_make(pair);
     pair->a.url = pair->url;
     pair->a.name = "a";
     pair->b.name = "b";
+    pair->a.batch = pair->b.batch = batch;
     rig_open(&pair->a);
     rig_join(&pair->b, &pair->a);
+}
+
+static void pair_open(struct pair *pair)
+{
+    pair_open_batched(pair, 0);
 }
 
 static void pair_close(struct pair *pair)
@@ -171,15 +177,9 @@ static void test_times_never_step_back(void **state)
 /* A batch of a resumed lane's tasks is let go on by a, which is gone then: b goes on with the rest. */
 static void test_a_resumed_lane_is_emptied_by_another_server(void **state)
 {
-    struct pair pair = { 0 };
+    struct pair pair;
     (void)state;
-    database_make(&pair);
-    pair.a.url = pair.url;
-    pair.a.name = "a";
-    pair.b.name = "b";
-    pair.a.batch = pair.b.batch = 2;
-    rig_open(&pair.a);
-    rig_join(&pair.b, &pair.a);
+    pair_open_batched(&pair, 2);
     ENQUEUE(&pair.a, "first");
     rig_pause(&pair.a, "default", true);
     int64_t id = ENQUEUE(&pair.a, "1", "2", "3", "4", "5");
@@ -370,6 +370,29 @@ static void test_who_has_just_registered_is_heard_elsewhere_too(void **state)
     pair_close(&pair);
 }
 
+/* 2 is let go on by a, right after another's time came there; 3 by b. None of that is an event, and yet they have an order. */
+static void test_waiters_keep_their_order_over_two_servers(void **state)
+{
+    static const int64_t order[] = { 1, 4, 2, 3 };
+    struct pair pair;
+    (void)state;
+    pair_open_batched(&pair, 1);
+    int64_t e = rig_executor(&pair.a, "e", NULL), id = ENQUEUE(&pair.a, "holder queue=p sem=s");
+    struct fence has = granted(rig_poll(&pair.a, e, 1));
+    rig_pause(&pair.a, "p", true);
+    ENQUEUE(&pair.a, "1 queue=p sem=s", "2 queue=p sem=s", "3 queue=p sem=s", "timed sem=s at=1000");
+    rig_pause(&pair.a, "p", false); /* 1 waits for the slot */
+    pair.a.wall += 1000;
+    rig_turn(&pair.a, NULL, 0);
+    rig_turn(&pair.b, NULL, 0);
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        assert_int_equal(rig_finish(&pair.a, has, 0, -1), ERR_none);
+        has = granted(rig_poll(&pair.a, e, 1));
+        assert_int_equal(has.task - id, order[i]);
+    }
+    pair_close(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -384,6 +407,7 @@ int main(void)
         cmocka_unit_test(test_an_incarnation_of_unknown_outcome_is_taken_once),
         cmocka_unit_test(test_a_back_off_begun_elsewhere_is_not_stretched),
         cmocka_unit_test(test_who_has_just_registered_is_heard_elsewhere_too),
+        cmocka_unit_test(test_waiters_keep_their_order_over_two_servers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
