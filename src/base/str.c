@@ -1,7 +1,7 @@
 /* str: a view of bytes that somebody else owns.
  *
- * Owns nothing; str_dup, str_dupz and str_fmt copy into the caller's arena. Promises to read only within the view. Nothing
- * here fails but the number readers, which say so. */
+ * Owns nothing; str_dup, str_dupz and str_fmt copy into the caller's arena, str_keep onto the heap. Promises to read only within the view.
+ * Nothing here fails but the number readers, which say so. */
 #include "base/str.h"
 
 #include <stdarg.h>
@@ -245,6 +245,16 @@ char *str_dupz(struct arena *arena, struct str s)
     if (s.len) {
         memcpy(copy, s.ptr, s.len);
     }
+    return copy;
+}
+
+char *str_keep(struct str s)
+{
+    char *copy = mem_alloc(s.len + 1);
+    if (s.len) {
+        memcpy(copy, s.ptr, s.len);
+    }
+    copy[s.len] = '\0';
     return copy;
 }
 

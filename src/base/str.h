@@ -44,6 +44,7 @@ size_t str_char_len(struct str s); /* bytes of the character that s begins with;
 
 struct str str_dup(struct arena *arena, struct str s);
 char *str_dupz(struct arena *arena, struct str s); /* NUL-terminated copy */
+char *str_keep(struct str s);                      /* the same, the caller's to mem_free */
 struct str str_fmt(struct arena *arena, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* str_closest: the candidate that looks like a misspelling of s, or the empty string ("did you mean ...?"). */

@@ -23,22 +23,13 @@ void roster_free(struct roster *roster)
 
 /* ---- records ---- */
 
-static char *text_copy(struct str text)
-{
-    char *copy = mem_alloc(text.len + 1);
-    if (text.len > 0)
-        memcpy(copy, text.ptr, text.len);
-    copy[text.len] = '\0';
-    return copy;
-}
-
 static struct record *record_put(struct smap *map, struct str name)
 {
     struct record *record = smap_find(map, name);
     if (record != NULL)
         return record;
     record = mem_alloc_zero(sizeof *record);
-    record->name = text_copy(name);
+    record->name = str_keep(name);
     smap_put(map, str_of(record->name), record);
     return record;
 }
@@ -136,7 +127,7 @@ bool register_write(struct zookeeper *z, bool *out_more)
             *out_more = true;
             return true;
         }
-        char *content = text_copy(member->content);
+        char *content = str_keep(member->content);
         if (!node_put(z, member, content)) {
             mem_free(content);
             return false;
@@ -207,7 +198,7 @@ static bool record_read(struct zookeeper *z, const char *name)
     pthread_mutex_lock(&z->lock);
     struct record *record = record_put(&z->executors, str_of(name));
     mem_free(record->content);
-    record->content = text_copy((struct str){ content, len > 0 ? (size_t)len : 0 });
+    record->content = str_keep((struct str){ content, len > 0 ? (size_t)len : 0 });
     record->session = stat.ephemeralOwner;
     record->stale = false;
     record_drop(&z->left, str_of(name));

@@ -91,15 +91,6 @@ static void sights_drop(struct follow *follow)
 
 /* ---- the crew's side ---- */
 
-static char *name_copy(struct str name)
-{
-    char *copy = mem_alloc(name.len + 1);
-    if (name.len > 0)
-        memcpy(copy, name.ptr, name.len);
-    copy[name.len] = '\0';
-    return copy;
-}
-
 /* sights_set: adds before it drops, so that a folder that stays is looked at without a break. */
 static bool sights_set(struct follow *follow, const struct source_watch *folders, size_t n)
 {
@@ -113,7 +104,7 @@ static bool sights_set(struct follow *follow, const struct source_watch *folders
             all = false;
             continue;
         }
-        next[n_next++] = (struct sight){ wd, name_copy(folders[i].name) };
+        next[n_next++] = (struct sight){ wd, str_keep(folders[i].name) };
     }
     for (size_t i = 0; i < follow->n_sights; i++) {
         bool stays = false;

@@ -13,15 +13,6 @@
 
 enum { TIDY_MS = 1000, SETTLE_MAX_MS = 10000 };
 
-static char *text_copy(struct str text)
-{
-    char *copy = mem_alloc(text.len + 1);
-    if (text.len > 0)
-        memcpy(copy, text.ptr, text.len);
-    copy[text.len] = '\0';
-    return copy;
-}
-
 static void mark_release(struct mark *mark)
 {
     mem_free(mark->cause);
@@ -49,7 +40,7 @@ static struct mark *mark_new(struct follow *follow, int64_t rev, struct str comm
         follow->n_marks--;
     }
     struct mark *mark = &follow->marks[follow->n_marks++];
-    *mark = (struct mark){ .rev = commit.len > 0 ? 0 : rev, .cause = text_copy(STR("")), .txn = text_copy(STR("")) };
+    *mark = (struct mark){ .rev = commit.len > 0 ? 0 : rev, .cause = str_keep(STR("")), .txn = str_keep(STR("")) };
     if (commit.len > 0)
         memcpy(mark->commit, commit.ptr, commit.len);
     return mark;
@@ -60,7 +51,7 @@ static void text_fill(struct mark *mark, char **text, struct str said)
     if (said.len == 0 || (*text)[0] != '\0')
         return;
     mem_free(*text);
-    *text = text_copy(said);
+    *text = str_keep(said);
     mark->settled = false;
 }
 
@@ -74,7 +65,7 @@ void marks_take(struct follow *follow, const struct watch_hint *hint)
         if (hint->cause.len == 0)
             return;
         mem_free(follow->head_cause);
-        follow->head_cause = text_copy(hint->cause);
+        follow->head_cause = str_keep(hint->cause);
         follow->head_cause_at++;
         return;
     }
