@@ -56,7 +56,7 @@ struct seat *agent_seat(struct agent *agent)
     unsigned number = 0;
     for (size_t i = 0; i < agent->n_seats; i++) {
         struct seat *seat = agent->seats[i];
-        if (seat->state == SEAT_IDLE)
+        if (seat->state == SEAT_IDLE && !seat->unheard)
             return seat;
         if (seat->state == SEAT_EMPTY && !empty)
             empty = seat;

@@ -475,7 +475,7 @@ static void seat_adopt(struct seat *seat)
     }
     if (fd >= 0) {
         seat->state = job ? SEAT_RUNNING : SEAT_IDLE; /* HELLO tells the truth */
-        seat->unheard = job;
+        seat->unheard = true; /* it may be ending, for want of an agent: then it takes no job */
         seat_connect(seat, fd);
         log_event("shim.adopted", "dir=%s task=%lld", seat->dir, (long long)(job ? seat->task : 0));
     } else if (job) {

@@ -38,7 +38,7 @@ struct seat {
     int64_t task;
     char fence[FENCE_MAX + 1];
     bool adopted;         /* found by this agent, started by an earlier one */
-    bool unheard;         /* adopted, and its shim has not said yet whether the job ever began */
+    bool unheard;         /* adopted, and its shim has not said yet that it stays, and whether its job ever began */
     bool holds, contained; /* contained: it runs in a container */
     int64_t grace_ms;
     int signalled;        /* the strongest signal sent so far; 0: none */

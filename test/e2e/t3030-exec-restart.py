@@ -126,6 +126,21 @@ def stopped(crew):
     tap.ok(task.finish.get('exit') == 5 and task.log == counted(30), 'an agent that was stopped catches up', task.finish)
 
 
+def idle_shim_ends(crew):
+    """An idle shim ends when its agent is gone; the next agent may find it before it is dead, and must not give it a job."""
+    f = crew.fake
+    shims = crew.shims().values()
+    for pid in shims:
+        os.kill(pid, signal.SIGSTOP)
+    crew.kill()
+    crew.start()
+    task = f.add(command=['true'])
+    f.wait_ended(task)
+    tap.ok(shims and task.finish.get('exit') == 0, 'a shim that has not said it stays is given no job', task.finish)
+    for pid in shims:
+        os.kill(pid, signal.SIGCONT)
+
+
 def interrupted(crew):
     f = crew.fake
     nice = f.add(script='trap "echo bye; exit 0" TERM; echo up; while :; do sleep 0.05; done')
@@ -148,6 +163,7 @@ with Crew(slots=2, options=['--grace', '2s']) as crew:
     terminated(crew)
     second(crew)
     stopped(crew)
+    idle_shim_ends(crew)
     interrupted(crew)
     tap.equal(crew.fake.faults, [], 'the server saw nothing wrong')
 tap.end()
