@@ -164,8 +164,7 @@ static void foreign_say(const struct node_context *context, const struct node *k
         }
     for (size_t k = 0; k < SITE_KEYS; k++)
         known[k] = str_of(keys[k].name);
-    node_fault(context, key, "unknown key '%.*s'", STR_ARG(diag_shown(key->text)));
-    diag_suggest_closest(context->diags, key->text, known, SITE_KEYS);
+    node_unknown(context, key, known, SITE_KEYS);
 }
 
 bool site_parse(const struct diag_file *file, struct arena *arena, struct diags *diags, struct site_conf *out)

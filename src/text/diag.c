@@ -92,6 +92,25 @@ void diag_suggest_closest(struct diags *diags, struct str written, const struct 
         diag_suggest(diags, "did you mean '%.*s'?", STR_ARG(near));
 }
 
+void diag_suggest_known(struct diags *diags, struct str written, const struct str *known, size_t n)
+{
+    if (n == 0 || str_closest(written, known, n).len > 0) {
+        diag_suggest_closest(diags, written, known, n);
+        return;
+    }
+    struct buf list;
+    buf_init(&list, MESSAGE_BYTES_MAX / 2);
+    for (size_t i = 0; i < n && !list.full; i++) {
+        size_t first = 0; /* a key may have been asked for twice */
+        while (first < i && !str_eq(known[first], known[i]))
+            first++;
+        if (first == i)
+            buf_addf(&list, "%s%.*s", i > 0 ? ", " : "", STR_ARG(known[i]));
+    }
+    diag_suggest(diags, "known here: %.*s", STR_ARG(buf_str(&list)));
+    buf_release(&list);
+}
+
 static int diag_compare(const struct diag *a, const struct diag *b)
 {
     int names = str_cmp(a->place.file->name, b->place.file->name);

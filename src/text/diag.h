@@ -44,9 +44,10 @@ bool diag_error(struct diags *diags, struct diag_place place, const char *fmt, .
 bool diag_warning(struct diags *diags, struct diag_place place, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* diag_suggest: the sentence that goes with the one added last (nothing if that one was dropped). diag_suggest_closest: "did you mean
- * 'X'?" if one of the candidates looks like what was written. */
+ * 'X'?" if one of the candidates looks like what was written. diag_suggest_known: that, or else all that could stand there. */
 void diag_suggest(struct diags *diags, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void diag_suggest_closest(struct diags *diags, struct str written, const struct str *candidates, size_t n);
+void diag_suggest_known(struct diags *diags, struct str written, const struct str *known, size_t n);
 
 void diags_sort(struct diags *diags); /* by file name, line, column; equal ones stay in order */
 void diags_text(struct buf *out, const struct diags *diags);

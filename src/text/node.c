@@ -268,15 +268,19 @@ bool node_read_begin(struct node_reader *out, const struct node_context *context
     return true;
 }
 
+void node_unknown(const struct node_context *context, const struct node *key, const struct str *known, size_t n)
+{
+    node_fault(context, key, "unknown key '%.*s'", STR_ARG(diag_shown(key->text)));
+    diag_suggest_known(context->diags, key->text, known, n);
+}
+
 void node_read_end(struct node_reader *reader)
 {
     for (size_t i = 0; i < reader->mapping->n; i++) {
         const struct node *key = reader->mapping->pairs[i].key;
         if (reader->known[i])
             continue;
-        struct str shown = diag_shown(key->text);
-        node_fault(&reader->context, key, "unknown key '%.*s'", STR_ARG(shown));
-        diag_suggest_closest(reader->context.diags, key->text, reader->asked, reader->n_asked);
+        node_unknown(&reader->context, key, reader->asked, reader->n_asked);
     }
 }
 

@@ -66,6 +66,9 @@ bool node_choice(
 /* a list of strings; a single scalar is a list of one */
 bool node_strs(const struct node_context *context, const struct node *node, const char *what, struct str **out, size_t *out_n);
 
+/* node_unknown: the fault of a key that nobody knows, with the one that is meant, or all that could stand there. */
+void node_unknown(const struct node_context *context, const struct node *key, const struct str *known, size_t n);
+
 /* A reader stands on one mapping; each getter marks its key as known and returns true when the key is there and good; node_read_end makes
  * a fault, with a suggestion, of each key that nobody asked for. */
 struct node_reader {

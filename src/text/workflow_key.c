@@ -73,8 +73,7 @@ static void key_unknown(struct task_read *r, const struct node *key)
     struct str names[N_KEYS];
     for (size_t i = 0; i < N_KEYS; i++)
         names[i] = str_of(keys[i].name);
-    node_fault(&r->context, key, "unknown key '%.*s'", STR_ARG(diag_shown(key->text)));
-    diag_suggest_closest(r->context.diags, key->text, names, N_KEYS);
+    node_unknown(&r->context, key, names, N_KEYS);
 }
 
 /* policy_tell: a key that is reserved for a policy which this version doesn't carry out: never dropped in silence. */

@@ -79,6 +79,11 @@ same(sorted((e['file'], e['line'], e['column']) for e in answer.json['errors']),
      [('bad.yaml', *p) for p in [(1, 1), (2, 23), (2, 26), (3, 1), (4, 1), (5, 22), (6, 1)]], 'with the same places')
 for body, path in [({}, '/text'), (dict(text=1), '/text'), (dict(text='', dry=1), '/dry')]:
     refused(Voice(lone).post('/v1/config', body), 422, 'invalid', path, text=f'{body}')
+told = lone.cli('config', 'apply', write('far.yaml', 'zz9: 1\nretention: {zz9: 3d}\ntenants: {red: {zz9: 1}}\n'))
+same((told.code, [line.strip() for line in told.err.splitlines() if 'known here' in line]),
+     (65, ['known here: semaphores, tenants, retention', 'known here: history', 'known here: semaphores, quotas']), 'a key that looks like none: those that there are')
+told = run('serve', '--data', TMP / 'never', '--config', write('far.yaml', 'zz9: 1\n'))
+ok(told.code == 65 and 'known here: data, store, ' in told.err and ', listen, ' in told.err, 'also in the file of a server', told)
 told = lone.cli('config', 'apply', write('broken.yaml', 'semaphores: {licence: 3\n'))
 ok(told.code == 65 and 'broken.yaml:' in told.err, 'what isn\'t YAML has its place', told.err)
 same(lone.cli('config', 'apply', TMP / 'none.yaml').code, 66, 'no such file')

@@ -67,7 +67,7 @@ static void tells_faults(void **state)
         "12:4: 'm' must be a mapping, not 'x'",
         "13:4: 'q' must be a list, not a mapping",
         "14:1: unknown key 'comand' (did you mean 'command'?)",
-        "15:1: unknown key '\xc3\xa4'",
+        "15:1: unknown key '\xc3\xa4' (known here: s, i, j, k, r, b, c, d, z, l, o, m, q, command)",
     };
     struct document d;
     document_parse(&d, "a.yaml",

@@ -297,7 +297,7 @@ static void test_values_of_the_wrong_kind(void **state)
     static const struct {
         const char *key, *wanted;
     } cases[] = {
-        { "depends: {b: c}", "2:12: 'task' is missing: which task does this mean?\n2:13: unknown key 'b'\n" },
+        { "depends: {b: c}", "2:12: 'task' is missing: which task does this mean?\n2:13: unknown key 'b' (known here: task, on)\n" },
         { "depends: [{task: a, on: failure}]", NULL },
         { "depends: [[a]]", "2:13: 'depends' must be a string, not a list\n" },
         { "depends: ['b[os=a']", "2:13: 'b[os=a': ']' is missing at the end\n" },
@@ -327,7 +327,7 @@ static void test_values_of_the_wrong_kind(void **state)
         { "freeze: '* * * *'", "2:11: 'freeze' at '': there are 4 fields, not 5 (minute hour day month weekday)\n" },
         { "on: [push]", "2:8: 'on' must be commit, manual, schedule or message, not 'push'\n" },
         { "on: message", "2:7: which message starts the task? (write {message: NAME})\n" },
-        { "on: {commit: true}", "2:7: 'message' is missing: which message starts the task?\n2:8: unknown key 'commit'\n" },
+        { "on: {commit: true}", "2:7: 'message' is missing: which message starts the task?\n2:8: unknown key 'commit' (known here: message)\n" },
         { "unique: '{arhive}'", "2:11: 'unique' may use {archive}, {rev}, {name} and {variant}, not {arhive} (did you mean 'archive'?)\n" },
         { "artifacts: [../x]", "2:15: 'artifacts' are files in the working directory\n" },
         { "matrix: {os: a}", "2:16: 'os' must be a list of values\n" },
