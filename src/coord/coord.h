@@ -10,8 +10,8 @@
  *
  * Backends: alone (a store that is one server's: it holds everything), store (no advice: PostgreSQL's rows are all there is), zookeeper.
  *
- * coord_follow, coord_decide, coord_commit, coord_next and coord_holds belong to the engine's thread, coord_lock, coord_unlock and
- * coord_locks_look to the loop's; the rest may be called by any.
+ * coord_follow, coord_decide, coord_commit, coord_turned, coord_next and coord_holds belong to the engine's thread, coord_lock,
+ * coord_unlock and coord_locks_look to the loop's; the rest may be called by any.
  * Nothing here blocks or logs; only coord_open, coord_start and coord_url_check fail. */
 #ifndef WEIR_COORD_COORD_H
 #define WEIR_COORD_COORD_H
@@ -117,6 +117,9 @@ struct coord_step { struct duty row; enum coord_move move; bool lock; };
 /* coord_decide: rows to be written by this turn: taken over, and, when `beats`, moved on; after coord_leave given up instead. */
 size_t coord_decide(struct coord *coord, struct arena *arena, int64_t boot, bool beats, struct coord_step **out);
 void coord_commit(struct coord *coord, const struct duty *rows, size_t n, int64_t boot); /* they are written; boot: of the turn's begin */
+/* coord_turned: the turn that began at `boot` has ended. A row that moved may have been read at its very end, when this process was
+ * stopped or had to wait in the middle of it: its watch begins there, or the beat of a holder that is well would seem to stand still. */
+void coord_turned(struct coord *coord, int64_t boot, int64_t ended);
 void coord_leave(struct coord *coord); /* this server is about to end: the next turn that beats gives up what it holds */
 int64_t coord_next(struct coord *coord); /* boot ms at which a row may be taken if nothing moves; INT64_MAX: none */
 bool coord_holds(struct coord *coord, size_t name); /* as of the last follow or commit: in a turn, the truth */

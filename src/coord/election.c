@@ -103,6 +103,13 @@ void coord_commit(struct coord *coord, const struct duty *rows, size_t n, int64_
         }
 }
 
+void coord_turned(struct coord *coord, int64_t boot, int64_t ended)
+{
+    for (size_t k = 0; k < coord->config.n_names && !coord->ops->alone; k++)
+        if (coord->seats[k].seen == boot)
+            coord->seats[k].seen = ended;
+}
+
 void coord_leave(struct coord *coord)
 {
     coord->leaving = true;

@@ -94,9 +94,10 @@ static void turn_take(struct engine *engine)
 
     struct list answered = { 0 };
     struct err err = { 0 };
-    load_look(engine, clock_boot_ms());
-    int64_t next, before = clock_boot_us();
-    bool ok = engine_turn(engine, t->batch, n, clock_wall_ms(), clock_boot_ms(), &answered, &next, &err);
+    int64_t next, before = clock_boot_us(), boot = clock_boot_ms();
+    load_look(engine, boot);
+    bool ok = engine_turn(engine, t->batch, n, clock_wall_ms(), boot, &answered, &next, &err);
+    coord_turned(engine->coord, boot, clock_boot_ms());
     int64_t took = clock_boot_us() - before;
 
     pthread_mutex_lock(&t->lock);

@@ -190,6 +190,28 @@ static void test_taken_over(void **state)
     server_close(&c);
 }
 
+/* A server is stopped in the middle of a turn: what it then reads is as of the turn's end. The holder is well, its beat is just not due. */
+static void test_stopped_in_a_turn(void **state)
+{
+    struct table table = { 0 };
+    struct server a, b;
+    (void)state;
+    server_open(&a, &table, "a");
+    server_open(&b, &table, "b");
+    assert_int_equal(turn(&a, 1000), NAMES);
+    assert_int_equal(turn(&b, 1100), 0);
+    for (int64_t boot = 2000; boot <= 9000; boot += 1000)
+        turn(&a, boot);
+    assert_int_equal(turn(&b, 1900), 0); /* it began then, and read the rows at 9100 */
+    coord_turned(b.coord, 1900, 9100);
+    assert_true(coord_next(b.coord) >= 9100 + COORD_LEASE_MS);
+    for (int64_t boot = 9110; boot < 9100 + COORD_LEASE_MS; boot += 100)
+        assert_int_equal(turn(&b, boot), 0);
+    assert_int_equal(turn(&b, 9100 + COORD_LEASE_MS + COORD_YIELD_MS), NAMES); /* a is silent: once it is so by what b has seen */
+    server_close(&a);
+    server_close(&b);
+}
+
 static void test_a_turn_that_failed(void **state)
 {
     struct table table = { 0 };
@@ -561,6 +583,7 @@ int main(void)
     };
     const struct CMUnitTest shared[] = {
         cmocka_unit_test(test_taken_over),
+        cmocka_unit_test(test_stopped_in_a_turn),
         cmocka_unit_test(test_a_turn_that_failed),
         cmocka_unit_test(test_given_up),
         cmocka_unit_test(test_the_same_name_again),
