@@ -311,7 +311,8 @@ void register_read(struct call *call, struct smap *out); /* name of an executor 
 
 struct retention *retention_new(struct api *api);
 void retention_changed(struct retention *retention); /* looks whether the site has another rule now */
-void config_differs_render(struct call *call, struct json *json); /* texts into an array: where the server's file says otherwise */
+/* config_differs_render: texts into an array: which of the site's keys the server's file says otherwise */
+void config_differs_render(struct call *call, struct json *json, struct str server, int64_t differs);
 void retention_free(struct retention *retention); /* NULL: nothing */
 
 /* ---- openapi ---- */

@@ -49,24 +49,35 @@ static void text_render(struct call *call, struct json *json, const struct site_
     buf_release(&text);
 }
 
-void config_differs_render(struct call *call, struct json *json)
+void config_differs_render(struct call *call, struct json *json, struct str server, int64_t differs)
 {
-    unsigned differs = engine_site_differs(call->api->config.engine);
     for (size_t k = 0; k < SITE_KEYS; k++)
-        if (differs & 1U << k) {
+        if (differs & 1 << k) {
             struct str text = str_fmt(&call->arena,
-                "this server's file says another '%s' than the site goes by: see weir config show; mend the file, or apply it (weir config "
-                "apply, or SIGHUP to this server)",
-                site_key_name(k));
+                "the file of server '%.*s' says another '%s' than the site goes by: see weir config show; mend the file, or apply it (weir "
+                "config apply, or SIGHUP to that server)",
+                STR_ARG(server), site_key_name(k));
             json_str(json, text);
         }
+}
+
+/* differs_all: of the server that answers as it is now, of the others that live as their rows say. */
+static void differs_all(struct call *call, struct json *json, const struct server_row *rows, size_t n)
+{
+    const struct api_config *config = &call->api->config;
+    config_differs_render(call, json, str_of(config->server_name), engine_site_differs(config->engine));
+    for (size_t i = 0; i < n; i++)
+        if (!str_eqz(rows[i].name, config->server_name) && server_lives(call->api, &rows[i]))
+            config_differs_render(call, json, rows[i].name, rows[i].differs);
 }
 
 void serve_config_get(struct call *call)
 {
     struct site_key *rows, keys[SITE_KEYS];
-    size_t n;
-    if (!reader_site(call->api->config.reader, &call->arena, &rows, &n, &call->err)) {
+    struct server_row *servers;
+    size_t n, n_servers;
+    if (!reader_site(call->api->config.reader, &call->arena, &rows, &n, &call->err) ||
+        !servers_look(call->api, &call->arena, &servers, &n_servers, &call->err)) {
         call_problem(call);
         return;
     }
@@ -81,7 +92,7 @@ void serve_config_get(struct call *call)
     text_render(call, &json, keys);
     json_key(&json, "warnings");
     json_array_begin(&json);
-    config_differs_render(call, &json);
+    differs_all(call, &json, servers, n_servers);
     json_array_end(&json);
     json_object_end(&json);
     call_answer(call, 200);

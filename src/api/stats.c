@@ -212,7 +212,7 @@ static void node_self(struct call *call, struct json *json, double load)
     for (unsigned weak = engine_weak(config->engine), one = 1; one <= weak; one <<= 1)
         if (weak & one)
             json_z(json, store_weakness(one));
-    config_differs_render(call, json);
+    config_differs_render(call, json, str_of(config->server_name), engine_site_differs(config->engine));
     json_array_end(json);
     json_object_end(json);
 }
@@ -223,9 +223,14 @@ static void nodes_others(struct call *call, struct json *json, const struct serv
     for (size_t i = 0; i < n; i++) {
         if (str_eqz(rows[i].name, call->api->config.server_name))
             continue;
-        node_begin(json, rows[i].name, "server", rows[i].version, rows[i].host, server_lives(call->api, &rows[i]) ? "active" : "lost");
+        bool lives = server_lives(call->api, &rows[i]);
+        node_begin(json, rows[i].name, "server", rows[i].version, rows[i].host, lives ? "active" : "lost");
         json_key(json, "load");
         json_f64(json, (double)rows[i].load / SERVER_LOAD_UNIT);
+        json_key(json, "warnings");
+        json_array_begin(json);
+        config_differs_render(call, json, rows[i].name, lives ? rows[i].differs : 0);
+        json_array_end(json);
         json_object_end(json);
     }
 }

@@ -43,7 +43,7 @@ static const struct command_spec show_config_spec = {
     .operands = "",
     .summary = "the site's keys as they are in force",
     .description = "What is printed can be given to `weir config apply` again. Who changed a key, and when, stands behind it. Says so when "
-                   "the server that answers has a file with other keys.",
+                   "a server has a file with other keys, which server and which key.",
     .flags = COMMAND_CLIENT,
 };
 static const struct command_spec *const config_parts[] = { &apply_spec, &show_config_spec, NULL };

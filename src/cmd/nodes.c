@@ -12,8 +12,8 @@ const struct command_spec nodes_spec = {
     .summary = "the servers and executors",
     .description =
         "Every server that shares the store and every executor, with its version, host, load and state. A server's load is that of its "
-        "machine; an executor's is what it runs of what it could. Says so when the coordination service is away, and what "
-        "the server that answers warns of.",
+        "machine; an executor's is what it runs of what it could. Says so when the coordination service is away, which "
+        "servers have a file with other site keys than those in force, and what the server that answers warns of.",
     .flags = COMMAND_CLIENT,
 };
 

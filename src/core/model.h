@@ -222,6 +222,7 @@ struct executor {
 struct server_row { /* one of those that share a store */
     struct str name, instance, host, version, address;
     int64_t started, beat, load; /* load: of its machine, in 1 / SERVER_LOAD_UNIT */
+    int64_t differs;             /* bits of the site's keys of which its own file says something else */
 };
 enum { SERVER_LOAD_UNIT = 100 };
 

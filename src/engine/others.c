@@ -255,6 +255,7 @@ void duties_run(struct turn *turn)
     if (engine->store->exclusive || (!beats && turn->boot < coord_next(engine->coord))) return;
     turn->server = engine->server;
     turn->server.beat++;
+    turn->server.differs = engine_site_differs(engine);
     turn->beats = beats;
     if (beats) executors_beat(turn);
     size_t n = coord_decide(engine->coord, turn->arena, turn->boot, beats, &steps);

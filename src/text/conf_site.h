@@ -11,6 +11,7 @@ struct conf;      /* text/conf.h */
 struct diags;     /* text/diag.h */
 struct diag_file;
 
+/* their numbers are stored (server.differs): new ones come last */
 enum { SITE_SEMAPHORES, SITE_TENANTS, SITE_RETENTION, SITE_KEYS };
 
 struct site_conf { /* what all servers of a site go by; stored, with a version */

@@ -118,13 +118,17 @@ b = House('b', '--store', url, '--name', 'b', '--config', write('b.yaml', 'semap
 ok('config.differs' in b.log.read_text() and 'config apply' in b.log.read_text(), 'b starts with another licence and says so', b.log.read_text())
 same(Voice(b).semaphore('licence')['limit'], 1, 'and goes by the stored one')
 same(keys(b)['retention'], keys(a)['retention'], 'what nobody had said is taken from its file')
-ok("'semaphores'" in b.cli('nodes').err and "'semaphores'" not in a.cli('nodes').err, 'weir nodes of b warns, that of a has nothing to warn of', b.cli('nodes').err, a.cli('nodes').err)
+for server in (a, b):
+    for asked in ('nodes', 'config show'):
+        until(lambda: "server 'b' says another 'semaphores'" in server.cli(*asked.split()).err, f'weir {asked} of {server.dir.name} says that b differs, and in what')
+    same(("server 'a'" in server.cli('config', 'show').err, "'retention'" in server.cli('nodes').err), (False, False), 'and names nobody and nothing else')
 made = b.cli('config', 'apply', write('site.yaml', 'semaphores: {licence: 4}\ntenants: {red: {quotas: {tasks: 1}}}\n'))
 same(made.code, 0, 'applied through b')
 until(lambda: Voice(a).semaphore('licence')['limit'] == 4, 'a follows without a restart')
 turn = Voice(b).get('/v1/config').headers.get('Weir-Turn')
 same(Voice(a).get(f'/v1/config?at_least={turn}').json['keys'], Voice(b).get('/v1/config').json['keys'], 'both say the same')
-until(lambda: "'semaphores'" in a.cli('nodes').err, 'and now a has a file that says otherwise')
+for server in (a, b):
+    until(lambda: all(f"server '{n}' says another 'semaphores'" in server.cli('config', 'show').err for n in 'ab'), 'and now both have a file that says otherwise, told by both')
 red = voice(a, 'red')
 red.enqueue(dict(name='x', queue='q', data=1))
 refused(red.post('/v1/tasks', dict(name='y', queue='q', data=1)), 429, 'quota_exceeded', text='a goes by the quota')
@@ -133,7 +137,9 @@ for i in range(6):
 same(keys(b)['semaphores']['version'], 8, 'each is a version')
 same([e[2].split(':')[0] for e in changed(a) if e[0] == 'semaphores'], [f'version {i}' for i in range(1, 9)], 'in the history, in order')
 same([run('verify', '--server', s.socket).code for s in (a, b)], [0, 0], 'the history is whole')
-for server in (a, b):
-    same(server.stop(), 0, f'{server.dir.name} ends')
+same(b.stop(), 0, 'b ends')
+until(lambda: [n['state'] for n in Voice(a).get('/v1/nodes').json['nodes'] if n['name'] == 'b'] == ['lost'], 'a sees that', seconds=30)
+ok("server 'b'" not in a.cli('nodes').err + a.cli('config', 'show').err and "server 'a'" in a.cli('nodes').err, 'who is not there is not warned of', a.cli('nodes').err)
+same(a.stop(), 0, 'a ends')
 pg.stop()
 end()

@@ -96,4 +96,4 @@ SELECT @archive_lane_columns@, @archive_view_columns@ FROM archive a JOIN lane l
 SELECT @archive_lane_columns@, @archive_view_columns@ FROM lane l JOIN archive a ON a.lane = l.id WHERE l.name = $1 AND ($2::text = '' OR l.tenant = $2) ORDER BY l.id DESC LIMIT 1;
 
 -- name: servers
-SELECT name, instance, host, version, address, started, beat, load FROM server ORDER BY name;
+SELECT name, instance, host, version, address, started, beat, load, differs FROM server ORDER BY name;

@@ -482,7 +482,7 @@ static bool read_servers(struct reader *reader, struct arena *arena, struct serv
     for (int i = 0; i < (int)*out_n; i++)
         (*out)[i] = (struct server_row){ cell_text(result, i, 0, arena), cell_text(result, i, 1, arena), cell_text(result, i, 2, arena),
             cell_text(result, i, 3, arena), cell_text(result, i, 4, arena), cell_i64(result, i, 5), cell_i64(result, i, 6),
-            cell_i64(result, i, 7) };
+            cell_i64(result, i, 7), cell_i64(result, i, 8) };
     return true;
 }
 

@@ -475,6 +475,7 @@ static void servers_write(struct write *w)
         arg_i64(&args, server->started);
         arg_i64(&args, server->beat);
         arg_i64(&args, server->load);
+        arg_i64(&args, server->differs);
         pg_queue(&w->self->pg, PG_server_put, &args);
     }
     struct pg_bulk *b = write_begin(w, "ttii");

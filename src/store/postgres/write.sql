@@ -240,9 +240,10 @@ INSERT INTO mark (server, nonce) VALUES ($1, $2) ON CONFLICT (server) DO UPDATE 
 SELECT nonce FROM mark WHERE server = $1;
 
 -- name: server_put
-INSERT INTO server (name, instance, host, version, address, started, beat, load) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+INSERT INTO server (name, instance, host, version, address, started, beat, load, differs) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 ON CONFLICT (name) DO UPDATE SET instance = excluded.instance, host = excluded.host, version = excluded.version,
-    address = excluded.address, started = excluded.started, beat = excluded.beat, load = excluded.load;
+    address = excluded.address, started = excluded.started, beat = excluded.beat, load = excluded.load,
+    differs = excluded.differs;
 
 -- name: duty_put
 INSERT INTO duty (name, holder, epoch, beat) SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[])
