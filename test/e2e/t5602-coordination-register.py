@@ -2,11 +2,13 @@
 # time limit: 150
 # store: sqlite (it starts its own PostgreSQL and ZooKeeper)
 """ZooKeeper's register and its locks, with credentials: executors are in it with content, written by the server that hears them and heard of by the others; strangers can't write
-there; wrong credentials are said with what to do, and work goes on; changes of the site's keys through two servers follow one another by a fair lock, also past a dead holder."""
+there; wrong credentials are said with what to do, and work goes on; changes of the site's keys through two servers follow one another by a fair lock, also past a dead holder, and past
+one whose session ran out while it had it: that one's change is refused."""
 import json
 import pathlib
 import shutil
 import signal
+import subprocess
 import sys
 import threading
 
@@ -134,6 +136,98 @@ for t in threads:
     t.join()
 until(lambda: zk.children('/weir/executors') == [], 'silent ones are taken out', seconds=40)
 until(lambda: node(b, 'xa').get('state') == 'lost' and node(a, 'xb').get('state') == 'lost', 'lost, at the other server too', seconds=30)
+
+# -- who has the lock stands still until its session is over: the next one has it, and what the first one sent under its epoch comes too late
+TURN, GATE = "1466263922, hashtext('turn ' || current_schema())", '56, 2'  # the lock of turns; one that holds back the turn that takes the lock for a
+
+
+class Session:
+    """a connection to the database, kept"""
+
+    def __init__(self):
+        self.process = subprocess.Popen([postgres.BIN / 'psql', '-X', '-q', '-A', '-t', '-h', pg.dir, '-p', str(pg.port), '-U', postgres.USER, '-d', 'weir'],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def say(self, text):
+        self.process.stdin.write(text + ';\n\\echo done\n')
+        self.process.stdin.flush()
+
+    def heard(self):
+        return ''.join(iter(self.process.stdout.readline, 'done\n')).strip()
+
+    def ask(self, text):
+        self.say(text)
+        return self.heard()
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def waits(words):
+    """somebody waits for an advisory lock in a statement with these words"""
+    return look.ask(f"SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND wait_event = 'advisory' AND query LIKE '%{words}%'") != '0'
+
+
+def row():
+    epoch, holder = look.ask("SELECT epoch, holder FROM duty WHERE name = 'config'").split('|')
+    return int(epoch), holder
+
+
+def semaphores(s):
+    return [(k['version'], k['value']) for k in s.get('/v1/config', local=True).json['keys'] if k['name'] == 'semaphores'][0]
+
+
+def change(s, by):
+    return s.post('/v1/config', dict(text=f'semaphores: {{by: {by}}}'), local=True, timeout=100)
+
+
+def frozen_with_the_lock(by):
+    """whether a had the lock, its answer, the epoch it had, that of b's change, and the one after a had gone on"""
+    answers = []
+    look.ask("""CREATE TRIGGER gate AFTER UPDATE ON duty FOR EACH ROW WHEN (NEW.name = 'config' AND NEW.holder = 'a' AND NEW.epoch > OLD.epoch)
+EXECUTE FUNCTION gate()""")
+    gate.ask(f'SELECT pg_advisory_lock({GATE})')
+    first = threading.Thread(target=lambda: answers.append(change(a, 1)))
+    first.start()
+    until(lambda: waits('INTO duty'), seconds=40)  # a is about to take the lock
+    turns.say(f'SELECT pg_advisory_lock({TURN})')
+    until(lambda: waits('SELECT pg_advisory_lock'), seconds=40)
+    gate.ask(f'SELECT pg_advisory_unlock({GATE})')
+    turns.heard()  # a has taken it, and is told; what it then does waits for its turn, behind us
+    look.ask('DROP TRIGGER gate ON duty')  # it isn't Weir's: a server that connects refuses such a database
+    epoch, holder = row()
+    a.get('/v1/config?at_least=' + look.ask('SELECT tick FROM head'), local=True)
+    a.get('/v1/config', local=True)
+    a.process.send_signal(signal.SIGSTOP)
+    turns.ask(f'SELECT pg_advisory_unlock({TURN})')
+    until(lambda: zk.children('/weir/nodes') == ['b'] and not zk.children('/weir/locks/config'), 'a stands still until its session is over', seconds=60)
+    was = semaphores(b)[0]
+    until(lambda: change(b, by).status == 200, 'b gets the lock and makes its change', seconds=60)
+    later = row()[0]
+    same(semaphores(b), (was + 1, {'by': by}), 'it is the only one')
+    a.process.send_signal(signal.SIGCONT)
+    first.join()
+    return holder == 'a', answers[0], epoch, later, row()[0]
+
+
+gate, turns, look = Session(), Session(), Session()
+look.ask(f'CREATE FUNCTION gate() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock({GATE}); RETURN NULL; END $$')
+for by in range(2, 6):  # on a machine so slow that a had waited for its turn longer than a lease it asks for the lock anew, as it should
+    had, answer, first, later, after = frozen_with_the_lock(by)
+    ok(answer.status != 200 or after > later, 'a goes on: it changes nothing under the epoch that is over', answer.status, first, later, after)
+    if had and answer.status == 409:
+        break
+    until(lambda: change(a, by + 100).status == 200, 'a is well again', seconds=60)  # its connections are made anew: not while there is a trigger
+same((had, answer.status, answer.json.get('code')), (True, 409, 'stale_fence'), 'and is told that another server has the lock')
+ok(later > first, 'which had a later epoch', first, later)
+was = semaphores(b)
+same((was[1], semaphores(a)), ({'by': by}, was), 'b\'s change is in force, at both')
+until(lambda: zk.children('/weir/nodes') == ['a', 'b'], 'a is in the register again', seconds=40)
+until(lambda: change(a, 9).status == 200, 'and gets the lock when it asks anew', seconds=60)
+same(semaphores(a), (was[0] + 1, {'by': 9}), 'behind b\'s change')
+for session in (gate, turns, look):
+    session.end()
 
 # -- without it
 zk.stop()
