@@ -8,7 +8,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../
 from crew import Crew, Tap, poll, processes  # noqa: E402
 
 tap = Tap()
-ODD = f'1000.{os.getpid()}'  # found by this number alone
+ODD = f'1000.{os.getpid():08d}'  # found by this number alone
 
 ESCAPES = {
     'a background process': 'sleep 1000 & echo started',

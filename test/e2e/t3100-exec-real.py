@@ -64,6 +64,11 @@ class Site:
         except (OSError, ValueError, IndexError):
             return None
 
+    def job(self, task):
+        """processes of a task of this site: others run tasks of the same number beside it"""
+        here = os.path.realpath(self.data).encode() + b'/'
+        return [pid for pid in processes(f'WEIR_TASK_ID={task}\0') if here in environ(pid)]
+
     def shims(self):
         return [pid for pid in processes(os.path.join(os.path.realpath(self.data), 'executor/shims/')) if b'shim' in cmdline(pid)]
 
@@ -71,6 +76,13 @@ class Site:
 def cmdline(pid):
     try:
         return pathlib.Path('/proc', str(pid), 'cmdline').read_bytes()
+    except OSError:
+        return b''
+
+
+def environ(pid):
+    try:
+        return pathlib.Path('/proc', str(pid), 'environ').read_bytes()
     except OSError:
         return b''
 
@@ -121,13 +133,13 @@ def cancelled(site):
     site.call(f'/v1/tasks/{task}/cancel', {'reason': 'test'})
     tap.ok(site.ended(task, seconds=20), 'a cancelled task that is deaf ends')
     tap.equal(site.task(task)['state'], 'T', 'as terminated')
-    tap.ok(not processes(f'WEIR_TASK_ID={task}'), 'with everything it started', processes(f'WEIR_TASK_ID={task}'))
+    tap.ok(not site.job(task), 'with everything it started', site.job(task))
 
 
 def shim_killed(site):
     task = site.add(name='victim', script='echo up; [ "$WEIR_ATTEMPT" -gt 1 ] && exit 0; sleep 1000')
     poll(lambda: site.bytes(f'/v1/tasks/{task}/log') == b'up\n', 20)
-    job = processes(f'WEIR_TASK_ID={task}')
+    job = site.job(task)
     shim = [pid for pid in site.shims() if any(parent(p) == pid for p in job)]
     os.kill(shim[0], signal.SIGKILL)
     tap.ok(site.ended(task), 'a task whose shim was killed is tried again')
@@ -156,12 +168,12 @@ def ends(site):
     task = site.add(name='long', script='echo up; sleep 1000')
     poll(lambda: site.bytes(f'/v1/tasks/{task}/log') == b'up\n', 20)
     site.kill(signal.SIGTERM)
-    tap.ok(processes(f'WEIR_TASK_ID={task}') != [], 'SIGTERM to the server leaves tasks running')
+    tap.ok(site.job(task) != [], 'SIGTERM to the server leaves tasks running')
     site.start()
     tap.equal(site.task(task)['state'], 'X', 'which the next one finds')
     tap.equal(site.kill(signal.SIGINT), 0, 'SIGINT ends it')
-    tap.ok(poll(lambda: not processes(f'WEIR_TASK_ID={task}') and not site.executor() and not site.shims(), 15), 'with executor, shims and tasks',
-           (processes(f'WEIR_TASK_ID={task}'), site.executor(), site.shims()))
+    tap.ok(poll(lambda: not site.job(task) and not site.executor() and not site.shims(), 15), 'with executor, shims and tasks',
+           (site.job(task), site.executor(), site.shims()))
 
 
 site = Site('--lease', '5s')

@@ -19,6 +19,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import time
 
 sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parents[1] / 'promises')]
 import house  # noqa: E402
@@ -131,6 +132,19 @@ class Far(house.House):
         wrapper.chmod(0o755)
         self.binary = str(wrapper)
         super().__init__(machine.name, '--name', machine.name, *options, **more)
+
+    def start(self, wait=True, seconds=30):
+        """A machine whose cable was just plugged in may not know its neighbours for a second or two, and a server that can't reach its store refuses to
+        start: it is started again, as a supervisor would do it."""
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                return super().start(wait)
+            except SystemExit as refusal:
+                if 'connection to server at' not in str(refusal) or time.monotonic() > deadline:
+                    raise
+                self.process.wait()
+                time.sleep(0.1)
 
     def connection(self, local=False, timeout=60):
         if local or not self.token:
