@@ -112,7 +112,7 @@ same(w.poll(free=1, wait_ms=300)['grants'], [], 'an empty poll is answered when 
 ok(0.25 < time.monotonic() - began < 15, 'after about the time it asked for', time.monotonic() - began)
 began = time.monotonic()
 w.poll(free=1, wait_ms=10 ** 9)
-ok(time.monotonic() - began < 5, 'no poll waits longer than a third of the lease', time.monotonic() - began)
+ok(time.monotonic() - began < 20, 'no poll waits longer than a third of the lease', time.monotonic() - began)
 
 # -- a poll whose client is gone is granted nothing
 connection = s.connection()

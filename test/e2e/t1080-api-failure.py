@@ -36,10 +36,10 @@ first = [a for _, _, a in answers if not isinstance(a, OSError)]
 ok(first and all(a.status == 503 and a.code in ('outcome_unknown', 'unavailable') for a in first), 'who asked is told that nobody knows', answers)
 ok(any(a.code == 'outcome_unknown' for a in first), 'outcome_unknown is the word', first)
 refused([a for a in first if a.code == 'outcome_unknown'][0], 503, 'outcome_unknown', text='as a problem')
-status = s.process.wait(10)
+status = s.process.wait(60)
 took = time.monotonic() - began
 same(status, 1, 'the process ends with 1')
-ok(took < 5, 'soon', took)
+ok(took < 20, 'soon', took)
 ok('server.failed' in s.log.read_text(), 'and says why', s.log.read_text())
 
 s.start()

@@ -40,10 +40,10 @@ def held_pipe(crew):
 def timeouts(crew):
     f = crew.fake
     began = time.monotonic()
-    kind = f.add(script='trap "echo cleaned; exit 0" TERM; echo up; while :; do sleep 0.05; done', timeout_ms=600)
+    kind = f.add(script='trap "echo cleaned; exit 0" TERM; echo up; while :; do sleep 0.05; done', timeout_ms=2000)  # it must have its trap by then
     f.wait_ended(kind)
     tap.equal(kind.finish.get('outcome'), 'timeout', 'a job over its time ends with outcome timeout')
-    tap.ok(kind.log.endswith(b'cleaned\n') and 0.5 < time.monotonic() - began < 20, 'it gets TERM first and may clean up', bytes(kind.log))
+    tap.ok(kind.log.endswith(b'cleaned\n') and 1.9 < time.monotonic() - began < 20, 'it gets TERM first and may clean up', bytes(kind.log))
     rude = f.add(script='trap "" TERM; (trap "" TERM; setsid sleep 1000) & sleep 1000', timeout_ms=300, grace_ms=400)
     f.wait_ended(rude)
     tap.ok(rude.finish.get('outcome') == 'timeout' and not processes(rude.fence), 'one that ignores TERM is killed after the grace, with all it started', rude.finish)
@@ -54,8 +54,10 @@ def timeouts(crew):
 
 def cancel_when(crew, task, text, name):
     crew.fake.wait(lambda: text in task.log, 10, f'{text} in the log')
+    began = time.monotonic()
     crew.fake.cancel(task, name)
     crew.fake.wait_ended(task)
+    return time.monotonic() - began
 
 
 def cancels(crew):
@@ -70,10 +72,8 @@ def cancels(crew):
     cancel_when(crew, task, b'up', 'KILL')
     tap.equal(task.finish.get('signal'), signal.SIGKILL, 'cancel with KILL')
     task = f.add(script='trap "" TERM; echo up; while :; do sleep 1; done', grace_ms=500)
-    began = time.monotonic()
-    cancel_when(crew, task, b'up', 'TERM')
-    spent = time.monotonic() - began
-    tap.ok(task.finish.get('signal') == 9 and 0.4 < spent < 5, 'TERM ignored: KILL after the grace of the task', (task.finish, spent))
+    spent = cancel_when(crew, task, b'up', 'TERM')
+    tap.ok(task.finish.get('signal') == 9 and 0.4 < spent < 20, 'TERM ignored: KILL after the grace of the task', (task.finish, spent))
     task = f.add(script='kill -STOP $$; echo never', grace_ms=1000)
     f.wait(lambda: task.state == 'X', 10)
     poll(lambda: any(state_of(pid) == 'T' for pid in processes(task.fence)), 10)
@@ -99,7 +99,7 @@ def bomb(crew):
     tap.ok(not processes(task.fence), 'a hundred detached processes die with their job')
 
 
-with Crew(slots=2, options=['--grace', '2s']) as crew:
+with Crew(slots=2, options=['--grace', '60s']) as crew:
     escapes(crew)
     held_pipe(crew)
     timeouts(crew)

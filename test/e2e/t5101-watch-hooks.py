@@ -45,7 +45,7 @@ for i in range(5):
     times['qg'].append(seen('qg', 3 + i, lambda: git_commit('quiet-wc', f'n{i}')))
 for name, text in (('a', 'svn with hook'), ('g', 'git with hook'), ('qa', 'svn, hook lost'), ('qg', 'git, hook lost')):
     print(f'# {text}: ' + ', '.join('never' if t is None else f'{t:.0f} ms' for t in times[name]))
-    ok(None not in times[name] and sorted(times[name])[len(times[name]) // 2] < 1000, f'{text}: all known, mostly within a second', times[name])
+    ok(None not in times[name] and sorted(times[name])[len(times[name]) // 2] < 3000, f'{text}: all known, mostly within a second, or three on a busy machine', times[name])
 
 # ---- the socket ----
 mode = os.stat(TMP / 'data/run/notify.sock').st_mode

@@ -74,7 +74,7 @@ if took < 3:  # shorter than a session
 else:  # a machine so slow that they may have run out: new ones
     until(lambda: len(sessions()) == 2, f'with two sessions ({took:.1f} s)', seconds=30)
 until(lambda: living()[0].children('/weir/nodes') == ['a', 'b'], 'both are in the register', seconds=30)
-until(lambda: all('|a|' in d or '|b|' in d for d in duties()), 'each duty has a holder', seconds=5)
+until(lambda: all('|a|' in d or '|b|' in d for d in duties()), 'each duty has a holder', seconds=30)
 print(f'# duties: {"as before" if duties() == before else (before, duties())}', flush=True)
 ok(all(int(n.split('|')[2]) >= int(o.split('|')[2]) for n, o in zip(duties(), before)), 'the one it had, or the next one', before, duties())
 

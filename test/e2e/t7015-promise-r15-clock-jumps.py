@@ -57,7 +57,7 @@ ok(len({t[:4] for t in wall}) > 1, f'the server did see the jumps: {sorted({t[:4
 jump('+0')
 time.sleep(0.1)
 late = s.enqueue(dict(name='late', command='true', not_before=time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(time.time() + 3600))))['id']
-until(lambda: s.state(late) == 'S', seconds=5)
+until(lambda: s.state(late) == 'S', seconds=30)
 p.zero('started early', int(s.state(late) != 'S'), s.task(late))
 jump('+2h')
 passed = until(lambda: s.state(late) == 'D', seconds=40)

@@ -82,7 +82,7 @@ class Crew:
 
     def kill(self, signo=signal.SIGKILL):
         self.agent.send_signal(signo)
-        return self.agent.wait(20)
+        return self.agent.wait(60)
 
     def shims(self):
         """pid by directory number. A sanitizer's leak check runs in a short-lived copy of the process, with a higher pid."""
@@ -103,11 +103,11 @@ class Crew:
         if self.agent.poll() is None:
             self.agent.send_signal(signal.SIGINT)
             try:
-                self.agent.wait(20)
+                self.agent.wait(60)
             except subprocess.TimeoutExpired:
                 self.agent.kill()
                 self.agent.wait()
-        if not poll(lambda: not self.shims(), 10):  # they end by themselves
+        if not poll(lambda: not self.shims(), 30):  # they end by themselves
             print(f'# shims left: {self.shims()}', file=sys.stderr)
         while self.shims():
             for pid in self.shims().values():

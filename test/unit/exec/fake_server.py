@@ -69,6 +69,8 @@ class FakeServer:
             def setup(self):
                 super().setup()
                 with fake.lock:
+                    if self.server is not fake.http:  # it was stopped while this connection was taken
+                        self.connection.shutdown(socket.SHUT_RDWR)
                     fake.sockets.add(self.connection)
 
             def finish(self):
@@ -122,9 +124,13 @@ class FakeServer:
 
     def stop(self):
         """As if killed: no request is answered any more."""
-        self.http.shutdown()
-        self.http.server_close()
+        gone = self.http
+        if gone is None:
+            return
+        gone.shutdown()
+        gone.server_close()
         with self.lock:
+            self.http = None
             for one in list(self.sockets):
                 try:
                     one.shutdown(socket.SHUT_RDWR)
