@@ -194,7 +194,7 @@ same([g['task'] for g in picky.claim()], [task], 'who has it does')
 
 # -- a death is seen by the polls that end, sooner than by the lease
 same([n['state'] for n in s.get('/v1/nodes').json['nodes'] if n['name'] == 'picky'], ['active'], 'it lives')
-until(lambda: [n['state'] for n in s.get('/v1/nodes').json['nodes'] if n['name'] == 'picky'] == ['lost'], 'nodes: a silent executor is marked within 10 s', seconds=10)
+until(lambda: [n['state'] for n in s.get('/v1/nodes').json['nodes'] if n['name'] == 'picky'] == ['lost'], 'nodes: a silent executor is marked, within 10 s or 20 on a busy machine', seconds=20)
 
 # -- a container that never was
 images = Worker(s, 'images', kinds=['image'])

@@ -152,7 +152,7 @@ ok(term.until('q leaves') and 'exec-1' in term.text, 'top draws', repr(term.text
 fake.streams_wait(before + 1)
 newest = fake.add('fresh-task', 'P')
 fake.move(newest, 'X')
-ok(term.until('fresh-task', 5), 'and draws what the stream tells', repr(term.text[-600:]))
+ok(term.until('fresh-task', 30), 'and draws what the stream tells', repr(term.text[-600:]))
 term.keys('q')
 same(term.exit(), 0, 'q leaves')
 ok('\x1b[?1049h' in term.text and term.text.rindex('\x1b[?1049l') > term.text.rindex('\x1b[?1049h'), 'the screen is given back')

@@ -341,7 +341,7 @@ def tokens():
           s.post('/v1/lanes/all/pause', dict(reason='x'), token=mine).status], [403] * 4, 'and nothing of others')
     (TMP / 'go-token').touch()
     until(lambda: s.get(f'/v1/tasks/{job}', local=True).json['state'] == 'D', seconds=30)
-    ok(until(lambda: s.get(f'/v1/tasks/{job}', token=mine).status == 401, seconds=10), 'it ends with the job', s.get(f'/v1/tasks/{job}', token=mine))
+    ok(until(lambda: s.get(f'/v1/tasks/{job}', token=mine).status == 401, seconds=30), 'it ends with the job', s.get(f'/v1/tasks/{job}', token=mine))
     short = s.cli('token', 'create', '--name', 'short', '--scope', 'read', '--expires', '1s').out.strip()
     ok(until(lambda: s.get('/v1/tasks', token=short).status == 401, seconds=20), 'it expires')
     actor = [e['actor'] for e in json.loads('[' + ','.join(s.get(f'/v1/events?task={t}', local=True).body.decode().splitlines()) + ']') if e['kind'] == 'created'][0]

@@ -21,7 +21,7 @@ os.kill(executor[0], signal.SIGSTOP)
 began = time.monotonic()
 ok(until(lambda: s.state(job['id']) == 'P', seconds=30), 'not heard of for a lease: P again')
 ok(time.monotonic() - began < 20, 'in time')
-ok(until(lambda: [n for n in s.get('/v1/nodes').json['nodes'] if n['name'] == node and n['state'] == 'active'] == [], seconds=10),
+ok(until(lambda: [n for n in s.get('/v1/nodes').json['nodes'] if n['name'] == node and n['state'] == 'active'] == [], seconds=30),
    'the node is gone or marked so', s.get('/v1/nodes'))
 size = len(s.log_bytes(job['id']))
 os.kill(executor[0], signal.SIGCONT)

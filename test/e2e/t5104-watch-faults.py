@@ -26,7 +26,7 @@ def others_go_on(when):
     global commits
     commits += 1
     svn_commit('calm', f'c{commits}')
-    ok(until(lambda: next_of(s, 'calm') == commits + 1, seconds=10), f'another archive goes on while {when}')
+    ok(until(lambda: next_of(s, 'calm') == commits + 1, seconds=30), f'another archive goes on while {when}')
 
 
 def fault(name, word, text, poke=True):
@@ -111,7 +111,7 @@ tarpit.settimeout(70)
 held = tarpit.accept()  # a look begins, and hangs
 others_go_on('a server hangs')
 git_commit('wc', 'five')
-ok(until(lambda: next_of(s, 'g') == 6, seconds=10), 'and so does git')
+ok(until(lambda: next_of(s, 'g') == 6, seconds=30), 'and so does git')
 held[0].close()
 tarpit.close()
 server = svnserve()

@@ -66,7 +66,7 @@ same((out, follower.returncode), (b'last\n', 0), 'and the rest, and then the end
 
 # -- one dies: the other has everything, and says so
 a.kill()
-ok(until(lambda: states(b) == {'alpha': 'lost', 'beta': 'active'}, seconds=10), 'a server that died is marked lost within ten seconds', states(b))
+ok(until(lambda: states(b) == {'alpha': 'lost', 'beta': 'active'}, seconds=20), 'a server that died is marked lost within ten seconds, or twenty on a busy machine', states(b))
 same(b.log_bytes(task), b'first\nlast\n', 'its logs are there')
 a.start()
 ok(until(lambda: states(b) == {'alpha': 'active', 'beta': 'active'}), 'it comes back under its name', states(b))

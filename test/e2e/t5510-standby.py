@@ -88,7 +88,7 @@ until(lambda: pair.primary.sql(f'SELECT count(*) {LOCKS} NOT granted', 'weir') =
 net.cut('pa', 'pb')
 holds.communicate('COMMIT;\n', timeout=30)
 until(lambda: int(pair.primary.sql(f'SELECT count(*) {WAITS}')) > 0, 'its commit waits for the standby')
-until(lambda: pair.primary.sql(f'SELECT count(pg_cancel_backend(pid)) {WAITS}') != '0', 'its wait is cancelled', seconds=10)
+until(lambda: pair.primary.sql(f'SELECT count(pg_cancel_backend(pid)) {WAITS}') != '0', 'its wait is cancelled', seconds=40)
 until(lambda: pair.primary.sql("SELECT count(*) FROM task WHERE name = 'cancelled'", 'weir') == '1', 'now the primary has it alone')
 late = Asking(s1, 'cancelled', again=True)  # the same key through the other server
 asking.join(2)

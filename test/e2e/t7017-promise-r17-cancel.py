@@ -73,7 +73,7 @@ for round in range(TREES):
                 del open_jobs[i]
         time.sleep(0.02)
     p.zero('neither outcome', len(open_jobs), open_jobs)
-    until(lambda: not processes(ODD), seconds=10)
+    until(lambda: not processes(ODD), seconds=30)
     left = processes(ODD)
     p.zero('surviving processes', len(left), left)
 verify(p, s)

