@@ -183,7 +183,7 @@ static bool archives_render(struct call *call, struct json *json, int64_t before
 void serve_archives_list(struct call *call)
 {
     int64_t limit = LIST_MAX, before = 0, next;
-    call_param_i64(call, "limit", 1, LIST_MAX, &limit);
+    call_param_limit(call, LIST_MAX, &limit);
     call_param_i64(call, "cursor", 1, INT64_MAX, &before);
     if (call->err.code != ERR_none) {
         call_problem(call);

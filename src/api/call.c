@@ -270,6 +270,15 @@ bool call_param_i64(struct call *call, const char *name, int64_t min, int64_t ma
     return true;
 }
 
+bool call_param_limit(struct call *call, int64_t most, int64_t *out)
+{
+    if (!call_param_i64(call, "limit", 1, INT64_MAX, out))
+        return false;
+    if (*out > most)
+        *out = most;
+    return true;
+}
+
 bool call_param_flag(struct call *call, const char *name, bool *out)
 {
     struct str value;
@@ -319,7 +328,9 @@ bool call_task_id(struct call *call, int64_t *out_id)
         return false;
     }
     if (id <= 0) {
-        call_refuse(call, ERR_not_found, "there is no task %.*s", STR_ARG(arg));
+        bool whole = key.kind == KEY_REVISION || key.kind == KEY_LANE; /* a place with tasks in it, or nothing at all */
+        call_refuse(call, ERR_not_found, "there is no task %.*s%s", STR_ARG(arg),
+            whole ? ": a task is written ARCHIVE@REV:NAME, QUEUE:ID or as its id; weir list shows them" : "");
         return false;
     }
     *out_id = id;

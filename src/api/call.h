@@ -161,6 +161,7 @@ bool call_idempotency(struct call *call);
 /* Query parameters. false and a fault in call->err when it is there and wrong; *out keeps its value when it isn't there. */
 bool call_param_i64(struct call *call, const char *name, int64_t min, int64_t max, int64_t *out);
 bool call_param_str(struct call *call, const char *name, struct str *out); /* false: absent */
+bool call_param_limit(struct call *call, int64_t most, int64_t *out); /* a larger one is `most`: `next` leads on */
 bool call_param_flag(struct call *call, const char *name, bool *out);
 
 /* call_task_id: the id that call->arg (id or key) names; false: answered (404, or 400 for what can be no key). Whose the task is isn't
@@ -211,6 +212,7 @@ void json_holder(struct call *call, struct json *json, int64_t task);   /* its k
 void key_add(struct api *api, struct buf *out, int64_t lane, int64_t task);          /* the key as text, by lane */
 void key_add_view(struct buf *out, const struct edge_view *view);
 void key_add_task(struct buf *out, struct str lane_name, enum lane_kind kind, const struct task *task);
+void render_reason(struct api *api, struct json *json, const struct task *task); /* names what made it end so; `cause` is its key alone */
 void json_key_text(struct api *api, struct json *json, int64_t lane, int64_t task); /* lane 0: looked up */
 struct str key_text(struct api *api, struct arena *arena, int64_t lane, int64_t task);
 void names_release(struct api *api);

@@ -11,6 +11,11 @@
 enum { SLOTS_MAX = 100000, RENEW_MAX = 100000, LABELS_MAX = 64, TEXT_MAX = 200, SILENT_MS = 4500, SILENT_SHORT_MS = 9000 };
 enum { KINDS_ALL = 1u << KIND_COMMAND | 1u << KIND_SCRIPT | 1u << KIND_IMAGE | 1u << KIND_DATA };
 
+/* Renewals whose fence was never given out for their task. A fence is opaque to who sends it, so they are refused as stale ones are: each
+ * comes back among the cancels, in its own words, and the others are renewed. */
+struct stray_renewal { int64_t task; struct str fence; };
+struct stray_renewals { struct stray_renewal *items; size_t n, cap; };
+
 static int label_compare(const void *a, const void *b)
 {
     const struct label *x = a, *y = b;
@@ -63,7 +68,7 @@ static void name_read(struct json_reader *reader, const char *field, bool requir
 {
     struct err fault = { 0 };
     if (json_read_str(reader, field, TEXT_MAX, out)) {
-        if (!name_check_new(*out, field, &fault))
+        if (!name_check_new(*out, strcmp(field, "name") == 0 ? "executor" : field, &fault))
             err_item(reader->err, ERR_invalid, json_read_path(reader, field), "%s", fault.text);
     } else if (required && json_read_any(reader, field) == NULL) {
         err_item(reader->err, ERR_invalid, json_read_path(reader, field), "'%s' is required", field);
@@ -232,9 +237,21 @@ static void grant_render(struct api *api, struct json *json, const struct grant 
     json_object_end(json);
 }
 
+static void cancel_render(struct json *json, int64_t task, struct str fence, const char *signal, bool stale)
+{
+    json_object_begin(json);
+    json_put_i64(json, "task", task);
+    json_put_str(json, "fence", fence);
+    json_put_z(json, "signal", signal);
+    if (stale)
+        json_put_z(json, "reason", "stale_fence");
+    json_object_end(json);
+}
+
 static void poll_answered(struct call *call)
 {
     const struct command *command = &call->command;
+    const struct stray_renewals *strays = call->state;
     struct json json = json_to(&call->out);
     json_object_begin(&json);
     json_key(&json, "grants");
@@ -246,14 +263,10 @@ static void poll_answered(struct call *call)
     json_array_begin(&json);
     for (size_t i = 0; i < command->out.poll.n_cancels; i++) {
         const struct cancel_order *cancel = &command->out.poll.cancels[i];
-        json_object_begin(&json);
-        json_put_i64(&json, "task", cancel->fence.task);
-        json_put_z(&json, "fence", fence_format(cancel->fence).z);
-        json_put_z(&json, "signal", cancel->signal);
-        if (cancel->stale)
-            json_put_z(&json, "reason", "stale_fence");
-        json_object_end(&json);
+        cancel_render(&json, cancel->fence.task, str_of(fence_format(cancel->fence).z), cancel->signal, cancel->stale);
     }
+    for (size_t i = 0; strays != NULL && i < strays->n; i++)
+        cancel_render(&json, strays->items[i].task, strays->items[i].fence, "KILL", true);
     json_array_end(&json);
     if (command->in.poll.n_finishes > 0)
         finish_render_results(&json, command->in.poll.finishes, command->in.poll.n_finishes);
@@ -270,6 +283,7 @@ static void renew_read(struct call *call, struct json_reader *reader)
     struct command *command = &call->command;
     if (!json_read_array(reader, "renew", RENEW_MAX, &list))
         return;
+    struct stray_renewals *strays = call->state = ARENA_NEW(&call->arena, struct stray_renewals);
     command->in.poll.renew = ARENA_ARRAY(&call->arena, struct renew_item, json_array_size(list));
     for (size_t i = 0; i < json_array_size(list); i++) {
         struct json_reader item;
@@ -279,10 +293,15 @@ static void renew_read(struct call *call, struct json_reader *reader)
             continue;
         struct fence *fence = &command->in.poll.renew[command->in.poll.n_renew].fence;
         json_read_i64(&item, "task", 1, INT64_MAX, &task);
-        if (json_read_str(&item, "fence", TEXT_MAX, &text) && fence_parse(text, fence) && (task == 0 || task == fence->task))
+        if (!json_read_str(&item, "fence", TEXT_MAX, &text)) {
+            if (json_read_any(&item, "fence") == NULL)
+                err_item(&call->err, ERR_invalid, json_read_path(&item, "fence"), "'fence' is required");
+        } else if (fence_parse(text, fence) && (task == 0 || task == fence->task))
             command->in.poll.n_renew++;
+        else if (task > 0)
+            *ARENA_PUSH(&call->arena, strays->items, strays->n, strays->cap) = (struct stray_renewal){ task, str_dup(&call->arena, text) };
         else
-            err_item(&call->err, ERR_invalid, json_read_path(&item, "fence"), "'fence' must be the fence of a grant of this task");
+            err_item(&call->err, ERR_invalid, json_read_path(&item, "fence"), "'fence' is no grant's, and no 'task' is named");
         json_read_end(&item);
     }
 }
@@ -317,8 +336,11 @@ void serve_executors_poll(struct call *call)
         finish_read_list(&call->arena, finishes, STR("/finishes"), &command->in.poll.finishes, &command->in.poll.n_finishes, &call->err);
     if (!call_read_done(call, &reader))
         return;
+    const struct stray_renewals *strays = call->state;
     if (command->in.poll.wait_ms > wait_max)
         command->in.poll.wait_ms = wait_max;
+    if (strays != NULL && strays->n > 0)
+        command->in.poll.wait_ms = 0; /* what is refused is told at once */
     struct executor_poll *poll = poll_of(call->api, executor);
     poll->open++;
     poll->waits = command->in.poll.wait_ms > 0;

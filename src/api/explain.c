@@ -249,12 +249,7 @@ static void why_render(struct call *call, const struct why_facts *facts, const s
     json_str(&json, buf_str(&call->api->scratch));
     json_put_str(&json, "state", (struct str){ &letter, 1 });
     json_put_z(&json, "verdict", verdicts[why->verdict]);
-    if (facts->task.reason.len > 0)
-        json_put_str(&json, "reason", facts->task.reason);
-    if (facts->task.cause > 0) {
-        json_key(&json, "cause");
-        json_key_text(call->api, &json, 0, facts->task.cause);
-    }
+    render_reason(call->api, &json, &facts->task);
     json_key(&json, "conditions");
     json_array_begin(&json);
     for (size_t i = 0; i < why->n_conditions; i++) {

@@ -38,6 +38,24 @@ static void state_put(struct json *json, const char *key, enum task_state state)
     json_put_str(json, key, (struct str){ &letter, 1 });
 }
 
+void render_reason(struct api *api, struct json *json, const struct task *task)
+{
+    struct buf *text = &api->scratch;
+    buf_reset(text);
+    buf_add_str(text, task->reason);
+    if (task->reason.len > 0 && task->cause > 0) {
+        buf_add_z(text, " (");
+        key_add(api, text, 0, task->cause);
+        buf_add_char(text, ')');
+    }
+    if (task->reason.len > 0)
+        json_put_str(json, "reason", text->full ? task->reason : buf_str(text));
+    if (task->cause > 0) {
+        json_key(json, "cause");
+        json_key_text(api, json, 0, task->cause);
+    }
+}
+
 /* head_render: everything up to attempts. */
 static void head_render(struct api *api, struct json *json, struct str lane_name, enum lane_kind kind, const struct task *task)
 {
@@ -49,12 +67,7 @@ static void head_render(struct api *api, struct json *json, struct str lane_name
         state_put(json, "ending", task->ending);
     if (task->outcome != OUTCOME_none)
         json_put_z(json, "outcome", outcome_name(task->outcome));
-    if (task->reason.len > 0)
-        json_put_str(json, "reason", task->reason);
-    if (task->cause > 0) {
-        json_key(json, "cause");
-        json_key_text(api, json, 0, task->cause);
-    }
+    render_reason(api, json, task);
     if (task->marks & MARK_PRUNED)
         json_put_bool(json, "pruned", true);
     json_put_i64(json, "priority", task->prio);

@@ -10,7 +10,7 @@
 #include "base/when.h"
 #include "watch/watch.h"
 
-enum { LIST_DEFAULT = 100, LIST_MAX = 1000, TASKS_PAGE = 200, AUTHOR_BYTES_MAX = 1000, TXN_BYTES_MAX = 100, PREVS_MAX = 64 };
+enum { LIST_MAX = 1000, TASKS_PAGE = 200, AUTHOR_BYTES_MAX = 1000, TXN_BYTES_MAX = 100, PREVS_MAX = 64 };
 #define MESSAGE_BYTES_MAX (64 * KIB)
 
 /* ---- as JSON ---- */
@@ -57,8 +57,8 @@ void serve_revisions_list(struct call *call)
     struct archive_view view;
     struct revision *rows;
     size_t n;
-    int64_t limit = LIST_DEFAULT, before = 0;
-    call_param_i64(call, "limit", 1, LIST_MAX, &limit);
+    int64_t limit = LIST_MAX, before = 0;
+    call_param_limit(call, LIST_MAX, &limit);
     call_param_i64(call, "cursor", 1, INT64_MAX, &before);
     if (call->err.code != ERR_none) {
         call_problem(call);
@@ -321,8 +321,9 @@ static void hint_answer(struct call *call, const struct archive_view *view, cons
     }
     int64_t youngest = view->archive.youngest >= view->archive.first ? view->archive.youngest : view->archive.first - 1;
     if (!found && row->rev - youngest > REVISION_GAP_MAX) {
-        call_refuse(call, ERR_gap_too_large, "revision %lld is more than %d ahead of the youngest known one, %lld", (long long)row->rev,
-            REVISION_GAP_MAX, (long long)youngest);
+        err_item(&call->err, ERR_gap_too_large, STR("/rev"), "revision %lld is more than %d ahead of the youngest known one, %lld",
+            (long long)row->rev, REVISION_GAP_MAX, (long long)youngest);
+        call_problem(call);
         return;
     }
     struct watch_hint hint = { .rev = row->rev, .txn = row->txn, .cause = call->command.in.revision.cause };

@@ -89,7 +89,7 @@ static void checked_name(struct def_parse *p, const json_t *value, struct str *o
     struct err fault = { 0 };
     if (!text_of(p, p->field, value, KIB, &name))
         return;
-    if (!name_check_new(name, p->field, &fault))
+    if (!name_check_new(name, strcmp(p->field, "name") == 0 ? "task" : p->field, &fault))
         def_fault(p, p->field, "%s", fault.text);
     else
         *out = str_dup(p->arena, name);

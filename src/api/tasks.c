@@ -7,7 +7,7 @@
 
 #include "api/call.h"
 
-enum { LIST_DEFAULT = 100, LIST_MAX = 1000 };
+enum { LIST_MAX = 1000 };
 
 /* task_add: one task as it is now, from the store. */
 static bool task_add(struct call *call, struct json *json, int64_t id)
@@ -100,7 +100,7 @@ static void filter_name(struct call *call, const char *param, struct str *out)
 
 static bool filter_read(struct call *call, struct task_filter *out)
 {
-    int64_t limit = LIST_DEFAULT;
+    int64_t limit = LIST_MAX;
     struct str queue = { 0 };
     *out = (struct task_filter){ .tenant = call->actor.tenant };
     states_read(call, &out->states);
@@ -108,7 +108,7 @@ static bool filter_read(struct call *call, struct task_filter *out)
     filter_name(call, "queue", &queue);
     filter_name(call, "name", &out->name);
     call_param_i64(call, "rev", 1, INT64_MAX, &out->rev);
-    call_param_i64(call, "limit", 1, LIST_MAX, &limit);
+    call_param_limit(call, LIST_MAX, &limit);
     call_param_i64(call, "cursor", 1, INT64_MAX, &out->before);
     if (out->lane.len > 0 && queue.len > 0)
         err_item(&call->err, ERR_bad_request, STR("queue"), "'archive' and 'queue' exclude each other");

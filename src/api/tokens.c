@@ -127,7 +127,7 @@ void serve_tokens_create(struct call *call)
     *token = (struct token){ .tenant = call->actor.tenant, .created = clock_wall_ms() };
     if (json_read_any(&reader, "name") == NULL)
         err_item(&call->err, ERR_invalid, STR("/name"), "'name' is required");
-    else if (json_read_str(&reader, "name", NAME_BYTES_MAX, &token->name) && !name_check(token->name, "name", &fault))
+    else if (json_read_str(&reader, "name", NAME_BYTES_MAX, &token->name) && !name_check(token->name, "token", &fault))
         err_item(&call->err, ERR_invalid, STR("/name"), "%s", fault.text);
     scopes_read(&reader, &token->scopes);
     expires_read(&reader, token->created, &token->expires);

@@ -46,8 +46,12 @@ int restore_main(int argc, char **argv)
         return session_close(
             &s, usage_error(&restore_spec, "neither XDG_STATE_HOME nor HOME is set: name the data directory with --data DIR"));
     if (!store_restore(s.options.operands[0], data, &s.err)) {
-        s.status = err_exit(s.err.code);
-        return session_close(&s, session_fail(&s));
+        bool bad = s.err.code == ERR_corrupt; /* what was given isn't a backup, or not a whole one */
+        s.status = err_exit(bad ? ERR_invalid : s.err.code);
+        session_fail(&s);
+        if (bad)
+            fputs("  give a file that `weir backup` has written; the directory is as it was\n", stderr);
+        return session_close(&s, s.status);
     }
     session_note(&s, "%s is restored; start it with: weir serve --data %s", data, data);
     return session_close(&s, 0);

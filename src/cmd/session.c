@@ -175,7 +175,7 @@ static void fail_items(struct session *s)
             fprintf(stderr, "%u:%u: ", item->line, item->column);
         fputs(term_safe(&s->arena, item->message), stderr);
         if (item->suggestion.len)
-            fprintf(stderr, "; did you mean '%s'?", term_safe(&s->arena, item->suggestion));
+            fprintf(stderr, "; %s", term_safe(&s->arena, item->suggestion));
         fputc('\n', stderr);
     }
 }

@@ -117,8 +117,11 @@ int verify_main(int argc, char **argv)
     session_query(&s, &path, "witness", option_get(&s.options, "witness"));
     json_t *report = session_get(&s, path.ptr);
     buf_release(&path);
-    if (!report)
+    if (!report) {
+        if (s.err.code == ERR_unreachable)
+            fputs("  a data directory is checked without a server: weir verify --data DIR\n", stderr);
         return session_close(&s, s.status);
+    }
     status = report_print(&s, report);
     json_decref(report);
     return session_close(&s, status);

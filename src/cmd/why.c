@@ -43,6 +43,37 @@ static void condition_print(struct session *s, const json_t *condition, int64_t 
         printf("    remedy   %s\n", term_safe_z(&s->arena, remedy));
 }
 
+/* end_print: what can be done about an end that isn't the wished one. One that another task made is that one's to mend. */
+static void end_print(struct session *s, const json_t *why)
+{
+    const char *key = task_key(&s->arena, why), *cause = field_z(why, "cause");
+    if (strstr(key, ":WORKFLOW"))
+        printf("  remedy: weir log %s shows every fault; commit a correction\n", term_safe_z(&s->arena, key));
+    else if (task_letter(why) == 'F' && *cause)
+        printf("  remedy: weir why %s; weir retry %s runs that one again, and this one behind it\n", term_safe_z(&s->arena, cause),
+            term_safe_z(&s->arena, cause));
+    else
+        printf("  remedy: weir retry %s runs it again\n", term_safe_z(&s->arena, key));
+}
+
+/* run_print: where it runs and since when, from the task itself; silent when that can't be had. */
+static void run_print(struct session *s, const json_t *why)
+{
+    const char *path = session_task_path(s, task_key(&s->arena, why), "");
+    json_t *task = session_try(s, &(struct session_request){ .method = "GET", .path = path });
+    const json_t *attempts = json_object_get(task, "attempts");
+    size_t n = json_array_size(attempts);
+    int64_t since;
+    if (n > 0 && field_time(json_array_get(attempts, n - 1), "started", &since))
+        printf("  attempt %lld on %s\n    since    %s  (%s)\n", (long long)field_i64(json_array_get(attempts, n - 1), "number", 0),
+            term_safe_z(&s->arena, field_z(json_array_get(attempts, n - 1), "executor")), local_text(since).z,
+            ago_text(since, clock_wall_ms()).z);
+    if (*field_z(task, "ending"))
+        printf("  it is told to end, and will be %s\n", letter_word(*field_z(task, "ending")));
+    json_decref(task);
+    s->status = 0;
+}
+
 static void why_print(struct session *s, const json_t *why)
 {
     const char *verdict = field_z(why, "verdict"), *sentence = verdict;
@@ -59,6 +90,10 @@ static void why_print(struct session *s, const json_t *why)
         printf("  reason: %s\n", term_safe_z(&s->arena, task_reason(&s->arena, why)));
     json_array_foreach (conditions, i, condition)
         condition_print(s, condition, clock_wall_ms());
+    if (strcmp(verdict, "ended") == 0 && letter != 'D')
+        end_print(s, why);
+    if (strcmp(verdict, "running") == 0)
+        run_print(s, why);
 }
 
 int why_main(int argc, char **argv)

@@ -173,6 +173,16 @@ static struct str class_wish(struct arena *arena, const struct task_class *class
     return text;
 }
 
+/* class_remedy: which executor would fit, as it is started. */
+static struct str class_remedy(struct arena *arena, const struct task_class *class_)
+{
+    if (class_->kind == KIND_DATA) return STR("start a worker of your own that registers for it: POST /v1/executors with kinds: [\"data\"]");
+    struct str text = STR("start one: weir executor --server URL");
+    for (size_t i = 0; i < class_->n_labels; i++)
+        text = str_fmt(arena, "%.*s --label %.*s=%.*s", STR_ARG(text), STR_ARG(class_->labels[i].name), STR_ARG(class_->labels[i].value));
+    return class_->zone.len ? str_fmt(arena, "%.*s --zone %.*s", STR_ARG(text), STR_ARG(class_->zone)) : text;
+}
+
 /* Executors are looked at for every task that is still to start: one that nobody can run is told so while it waits for other things. */
 static void explain_executors(struct explain *x)
 {
@@ -190,7 +200,7 @@ static void explain_executors(struct explain *x)
     if (fit == 0) {
         struct why_condition *c = condition(x, "executor", since);
         c->detail = str_fmt(x->arena, "no executor fits (%.*s)", STR_ARG(wish));
-        c->remedy = STR("start one: weir executor --server URL --label NAME=VALUE --zone ZONE");
+        c->remedy = class_remedy(x->arena, f->class_);
         x->never = true;
     } else if (live == 0) {
         struct why_condition *c = condition(x, "executor", since);

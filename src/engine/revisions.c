@@ -596,8 +596,9 @@ static bool revision_refused(struct turn *turn, struct command *command, const s
     if (!archive || archive->removed)
         return !turn_refuse(turn, command, ERR_not_found, "there is no archive '%.*s'", STR_ARG(command->in.revision.archive));
     if (ahead > REVISION_GAP_MAX)
-        return !turn_refuse(turn, command, ERR_gap_too_large, "revision %lld is more than %d ahead of the youngest known one (%lld)",
-                            (long long)rev, REVISION_GAP_MAX, (long long)archive->youngest);
+        return !err_item(&command->err, ERR_gap_too_large, STR("/rev"),
+                         "revision %lld is more than %d ahead of the youngest known one (%lld)", (long long)rev, REVISION_GAP_MAX,
+                         (long long)archive->youngest);
     if (turn->engine->space.full)
         return !turn_refuse(
             turn, command, ERR_disk_full, "there is no room for new tasks in %s; running work goes on", turn->engine->space.dir);

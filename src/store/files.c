@@ -109,7 +109,8 @@ int lock_take(const char *dir, struct err *err)
         if (n < 0)
             path_fail(path, err);
         else
-            err_set(err, ERR_conflict, "%s is in use: %s", dir, *text ? text : "another process has it open");
+            err_set(err, ERR_conflict, "%s is in use: %s; end it first, or choose another directory", dir,
+                *text ? text : "another process has it open");
         close(fd);
         return -1;
     }

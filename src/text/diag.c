@@ -228,8 +228,8 @@ void diags_json(struct buf *out, const struct diags *diags)
         const struct diag *diag = &diags->items[i];
         json_object_begin(&json);
         json_put_str(&json, "file", diag->place.file->name);
-        json_put_i64(&json, "line", diag->place.line);
-        json_put_i64(&json, "column", diag->place.column);
+        json_put_i64(&json, "line", diag->place.line > 0 ? diag->place.line : 1); /* the file as a whole: where it begins */
+        json_put_i64(&json, "column", diag->place.column > 0 ? diag->place.column : 1);
         json_put_z(&json, "severity", diag_severity_name(diag->severity));
         json_put_str(&json, "message", diag->message);
         if (diag->suggestion.len > 0)

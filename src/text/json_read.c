@@ -179,7 +179,7 @@ bool json_read_object(struct json_reader *out, const json_t *value, struct str p
         const char *was = value != NULL ? type_words(value) : "nothing";
         if (path.len == 0)
             return err_item(err, ERR_invalid, path, "the document must be an object, not %s", was);
-        return err_item(err, ERR_invalid, path, "'%.*s' must be an object, not %s", STR_ARG(path), was);
+        return err_item(err, ERR_invalid, path, "'%.*s' must be an object, not %s", STR_ARG(str_sub(path, 1, path.len)), was);
     }
     out->value = value;
     out->path = path;

@@ -66,6 +66,12 @@ for query, path in [('limit=0', 'limit'), ('limit=-1', 'limit'), ('limit=1844674
     refused(s.get('/v1/tasks?' + query), 400, 'bad_request', path, query)
 same(s.get('/v1/tasks?nam=x').json['errors'][0]['suggestion'], "did you mean 'name'?", 'a misspelt filter gets a suggestion')
 
+s.post('/v1/tasks', dict(tasks=[dict(name=f'n{i}', queue='many') for i in range(1100)]))
+for query in ('', '&limit=1000', '&limit=5000'):
+    page = s.get('/v1/tasks?queue=many' + query).json
+    same((len(page['tasks']), page['next'] is not None), (1000, True), f'a page has at most 1000{query}')
+    same(len(s.get(f'/v1/tasks?queue=many{query}&cursor={page["next"]}').json['tasks']), 100, 'and the rest')
+
 # -- cancelling, retrying, promoting
 answer = s.post(f'/v1/tasks/{task["id"]}/cancel', dict(reason='not needed'))
 ok(answer.status == 200 and answer.json['state'] == 'T' and answer.json['reason'] == 'not needed', 'cancel: T with the reason', answer)

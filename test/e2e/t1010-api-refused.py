@@ -11,6 +11,7 @@ s = Server()
 w = Worker(s, 'w')
 base = s.post('/v1/tasks', dict(name='base', data=1)).json['id']
 grant = w.claim()[0]
+strange = s.post('/v1/tasks', dict(name='strange', data=1, not_before='2099-01-01T00:00:00Z')).json['id']
 
 
 def picture():
@@ -110,15 +111,17 @@ def protocol():
     parts = fence.rsplit('-', 1)
     newer = f'{parts[0]}-{int(parts[1]) + 1:08d}'
     other = ('f' if fence[0] != 'f' else 'e') + fence[1:]
-    for text, body, path in [('no fence', dict(exit=0), '/fence'), ('no verdict', dict(fence=fence), '/exit'), ('a fence of nobody', dict(fence='x', exit=0), '/fence'),
+    for text, body, path in [('no fence', dict(exit=0), '/fence'), ('no verdict', dict(fence=fence), '/exit'),
                              ('an exit of 300', dict(fence=fence, exit=300), '/exit'), ('an unknown outcome', dict(fence=fence, outcome='great'), '/outcome'),
                              ('an unknown field', dict(fence=fence, exit=0, exitcode=1), '/exitcode'), ('outputs of numbers', dict(fence=fence, exit=0, outputs=dict(a=1)), '/outputs/a'),
                              ('a log that is no base64', dict(fence=fence, exit=0, log='%'), '/log'), ('a log of 17 KiB', dict(fence=fence, exit=0, log='AAAA' * 5700), '/log')]:
         refused(s.post(f'/v1/tasks/{task}/finish', body), 422, 'invalid', path, f'finish with {text}')
-    for text, bad in [('a fence of the future', newer), ('a fence of another store', other)]:
+    for text, bad in [('a fence of the future', newer), ('a fence of another store', other), ('a fence of nobody', 'x')]:
         refused(s.post(f'/v1/tasks/{task}/finish', dict(fence=bad, exit=0)), 409, 'stale_fence', text=f'finish with {text}')
         refused(s.ask('POST', f'/v1/tasks/{task}/log?fence={bad}&offset=0', b'x'), 409, 'stale_fence', text=f'log with {text}')
-    refused(s.post(f'/v1/tasks/{task + 1}/finish', dict(fence=fence, exit=0)), 422, 'invalid', '/fence', "finish of another task's fence")
+    refused(s.post(f'/v1/tasks/{strange}/finish', dict(fence=fence, exit=0)), 409, 'stale_fence', text="finish of another task's fence")
+    refused(s.post('/v1/tasks/999999/finish', dict(fence='x', exit=0)), 404, 'not_found', text='finish of no task')
+    refused(s.ask('POST', '/v1/tasks/999999/log?fence=x&offset=0', b'x'), 404, 'not_found', text='log of no task')
     refused(s.ask('POST', f'/v1/tasks/{task}/log?offset=0', b'x'), 400, 'bad_request', 'fence', 'log without a fence')
     refused(s.ask('POST', f'/v1/tasks/{task}/log?fence={fence}', b'x'), 400, 'bad_request', 'offset', 'log without an offset')
     refused(s.ask('POST', f'/v1/tasks/{task}/log?fence={fence}&offset=-1', b'x'), 400, 'bad_request', 'offset', 'log at -1')
@@ -129,9 +132,11 @@ def protocol():
                              ('an unknown kind', dict(name='e', kinds=['java']), '/kinds/0'), ('an unknown field', dict(name='e', slot=1), '/slot'), ('a bad name', dict(name='a b'), '/name')]:
         refused(s.post('/v1/executors', body), 422, 'invalid', path, f'executor with {text}')
     poll = f'/v1/executors/{w.id}/poll'
-    for text, body, path in [('free -1', dict(free=-1), '/free'), ('free of a million', dict(free=10 ** 6), '/free'), ('renew of nonsense', dict(renew=[dict(task=1, fence='x')]), '/renew/0/fence'),
+    for text, body, path in [('free -1', dict(free=-1), '/free'), ('free of a million', dict(free=10 ** 6), '/free'), ('renew of nonsense', dict(renew=[dict(fence='x')]), '/renew/0/fence'), ('renew without a fence', dict(renew=[dict(task=1)]), '/renew/0/fence'),
                              ('renew as text', dict(renew='x'), '/renew'), ('an unknown field', dict(fre=1), '/fre'), ('finishes as text', dict(finishes='x'), '/finishes')]:
         refused(s.post(poll, body), 422, 'invalid', path, f'poll with {text}')
+    cancels = s.post(poll, dict(renew=[dict(task=task, fence='x'), dict(task=task, fence=fence)], wait_ms=5000)).json['cancels']
+    same(cancels, [dict(task=task, fence='x', signal='KILL', reason='stale_fence')], 'a renewal with a fence of nobody comes back as a cancel, the good one does not')
     refused(s.post('/v1/executors/999/poll', dict(free=1)), 404, 'not_found', text='poll of nobody')
     refused(s.post('/v1/finishes', dict(item=[])), 422, 'invalid', '/items', 'finishes without items')
     same(s.post('/v1/finishes', dict(items=[5, dict(exit=0), dict(fence=newer, exit=0)])).json['results'],

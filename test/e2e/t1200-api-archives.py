@@ -45,7 +45,7 @@ page = s.get(f'{A}?limit=2').json
 same([a['name'] for a in page['archives']], ['keyed', 'late'], 'a page, newest first')
 rest = s.get(f'{A}?limit=2&cursor={page["next"]}').json
 same(([a['name'] for a in rest['archives']], rest['next']), (['docs'], None), 'and the rest')
-for query in ('limit=0', 'limit=1001', 'cursor=x', 'cursor=0'):
+for query in ('limit=0', 'limit=x', 'cursor=x', 'cursor=0'):
     same(s.get(f'{A}?{query}').status, 400, f'archives?{query}: 400')
 
 # -- what is refused changes nothing

@@ -49,7 +49,7 @@ ok(weir('enqueue', *S, '--name', 'x', str(TMP / 'two.json')).returncode == 2, '-
 
 # -- refusals: every code has its exit, errors[] one a line
 fake.problem('POST', '/v1/tasks', 422, 'invalid', 'the document is refused', errors=[
-    dict(path='/tasks/1/dependz', message='unknown field', suggestion='depends'), dict(path='/tasks/0/name', line=3, column=9, message='must be a string')])
+    dict(path='/tasks/1/dependz', message='unknown field', suggestion="did you mean 'depends'?"), dict(path='/tasks/0/name', line=3, column=9, message='must be a string')])
 done = weir('enqueue', *S, '-', stdin='{}')
 ok(done.returncode == 65 and done.out == '', '422: exit 65', done.returncode, done.out)
 has(done.err, "/tasks/1/dependz: unknown field; did you mean 'depends'?\n", 'errors[]: path, message and suggestion')

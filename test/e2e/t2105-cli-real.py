@@ -165,9 +165,29 @@ done = w('verify', '--data', str(TMP / 'restored'))
 ok(done.returncode == 0, 'and it verifies', done.out, done.err)
 ok(w('restore', str(TMP / 'nothing'), '--data', str(TMP / 'x')).returncode in (1, 66), 'restore of nothing')
 
+(TMP / 'no-backup').write_text('something else')
+done = w('restore', str(TMP / 'no-backup'), '--data', str(TMP / 'x'))
+ok(done.returncode == 65 and '`weir backup` has written' in done.err, 'restore of what is no backup: 65, and what to give', done.returncode, done.err)
+
+# -- why, in the words that help: what would fit, where it runs, and what to do after an end
+key = w('enqueue', '-', stdin='{"name": "far", "queue": "why", "command": "true", "labels": {"os": "plan9"}, "zone": "mars"}').out.strip()
+has(w('why', key).out, 'remedy   start one: weir executor --server URL --label os=plan9 --zone mars', 'why: the executor that would fit')
+far = w('enqueue', '-', stdin='{"name": "worker", "queue": "why", "data": 1}').out.strip()
+has(w('why', far).out, 'kinds: ["data"]', 'why: data is for a worker of your own')
+key = w('enqueue', '-', stdin='{"name": "long", "queue": "why", "command": "sleep 600"}').out.strip()
+ok(until(lambda: state(key) == 'X'), 'it runs')
+has(w('why', key).out, f'attempt 1 on {name}', 'why: where it runs')
+heir = w('enqueue', '-', stdin=json.dumps(dict(name='heir', queue='why', command='true', depends=[int(key.split(':')[1])]))).out.strip()
+same(w('cancel', key, '--reason', 'enough').returncode, 0, 'cancel')
+same(w('wait', key, heir, '--timeout', '60s').returncode, 1, 'both end')
+has(w('why', key).out, f'remedy: weir retry {key} ', 'why: what runs it again')
+has(w('why', heir).out, f'remedy: weir why {key}; weir retry {key} ', 'why: who has to be run again first')
+ok(key in j('show', heir)['reason'] and j('show', heir)['cause'] == key, 'the reason of a dependent names the task that made it fail', j('show', heir))
+has(w('why', 'why').err, 'QUEUE:ID', 'why of a queue: how a task is written')
+
 # -- refusals of the real server: named field, exit code, nothing changed
 before = j('events')[-1]['seq']
-for text, code, wanted in [('{"name": "x", "comand": "true"}', 65, "did you mean 'command'"), ('{"name": 5}', 65, '/name'),
+for text, code, wanted in [('{"name": "x", "comand": "true"}', 65, "unknown field 'comand'; did you mean 'command'?\n"), ('{"name": 5}', 65, '/name'),
                            ('[{"name": "a", "depends": ["b"]}, {"name": "b", "depends": ["a"]}]', 65, 'a'), ('{"name": "x", "depends": [99999]}', 66, '99999')]:
     done = w('enqueue', '-', stdin=text)
     ok(done.returncode == code and wanted in done.err and done.out == '', f'enqueue {text}: {code}', done.returncode, done.err)
@@ -190,4 +210,5 @@ same(w('token', 'revoke', 'ci').returncode, 66, 'twice: 66')
 same(w('wait', 'default', '--timeout', '60s').returncode, 1, 'the queue comes to rest')
 same(server.stop(), 0, 'the server ends on SIGINT, and all with it')
 same(w('list').returncode, 69, 'then: 69')
+has(w('verify').err, 'weir verify --data DIR', 'verify without a server: the other way')
 end()

@@ -43,7 +43,7 @@ def serve(data, *more, **env):
 # -- SQLite
 first = House('first', slots=0)
 first.enqueue(dict(name='kept', data=1))
-told(serve('first'), 1, ['first', 'in use'], 'a data directory that is open')
+told(serve('first'), 1, ['first', 'in use', 'end it first, or choose another directory'], 'a data directory that is open')
 for words in (['restore', TMP / 'none.backup', '--data', first.dir], ['store', 'copy', f'sqlite://{first.dir}', f'sqlite://{TMP}/copy']):
     done = timed(*words)
     ok(done.code not in (0, 2) and done.seconds < SECONDS, f'nor for weir {words[0]}', done.code, done.err)

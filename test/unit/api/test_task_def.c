@@ -180,7 +180,7 @@ static const struct { const char *text, *wanted;
     { "{\"name\":\"a\",\"priority\":\"1\"}", "invalid | /priority: 'priority' must be a whole number, not a string" },
     { "{\"name\":\"a\",\"not_before\":\"tomorrow\"}",
         "invalid | /not_before: 'not_before' must be a time such as \"2026-11-15T05:46:00Z\" (RFC 3339), not \"tomorrow\"" },
-    { "{\"name\":\"a\",\"retry\":5}", "invalid | /retry: '/retry' must be an object, not a number" },
+    { "{\"name\":\"a\",\"retry\":5}", "invalid | /retry: 'retry' must be an object, not a number" },
     { "{\"name\":\"a\",\"retry\":{\"attempts\":0,\"backoff\":\"x\",\"on\":[\"never\"],\"of\":1}}",
         "invalid | /retry/attempts: 'attempts' must be from 1 to 1000, not 0 | /retry/backoff: 'backoff' must be a duration with a unit, "
         "such as \"90s\", \"15m\", "
