@@ -83,7 +83,8 @@ static void fence_read(struct json_reader *reader, int64_t task, struct finish_i
         return;
     bool parsed = fence_parse(text, &out->fence);
     if (task > 0 && given != task)
-        err_item(reader->err, ERR_invalid, json_read_path(reader, "task"), "'task' must be %lld here, not %lld", (long long)task, (long long)given);
+        err_item(reader->err, ERR_invalid, json_read_path(reader, "task"), "'task' must be %lld here, not %lld", (long long)task,
+            (long long)given);
     else if (given > 0 && (!parsed || given != out->fence.task))
         out->fence = (struct fence){ .task = given }; /* opaque to who sends it: one that was never given out is as stale as an old one */
     else if (!parsed)
@@ -260,7 +261,8 @@ void serve_tasks_finish(struct call *call)
     struct finish_item *item = ARENA_NEW(&call->arena, struct finish_item);
     if (!call_task_of_executor(call, &task) || !call_json(call))
         return;
-    if (!finish_read(&call->arena, call->body, (struct str){ 0 }, task, item, &call->err)) {
+    bool good = finish_read(&call->arena, call->body, (struct str){ 0 }, task, item, &call->err);
+    if (!good || (item->fence.grant == 0 && !grant_check(call, item->fence))) { /* of no grant: there is no such task, or it is stale */
         call_problem(call);
         return;
     }

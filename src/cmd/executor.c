@@ -8,6 +8,7 @@
 #include "cmd/command.h"
 #include "cmd/session.h"
 #include "exec/agent.h"
+#include "text/key.h"
 
 enum { SLOTS_MAX = 4096 };
 
@@ -106,6 +107,22 @@ static const char *const *list_of(const struct options *options, const char *nam
     return list;
 }
 
+/* names_good: as the server will want them; a name that it refuses must not get into the directory, where it would stay. */
+static bool names_good(const struct agent_config *config)
+{
+    const struct {
+        const char *text, *what, *option;
+    } names[] = { { config->name, "executor", "--name" }, { config->zone, "zone", "--zone" } };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct err fault = { 0 };
+        if (names[i].text && !name_check(str_of(names[i].text), names[i].what, &fault)) {
+            usage_error(&executor_spec, "%s: %s", names[i].option, fault.text);
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool labels_good(const struct agent_config *config)
 {
     for (size_t i = 0; i < config->n_labels; i++) {
@@ -159,7 +176,7 @@ static bool executor_configure(struct session *s, struct agent_config *config)
     config->client_cert = file_pass("WEIR_CLIENT_CERT", s->client_cert, arena);
     config->client_key = file_pass("WEIR_CLIENT_KEY", s->client_key, arena);
     return option_i64(options, "slots", 1, SLOTS_MAX, &config->slots) && option_duration(options, "grace", &config->grace_ms) &&
-           option_size(options, "log-limit", &config->log_bytes_max) && labels_good(config);
+           option_size(options, "log-limit", &config->log_bytes_max) && labels_good(config) && names_good(config);
 }
 
 int cmd_executor(int argc, char **argv)

@@ -176,7 +176,7 @@ static struct str class_wish(struct arena *arena, const struct task_class *class
 /* class_remedy: which executor would fit, as it is started. */
 static struct str class_remedy(struct arena *arena, const struct task_class *class_)
 {
-    if (class_->kind == KIND_DATA) return STR("start a worker of your own that registers for it: POST /v1/executors with kinds: [\"data\"]");
+    if (class_->kind == KIND_DATA) return STR("start a worker of your own that registers: POST /v1/executors with kinds: [\"data\"]");
     struct str text = STR("start one: weir executor --server URL");
     for (size_t i = 0; i < class_->n_labels; i++)
         text = str_fmt(arena, "%.*s --label %.*s=%.*s", STR_ARG(text), STR_ARG(class_->labels[i].name), STR_ARG(class_->labels[i].value));

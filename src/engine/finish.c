@@ -38,9 +38,10 @@ static bool foreign(struct turn *turn, const struct actor *actor, const struct n
 static enum err_code finish_judge(struct turn *turn, const struct actor *actor, const struct finish_item *item, struct node **out_node,
     struct attempt *out_attempt)
 {
-    struct node *node = slice_find(turn->slice, item->fence.task);
-    if (!node || foreign(turn, actor, node)) return ERR_not_found;
+    struct node *node = NULL;
     if (item->fence.incarnation != turn->head.incarnation && !PLANT(incarnation_unchecked)) return ERR_stale_fence;
+    node = slice_find(turn->slice, item->fence.task);
+    if (!node || foreign(turn, actor, node)) return ERR_not_found;
     struct pending_attempt *found = attempt_find(turn, item->fence.task, PLANT(newest_grant) ? node->row.grant : item->fence.grant);
     if (!found) return ERR_stale_fence; /* never granted, or taken back before it arrived */
     const struct attempt *attempt = &found->attempt;

@@ -172,7 +172,8 @@ static bool door_open_tcp(struct door *door, const char *address, bool tls, stru
     int saved = errno;
     freeaddrinfo(found);
     if (fd < 0)
-        return err_set(err, saved == EADDRINUSE ? ERR_name_taken : ERR_io, "can't listen on %s: %s", address, strerrordesc_np(saved));
+        return err_set(err, saved == EADDRINUSE ? ERR_name_taken : ERR_io, "can't listen on %s: %s%s", address, strerrordesc_np(saved),
+            saved == EADDRINUSE ? "; end what listens there, or choose another address with --listen" : "");
     struct sockaddr_storage bound = { 0 };
     socklen_t len = sizeof bound;
     ASSERT(getsockname(fd, (struct sockaddr *)&bound, &len) == 0);

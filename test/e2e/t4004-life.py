@@ -47,7 +47,12 @@ ok(second.code not in (0, 2) and second.err.strip(), f'a second server on the sa
 same(s.get('/healthz').status, 200, 'and the first one lives')
 same((s.dir / 'address').read_text().strip(), s.url, 'with its address')
 busy = run('serve', '--data', TMP / 'busy', '--listen', f'127.0.0.1:{s.port}', '--slots', '0')
-ok(busy.code not in (0, 2) and str(s.port) in busy.err, f'a port in use is refused: {busy.code} {busy.err.strip()[-100:]}', busy.err)
+ok(busy.code not in (0, 2) and str(s.port) in busy.err and '--listen' in busy.err, f'a port in use is refused: {busy.code} {busy.err.strip()[-100:]}', busy.err)
+
+for option, word in (('--name', 'executor'), ('--zone', 'zone')):
+    wrong = run('executor', '--server', s.url, '--data', TMP / 'wrong', option, 'a b')
+    ok(wrong.code == 2 and f"{option}: the {word} name 'a b'" in wrong.err and not (TMP / 'wrong').exists(), f'weir executor {option} that no server takes: 2, and nothing is kept',
+       wrong.code, wrong.err)
 
 # -- SIGTERM: jobs run on, the next server finds them
 job = s.enqueue(dict(name='stays', script=f'echo $$ > {TMP}/stays; echo one; while [ ! -e {TMP}/go ]; do sleep 0.05; done; echo two; exit 0'))

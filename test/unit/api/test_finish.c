@@ -83,7 +83,7 @@ static void test_bad(void **state)
     }
 }
 
-/* A fence is opaque to who sends it: one that was never given out for the task is read, as one of no grant, and the engine calls it stale. */
+/* A fence is opaque to who sends it: one that was never given out for the task is read as one of no grant, which is stale. */
 static void test_strange_fences(void **state)
 {
     (void)state;
