@@ -104,7 +104,10 @@ static void finish_write(struct json *json, const struct finish_item *item)
         return;
     }
     json_put_i64(json, "task", item->task); /* with it, a fence that nobody was given is read too, as a stale one */
-    json_put_z(json, "fence", fence_format(item->fence).z);
+    if (item->fence.grant > 0)
+        json_put_z(json, "fence", fence_format(item->fence).z);
+    else
+        json_put_z(json, "fence", "nobody's");
     const struct {
         const char *name;
         int64_t value;
