@@ -204,6 +204,7 @@ struct attempt {
     uint8_t finish_hash[16];
     int64_t poll_seq; /* while it runs: the number of the poll it was given to; -1: that had none; below: -2 less the number, and its
                          executor may have forgotten since what it began */
+    bool ended_before; /* its end was stored once (lost): a late result rewrites that row, or the attempt was taken up again */
 };
 
 enum executor_state { EXECUTOR_ACTIVE = 1, EXECUTOR_PAUSED, EXECUTOR_DRAINING, EXECUTOR_LOST };

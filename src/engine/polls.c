@@ -391,7 +391,10 @@ static struct supply *supply_get(struct turn *turn, int64_t class_id, size_t wan
             supply->fresh[k - 1] = swap;
         }
     }
-    supply_ask(turn, supply, want + turn->slice->nodes.n);
+    if (turn->n_supplies == 1) /* what these stand for may be gone from the front; what they don't suffice for is asked for later */
+        MAP_EACH (&turn->slice->nodes, e)
+            turn->n_were_pending += ((const struct node *)e->value)->was == STATE_P;
+    supply_ask(turn, supply, want + turn->n_were_pending);
     return supply;
 }
 

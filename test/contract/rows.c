@@ -306,6 +306,7 @@ static void attempt_expect(struct world *w, const struct attempt *expected, size
     MUST(w, OPS(w)->load_attempt(w->store, expected->task, expected->grant, &out, &found, &w->err));
     assert_true(found);
     attempt_same(&out, expected);
+    assert_int_equal(out.ended_before, expected->finished != 0);
     MUST(w, OPS(w)->load_live(w->store, &w->arena, &live, &n, &w->err));
     assert_int_equal(n, n_live);
 }
@@ -341,7 +342,7 @@ static void attempts_live_and_end(void **state)
     w.c.attempts_changed = &ended, w.c.n_attempts_changed = 1;
     turn_end(&w);
     attempt_expect(&w, &ended, 0);
-    ended.outcome = OUTCOME_done, ended.exit = 0; /* the late result of an attempt that was given up */
+    ended.outcome = OUTCOME_done, ended.exit = 0, ended.ended_before = true; /* the late result of an attempt that was given up */
     turn_begin(&w);
     w.c.attempts_changed = &ended, w.c.n_attempts_changed = 1;
     w.c.attempts_new = &at_once, w.c.n_attempts_new = 1;

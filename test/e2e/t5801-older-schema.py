@@ -108,7 +108,7 @@ for version in sorted({3, newest('postgres') - 1}):  # 3: before there were seve
     texts = [re.sub(r'\bTEXT\b', 'TEXT COLLATE "C"', text) for text in steps('postgres', version)]
     pg.sql('CREATE SCHEMA older; SET search_path = older;\n' + '\n'.join(texts) + f'\nUPDATE weir_schema SET version = {version};', name)
     for table in pg.sql("SELECT relname FROM pg_class WHERE relnamespace = 'older'::regnamespace AND relkind = 'r' AND relname <> 'weir_schema'", name).split():
-        columns = ', '.join(pg.sql(f"SELECT attname FROM pg_attribute WHERE attrelid = 'older.{table}'::regclass AND attnum > 0 ORDER BY attnum", name).split())
+        columns = ', '.join(pg.sql(f"SELECT attname FROM pg_attribute WHERE attrelid = 'older.{table}'::regclass AND attnum > 0 AND attgenerated = '' ORDER BY attnum", name).split())
         pg.sql(f'INSERT INTO older.{table} ({columns}) SELECT {columns} FROM public.{table}', name)
     pg.sql('DROP SCHEMA public CASCADE; ALTER SCHEMA older RENAME TO public;', name)
     opened(name, version, told, '--store', pg.url(name), '--name', 'first')

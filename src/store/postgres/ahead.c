@@ -14,7 +14,7 @@ struct ahead_edges {
 void ahead_forget(struct postgres_store *self)
 {
     struct ahead *ahead = &self->ahead;
-    struct map *maps[] = { &ahead->tasks, &ahead->edges, &ahead->lives };
+    struct map *maps[] = { &ahead->tasks, &ahead->edges, &ahead->lives, &ahead->places };
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         map_clear(maps[i]);
     arena_reset(&ahead->arena);
@@ -30,6 +30,7 @@ void ahead_release(struct postgres_store *self)
     map_release(&self->ahead.tasks);
     map_release(&self->ahead.edges);
     map_release(&self->ahead.lives);
+    map_release(&self->ahead.places);
     arena_release(&self->ahead.arena);
 }
 

@@ -168,6 +168,10 @@ static bool ready_take(struct postgres_store *self, const PGresult *result, int 
     task.reason = task.reason.len ? str_dup(arena, task.reason) : (struct str){ 0 };
     task.unique = task.unique.len ? str_dup(arena, task.unique) : (struct str){ 0 };
     ahead_task_put(self, &task);
+    struct ready_place *place = ARENA_NEW(arena, struct ready_place);
+    cell_bytes(result, row, 10, place->ready, sizeof place->ready);
+    cell_bytes(result, row, 11, place->task, sizeof place->task);
+    map_put(&self->ahead.places, (uint64_t)id, place);
     return true;
 }
 

@@ -21,7 +21,7 @@
 #include "store/postgres/timeline.h"
 
 enum { ANSWER_MS = 15000, HOST_BYTES_MAX = 256, HOSTS_MAX = 16, LOOKS_MAX = 8 }; /* the first: longer than lock_timeout of session_turns */
-enum { BULK_BYTES_MAX = 256 << 20, ARRAY_HEAD_BYTES = 20, SERVER_VERSION_MIN = 130000, OID_BYTEA = 17, OID_INT8 = 20, OID_TEXT = 25 };
+enum { BULK_BYTES_MAX = 256 << 20, ARRAY_HEAD_BYTES = 20, SERVER_VERSION_MIN = 130000, OID_BYTEA = 17, OID_INT8 = 20, OID_TEXT = 25, OID_TID = 27 };
 
 /* ---- errors ---- */
 
@@ -501,7 +501,7 @@ bool bulk_args(struct pg_bulk *bulk, struct pg_args *args)
     ASSERT(bulk->at == 0);
     for (size_t i = 0; i < bulk->n_columns; i++) {
         struct buf *column = &bulk->columns[i];
-        uint32_t oid = bulk->types[i] == 'i' ? OID_INT8 : bulk->types[i] == 't' ? OID_TEXT : OID_BYTEA;
+        uint32_t oid = bulk->types[i] == 'i' ? OID_INT8 : bulk->types[i] == 't' ? OID_TEXT : bulk->types[i] == 'p' ? OID_TID : OID_BYTEA;
         if (column->full)
             return false;
         number_put(column->ptr, 1); /* dimensions */

@@ -27,7 +27,7 @@ struct pg_args { /* parameters of one statement; what they point to must live un
 
 struct pg_bulk { /* rows of one statement, as one array per column */
     struct buf columns[PG_ARGS_MAX];
-    const char *types; /* one letter per column: i bigint, t text, b bytea */
+    const char *types; /* one letter per column: i bigint, t text, b bytea, p tid */
     size_t n_columns, at, n_rows;
     bool nulls[PG_ARGS_MAX];
 };

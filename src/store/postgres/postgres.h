@@ -10,10 +10,16 @@
 
 enum { OTHERS_COUNT = 8 }; /* statements of load_others */
 
+enum { PLACE_BYTES = 6 };
+struct ready_place { /* where the rows of a pending task stand: a row keeps its place until it is written, and only turns write these */
+    char ready[PLACE_BYTES], task[PLACE_BYTES];
+};
+
 struct ahead { /* ahead.c: what came before it was asked for, good until the turn is over; all in `arena` */
     struct map tasks;         /* id -> struct task: also those that came with ready_first */
     struct map edges;         /* pred -> its edges */
     struct map lives;         /* task -> struct attempt */
+    struct map places;        /* task -> struct ready_place: those that came with ready_first */
     struct turn_needs needs;  /* by the next begin */
     PGresult *others[OTHERS_COUNT];
     int64_t others_since; /* the commit that they follow */

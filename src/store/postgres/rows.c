@@ -123,6 +123,7 @@ void pg_row_attempt(const PGresult *result, int row, struct attempt *out)
     out->max_rss_bytes = cell_i64(result, row, 10);
     out->log_bytes = cell_i64(result, row, 11);
     cell_bytes(result, row, 12, out->finish_hash, sizeof out->finish_hash);
+    out->ended_before = true;
 }
 
 void pg_row_hold(const PGresult *result, int row, struct hold *out)

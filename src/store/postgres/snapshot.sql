@@ -13,8 +13,8 @@ ROLLBACK;
 
 -- name: ready_tasks
 -- ready_first together with the rows of those tasks: who asks for the first will ask for them next.
-SELECT r.task, r.nprio, r.vt, t.lane, t.rev, t.state, t.name, t.variant, t.run, t.rest
-FROM (SELECT task, nprio, vt FROM ready WHERE class = $1 ORDER BY nprio, vt, task LIMIT $2) r LEFT JOIN task t ON t.id = ANY (ARRAY[r.task])
+SELECT r.task, r.nprio, r.vt, t.lane, t.rev, t.state, t.name, t.variant, t.run, t.rest, r.ctid, t.ctid
+FROM (SELECT task, nprio, vt, ctid FROM ready WHERE class = $1 ORDER BY nprio, vt, task LIMIT $2) r LEFT JOIN task t ON t.id = ANY (ARRAY[r.task])
 ORDER BY r.nprio, r.vt, r.task;
 
 -- name: edges_by_waiter

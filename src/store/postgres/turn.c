@@ -179,6 +179,30 @@ static void rest_add(struct write *w, struct pg_bulk *b, const struct task *task
     bulk_text(b, buf_str(&w->self->scratch));
 }
 
+/* Of a task that came with ready_first in this turn. */
+static const struct ready_place *place_of(struct write *w, const struct task *task)
+{
+    return map_find(&w->self->ahead.places, (uint64_t)task->id);
+}
+
+static void task_update_write(struct write *w, enum pg_id id)
+{
+    bool at = id == PG_task_update_at;
+    struct pg_bulk *b = write_begin(w, at ? "pitb" : "itb");
+    for (size_t i = 0; i < w->c->n_tasks_changed; i++) {
+        const struct task *task = w->c->tasks_changed[i];
+        const struct ready_place *place = place_of(w, task);
+        if (at != (place != NULL))
+            continue;
+        if (at)
+            bulk_bytes(b, place->task, sizeof place->task);
+        bulk_i64(b, task->id);
+        bulk_text(b, state_text(task->state));
+        rest_add(w, b, task);
+    }
+    write_end(w, id, true);
+}
+
 static void tasks_write(struct write *w)
 {
     struct pg_bulk *b = write_begin(w, "iiitttib");
@@ -197,19 +221,30 @@ static void tasks_write(struct write *w)
         rest_add(w, b, task);
     }
     write_end(w, PG_task_insert, false);
-    b = write_begin(w, "itb");
-    for (size_t i = 0; i < w->c->n_tasks_changed; i++) {
-        bulk_i64(b, w->c->tasks_changed[i]->id);
-        bulk_text(b, state_text(w->c->tasks_changed[i]->state));
-        rest_add(w, b, w->c->tasks_changed[i]);
+    task_update_write(w, PG_task_update_at);
+    task_update_write(w, PG_task_update);
+}
+
+static void ready_delete_at_write(struct write *w)
+{
+    struct pg_bulk *b = write_begin(w, "pi");
+    for (size_t i = 0; i < w->c->n_ready_remove; i++) {
+        const struct task *task = w->c->ready_remove[i];
+        const struct ready_place *place = place_of(w, task);
+        if (!place)
+            continue;
+        bulk_bytes(b, place->ready, sizeof place->ready);
+        bulk_i64(b, task->id);
     }
-    write_end(w, PG_task_update, true);
+    write_end(w, PG_ready_delete_at, true);
 }
 
 static void ready_write(struct write *w, enum pg_id id, const struct task **tasks, size_t n)
 {
     struct pg_bulk *b = write_begin(w, "iiii");
     for (size_t i = 0; i < n; i++) {
+        if (id == PG_ready_delete && place_of(w, tasks[i]))
+            continue;
         bulk_i64(b, tasks[i]->class_id);
         bulk_i64(b, -tasks[i]->prio);
         bulk_i64(b, tasks[i]->vt);
@@ -220,6 +255,7 @@ static void ready_write(struct write *w, enum pg_id id, const struct task **task
 
 static void readies_write(struct write *w)
 {
+    ready_delete_at_write(w);
     ready_write(w, PG_ready_delete, w->c->ready_remove, w->c->n_ready_remove);
     ready_write(w, PG_ready_insert, w->c->ready_add, w->c->n_ready_add);
 }
@@ -302,12 +338,12 @@ static void attempts_running_write(struct write *w, enum pg_id id, const struct 
     write_end(w, id, false);
 }
 
-static void attempts_ended_write(struct write *w, const struct attempt *attempts, size_t n)
+static void attempts_ended_write(struct write *w, enum pg_id id, const struct attempt *attempts, size_t n)
 {
     struct pg_bulk *b = write_begin(w, "iiiiiiiitiiib");
     for (size_t i = 0; i < n; i++) {
         const struct attempt *a = &attempts[i];
-        if (!attempt_of(a, ENDED))
+        if (!attempt_of(a, ENDED) || a->ended_before != (id == PG_attempt_put))
             continue;
         attempt_begin_add(b, a);
         bulk_i64(b, a->finished);
@@ -319,18 +355,19 @@ static void attempts_ended_write(struct write *w, const struct attempt *attempts
         bulk_i64(b, a->log_bytes);
         bulk_bytes(b, a->finish_hash, sizeof a->finish_hash);
     }
-    write_end(w, PG_attempt_put, false);
+    write_end(w, id, false);
 }
 
 static void attempts_write(struct write *w)
 {
     const struct changes *c = w->c;
     attempts_running_write(w, PG_live_insert, c->attempts_new, c->n_attempts_new);
-    attempts_ended_write(w, c->attempts_new, c->n_attempts_new);
+    attempts_ended_write(w, PG_attempt_insert, c->attempts_new, c->n_attempts_new);
     attempts_running_write(w, PG_live_update, c->attempts_changed, c->n_attempts_changed);
     attempt_keys_write(w, PG_attempt_delete, c->attempts_changed, c->n_attempts_changed, RUNNING); /* lost, and taken up again */
     attempt_keys_write(w, PG_live_delete, c->attempts_changed, c->n_attempts_changed, ENDED);
-    attempts_ended_write(w, c->attempts_changed, c->n_attempts_changed);
+    attempts_ended_write(w, PG_attempt_insert, c->attempts_changed, c->n_attempts_changed);
+    attempts_ended_write(w, PG_attempt_put, c->attempts_changed, c->n_attempts_changed);
     attempt_keys_write(w, PG_live_delete, c->attempts_remove, c->n_attempts_remove, ALL);
     attempt_keys_write(w, PG_attempt_delete, c->attempts_remove, c->n_attempts_remove, ALL);
 }

@@ -38,6 +38,13 @@ WITH put AS (
     WHERE t.id = ANY (ARRAY[u.id]) RETURNING 1)
 SELECT 1 / (count(*) = $4::bigint)::int FROM put;
 
+-- name: task_update_at
+-- Of tasks whose rows were read in this very turn: their places are known, no index is looked through (hence + 0).
+WITH put AS (
+    UPDATE task t SET state = u.state, rest = u.rest
+    FROM unnest($1::tid[], $2::bigint[], $3::text[], $4::bytea[]) AS u (place, id, state, rest) WHERE t.ctid = u.place AND t.id + 0 = u.id RETURNING 1)
+SELECT 1 / (count(*) = $5::bigint)::int FROM put;
+
 -- name: ready_insert
 INSERT INTO ready (class, nprio, vt, task) SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]);
 
@@ -47,6 +54,12 @@ WITH gone AS (
     DELETE FROM ready r USING unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS u (class, nprio, vt, task)
     WHERE r.class = ANY (ARRAY[u.class]) AND r.nprio = u.nprio AND r.vt = u.vt AND r.task = u.task RETURNING 1)
 SELECT 1 / (count(*) = $5::bigint)::int FROM gone;
+
+-- name: ready_delete_at
+-- As task_update_at.
+WITH gone AS (
+    DELETE FROM ready r USING unnest($1::tid[], $2::bigint[]) AS u (place, task) WHERE r.ctid = u.place AND r.task + 0 = u.task RETURNING 1)
+SELECT 1 / (count(*) = $3::bigint)::int FROM gone;
 
 -- name: edge_insert
 INSERT INTO edge (pred, waiter, kind, flags) SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]);
@@ -79,6 +92,13 @@ ON CONFLICT (task, grant_no) DO UPDATE SET number = excluded.number, executor = 
 
 -- name: live_delete
 DELETE FROM live l USING unnest($1::bigint[], $2::bigint[]) AS u (task, grant_no) WHERE l.task = ANY (ARRAY[u.task]) AND l.grant_no = u.grant_no;
+
+-- name: attempt_insert
+-- The first end of an attempt: PostgreSQL writes a third more for an insert that may meet a row (ON CONFLICT).
+INSERT INTO attempt (task, grant_no, number, executor, started, finished, exit_status, signal_no, outcome, cpu_ms, max_rss_bytes, log_bytes,
+    finish_hash)
+SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
+    $9::text[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bytea[]);
 
 -- name: attempt_put
 -- A late result rewrites an attempt that was recorded as lost.

@@ -123,6 +123,7 @@ void row_attempt(sqlite3_stmt *stmt, struct attempt *out)
     out->max_rss_bytes = sqlite3_column_int64(stmt, 10);
     out->log_bytes = sqlite3_column_int64(stmt, 11);
     column_bytes(stmt, 12, out->finish_hash, sizeof out->finish_hash);
+    out->ended_before = true;
 }
 
 void row_hold(sqlite3_stmt *stmt, struct hold *out)
