@@ -14,6 +14,7 @@
 enum {
     TURN_COMMANDS_MAX = 4096,
     LOOP_WEIGHT_MAX = 256, /* tasks, results and polls of a turn that the loop takes itself */
+    APART_MIN = 400, /* results, and tasks that polls may take, from which on the two go apart; more than the loop takes */
     LOOP_TURN_US_MAX = 2000, /* turns that take longer, on average, keep the loop from its other clients */
     HINT_MS = 5, /* hints that follow one another sooner wait so long: a busy server must not drive the idle ones */
 };
@@ -29,6 +30,8 @@ struct engine_thread {
     pthread_cond_t news;
     struct list incoming, answered; /* under lock */
     size_t weight;                  /* of incoming; under lock */
+    size_t n_results, n_wanted;     /* of incoming: ends that are reported, tasks that polls have room for; under lock */
+    bool apart;                     /* what is left of incoming stood behind its polls; under lock */
     bool turning;                   /* somebody takes a turn; under lock */
     bool loops;                     /* incoming is the loop's to take, before it waits; under lock */
     int64_t next;                   /* boot ms of the turn that is due without commands; under lock */
@@ -80,14 +83,34 @@ static void load_look(struct engine *engine, int64_t boot)
     if (getloadavg(load, 1) == 1) engine->server.load = (int64_t)(load[0] * SERVER_LOAD_UNIT);
 }
 
+/* Takes commands of incoming for a turn; with the lock held. Many results and polls for many tasks don't go together: an executor that has both waits
+ * for both answers then, and while it works on them the store has nothing to do. Apart, and the polls first, each is worked on while the store has
+ * the other one. Results stand back once. */
+static size_t batch_take(struct engine_thread *t)
+{
+    size_t n = 0;
+    struct list_node *at;
+    struct list left = { 0 };
+    bool apart = !t->apart && t->n_results >= APART_MIN && t->n_wanted >= APART_MIN;
+    while (n < TURN_COMMANDS_MAX && (at = list_take_first(&t->incoming))) {
+        struct command *command = CONTAINER_OF(at, struct command, node);
+        if (apart && command->kind == CMD_FINISH) list_append(&left, at);
+        else t->batch[n++] = command;
+    }
+    while ((at = list_take_first(&t->incoming))) list_append(&left, at);
+    t->incoming = left;
+    t->apart = apart;
+    t->n_wanted = 0;
+    if (!left.first) t->weight = t->n_results = 0;
+    return n;
+}
+
 /* Takes one turn with what has come; called and left with the lock held, which is given up meanwhile. */
 static void turn_take(struct engine *engine)
 {
     struct engine_thread *t = engine->thread;
-    size_t n = 0, weight = t->weight;
+    size_t weight = t->weight, n = batch_take(t);
     struct list_node *at;
-    while (n < TURN_COMMANDS_MAX && (at = list_take_first(&t->incoming))) t->batch[n++] = CONTAINER_OF(at, struct command, node);
-    if (!t->incoming.first) t->weight = 0;
     t->turning = true;
     t->wake = t->loops = false;
     pthread_mutex_unlock(&t->lock);
@@ -119,7 +142,7 @@ size_t thread_gather(struct engine *engine, struct command **commands, size_t n)
     struct list_node *at;
     pthread_mutex_lock(&t->lock);
     while (n < TURN_COMMANDS_MAX && (at = list_take_first(&t->incoming))) commands[n++] = CONTAINER_OF(at, struct command, node);
-    if (!t->incoming.first) t->weight = 0;
+    if (!t->incoming.first) t->weight = t->n_results = t->n_wanted = 0;
     pthread_mutex_unlock(&t->lock);
     return n;
 }
@@ -270,6 +293,8 @@ static void command_queue(struct engine *engine, struct command *command)
     } else {
         list_append(&t->incoming, &command->node);
         t->weight += command_weight(command);
+        if (command->kind == CMD_FINISH) t->n_results += command->in.finish.n_items;
+        if (command->kind == CMD_POLL && command->in.poll.free > 0) t->n_wanted += (size_t)command->in.poll.free;
         bool small = t->weight <= LOOP_WEIGHT_MAX && t->turn_us <= LOOP_TURN_US_MAX && engine->store->exclusive;
         t->loops = small && !t->turning;
         if (t->loops) loop_again(t->loop);

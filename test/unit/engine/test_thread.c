@@ -255,6 +255,53 @@ static void a_time_that_comes_during_a_turn_is_not_missed(void **state)
     bed_close(&rig, loop);
 }
 
+/* Five hundred results and a poll for as many tasks, come at the same moment: the poll has a turn of its own, and the results the one after it. */
+static void many_results_and_polls_go_apart(void **state)
+{
+    enum { EACH = 500 };
+    struct rig rig = { 0 };
+    (void)state;
+    struct loop *loop = bed_open(&rig);
+    const char **names = ARENA_ARRAY(&rig.arena, const char *, 2 * EACH);
+    for (size_t i = 0; i < 2 * EACH; i++) names[i] = "t";
+    struct command *first[] = { rig_new(&rig, CMD_REGISTER), rig_enqueue_command(&rig, names, 2 * EACH), NULL };
+    first[0]->in.reg.executor = (struct executor){ .name = STR("e"), .slots = 2 * EACH, .kinds = ~0u };
+    submit(&rig, first[0]);
+    wait_answers(loop, 1);
+    submit(&rig, first[1]);
+    wait_answers(loop, 2);
+    first[2] = rig_poll_command(&rig, first[0]->out.reg.id, EACH, -1, NULL, 0);
+    submit(&rig, first[2]);
+    wait_answers(loop, 3);
+    assert_int_equal(first[2]->out.poll.n_grants, EACH);
+
+    struct finish_item *items = ARENA_ARRAY(&rig.arena, struct finish_item, EACH);
+    for (size_t i = 0; i < EACH; i++)
+        items[i] = (struct finish_item){ .fence = first[2]->out.poll.grants[i].fence, .signal = -1, .hash = { 1 } };
+    struct command *both = ARENA_ARRAY(&rig.arena, struct command, 2);
+    both[0] = *rig_new(&rig, CMD_FINISH);
+    both[0].in.finish.items = items;
+    both[0].in.finish.n_items = EACH;
+    both[1] = *rig_poll_command(&rig, first[0]->out.reg.id, EACH, -1, NULL, 0);
+    for (size_t i = 0; i < 2; i++) {
+        both[i].arena = ARENA_NEW(&rig.arena, struct arena);
+        both[i].done = answered;
+        both[i].owner = &both[i];
+    }
+    engine_submit_all(rig.engine, both, 2);
+    wait_answers(loop, 5);
+    assert_int_equal(both[1].out.poll.n_grants, EACH);
+    for (size_t i = 0; i < EACH; i++) assert_int_equal(items[i].code, ERR_none);
+    engine_stop(rig.engine); /* before what answers are put into goes */
+    struct task ended = rig_task(&rig, items[0].fence.task), taken = rig_task(&rig, both[1].out.poll.grants[0].fence.task);
+    assert_int_equal(ended.state, STATE_D);
+    assert_int_equal(taken.state, STATE_X);
+    assert_true(ended.last_turn > taken.last_turn);
+    for (size_t i = 0; i < 2; i++) arena_release(both[i].arena);
+    arenas_release(first, 3);
+    bed_close(&rig, loop);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -263,6 +310,7 @@ int main(void)
         cmocka_unit_test(both_at_once),
         cmocka_unit_test(what_falls_due_comes_by_itself),
         cmocka_unit_test(a_time_that_comes_during_a_turn_is_not_missed),
+        cmocka_unit_test(many_results_and_polls_go_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
