@@ -83,9 +83,9 @@ static void load_look(struct engine *engine, int64_t boot)
     if (getloadavg(load, 1) == 1) engine->server.load = (int64_t)(load[0] * SERVER_LOAD_UNIT);
 }
 
-/* Takes commands of incoming for a turn; with the lock held. Many results and polls for many tasks don't go together: an executor that has both waits
- * for both answers then, and while it works on them the store has nothing to do. Apart, and the polls first, each is worked on while the store has
- * the other one. Results stand back once. */
+/* Takes commands of incoming for a turn; with the lock held. Many results and polls for many tasks don't go together: an executor that has
+ * sent both waits for both answers then, and while it works on them the store has nothing to do. Apart, and the polls first, each is worked
+ * on while the store has the other one. Results stand back once. */
 static size_t batch_take(struct engine_thread *t)
 {
     size_t n = 0;

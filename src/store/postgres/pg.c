@@ -21,7 +21,8 @@
 #include "store/postgres/timeline.h"
 
 enum { ANSWER_MS = 15000, HOST_BYTES_MAX = 256, HOSTS_MAX = 16, LOOKS_MAX = 8 }; /* the first: longer than lock_timeout of session_turns */
-enum { BULK_BYTES_MAX = 256 << 20, ARRAY_HEAD_BYTES = 20, SERVER_VERSION_MIN = 130000, OID_BYTEA = 17, OID_INT8 = 20, OID_TEXT = 25, OID_TID = 27 };
+enum { BULK_BYTES_MAX = 256 << 20, ARRAY_HEAD_BYTES = 20, SERVER_VERSION_MIN = 130000, OID_BYTEA = 17, OID_INT8 = 20, OID_TEXT = 25,
+       OID_TID = 27 };
 
 /* ---- errors ---- */
 

@@ -255,7 +255,8 @@ static void a_time_that_comes_during_a_turn_is_not_missed(void **state)
     bed_close(&rig, loop);
 }
 
-/* Five hundred results and a poll for as many tasks, come at the same moment: the poll has a turn of its own, and the results the one after it. */
+/* Five hundred results and a poll for as many tasks, come at the same moment: the poll has a turn of its own, and the results the one after
+ * it. */
 static void many_results_and_polls_go_apart(void **state)
 {
     enum { EACH = 500 };

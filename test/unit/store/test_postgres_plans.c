@@ -326,10 +326,46 @@ static void a_claim_costs_the_same_in_any_queue(void **state)
     world_release(&w);
 }
 
+/* The move of a plain task stays on its page and writes no index (HOT): as long as no index has `state`, and pages are filled by half. The
+ * page's number tells; a few that find no room are none too many. (Of one move only: whether what it leaves is room again at once depends
+ * on who else looks at the database.) */
+static void a_plain_move_stays_on_its_page(void **state)
+{
+    enum { MOVED_MAX = 50 };
+    struct world w;
+    struct buf plan;
+    (void)state;
+    PGconn *conn = tables_make(&w, EMPTY);
+    PQclear(sql(conn, "INSERT INTO task (id, lane, state, name, variant, run, rest)"
+                      " SELECT n, 1, 'P', 'build', '', 0, repeat('p', 50)::bytea FROM generate_series(1, 1000) n"));
+    PQclear(sql(conn, "CREATE TEMP TABLE was AS SELECT id, (ctid::text::point)[0] AS page FROM task"));
+    buf_init(&plan, 1 << 16);
+    plan_add(conn, &pg_texts[PG_task_update], &plan); /* prepares it */
+    buf_release(&plan);
+    PGresult *rows = sql(conn, "SELECT array_agg(id)::text, array_agg('X'::text)::text, array_agg(repeat('x', 50)::bytea)::text, count(*)"
+                               " FROM task");
+    const char *values[] = { PQgetvalue(rows, 0, 0), PQgetvalue(rows, 0, 1), PQgetvalue(rows, 0, 2), PQgetvalue(rows, 0, 3) };
+    PGresult *put = PQexecPrepared(conn, "task_update", 4, values, NULL, NULL, 0);
+    assert_int_equal(PQresultStatus(put), PGRES_TUPLES_OK);
+    PQclear(put);
+    PQclear(rows);
+    PGresult *moved = sql(conn, "SELECT count(*) FROM task t JOIN was w USING (id)"
+                                " WHERE t.state <> 'X' OR (t.ctid::text::point)[0] <> w.page");
+    if (strtol(PQgetvalue(moved, 0, 0), NULL, 10) > MOVED_MAX)
+        fail_msg("%s of 1,000 tasks moved to another page", PQgetvalue(moved, 0, 0));
+    PQclear(moved);
+    moved = sql(conn, "SELECT count(*) FROM pg_indexes WHERE tablename = 'task' AND indexdef LIKE '%state%'");
+    assert_string_equal(PQgetvalue(moved, 0, 0), "0");
+    PQclear(moved);
+    PQfinish(conn);
+    world_release(&w);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(plans_are_as_agreed), cmocka_unit_test(no_turn_walks),
-                                        cmocka_unit_test(a_claim_costs_the_same_in_any_queue) };
+                                        cmocka_unit_test(a_claim_costs_the_same_in_any_queue),
+                                        cmocka_unit_test(a_plain_move_stays_on_its_page) };
     golden_path = argc > 1 ? argv[1] : "";
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
