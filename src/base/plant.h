@@ -77,6 +77,15 @@
     X(recent_kept, "rows of tasks are remembered though another server has committed") \
     X(takeover_late, "a duty whose holder is gone is taken over after 10 s")
 
+/* of a tenant with quotas, and of pruning: the simulator's worlds with --quotas */
+#define PLANTS_QUOTAS(X) \
+    X(quota_by_call, "a call counts as one task, however many it brings") \
+    X(quota_uncounted, "what a tenant had when the server started isn't counted") \
+    X(why_quota_late, "why names the quota of running tasks only once the task waits for it") \
+    X(prune_wanted, "what a task has left behind is pruned though a dependent hasn't ended") \
+    X(prune_recent, "what has ended just now is pruned as if it were old") \
+    X(prune_bytes_kept, "bytes of pruned logs are still counted")
+
 /* where the simulator doesn't come: files, processes, memory */
 #define PLANTS_SERVER(X) \
     X(lease_long, "a lease lapses three times too late") \
@@ -109,6 +118,9 @@ enum plant {
     PLANT_several = PLANT_COUNT,
     PLANTS_SEVERAL(X)
     PLANT_several_end,
+    PLANT_quotas = PLANT_several_end,
+    PLANTS_QUOTAS(X)
+    PLANT_quotas_end,
     PLANTS_SERVER(X)
 #undef X
 };

@@ -150,7 +150,7 @@ static void explain_slots(struct explain *x)
         if (w->held || w->ahead < slot_reach(&w->slot) || (w->since == 0 && PLANT(why_slots_late))) continue;
         struct str name = w->slot.name, prefix = STR("concurrency/");
         if (str_eqz(name, SLOT_RUNNING)) {
-            explain_quota(x, w);
+            if (w->since != 0 || !PLANT(why_quota_late)) explain_quota(x, w);
             continue;
         }
         bool concurrency = str_starts(name, prefix);

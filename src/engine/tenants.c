@@ -84,7 +84,7 @@ void tenants_count(struct engine *engine)
         struct known_tenant *known = tenant_find(engine, lane->tenant);
         lane->quota = known ? known->running : 0;
         if (!known) continue;
-        known->open += open_tasks(lane);
+        if (!PLANT(quota_uncounted)) known->open += open_tasks(lane);
         known->log_bytes += lane->log_bytes;
         known->file_bytes += lane->file_bytes;
         known->queues += lane->kind == LANE_QUEUE;
@@ -209,6 +209,7 @@ bool quota_enqueue_refused(struct turn *turn, struct command *command)
     }
     smap_release(&queues);
     smap_release(&slots);
+    if (PLANT(quota_by_call)) n = 1;
     return quota_tasks_refused(turn, command, n) || quota_refused(turn, command, QUOTA_queues, n_queues) ||
            quota_refused(turn, command, QUOTA_semaphores, n_slots);
 }
@@ -281,7 +282,7 @@ void kept_drop(struct turn *turn, struct node *node, int64_t log_bytes)
     struct lane *lane = slice_lane(turn->slice, node->row.lane);
     if (!(node->row.marks & MARK_KEPT)) return;
     int64_t files = kept_files(turn, node);
-    lane->log_bytes -= log_bytes < lane->log_bytes ? log_bytes : lane->log_bytes;
+    if (!PLANT(prune_bytes_kept)) lane->log_bytes -= log_bytes < lane->log_bytes ? log_bytes : lane->log_bytes;
     lane->file_bytes -= files < lane->file_bytes ? files : lane->file_bytes;
     node->row.marks &= ~(unsigned)MARK_KEPT;
 }

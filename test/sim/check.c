@@ -47,6 +47,7 @@ static void check_created(struct world *w, const struct event *e)
         if (same && other->id < task->id)
             world_fail(w, task->rev ? "R6 a revision has its task twice" : "R16 one call created its task twice", e->task);
     }
+    if (w->quotas) quotas_created(w, task);
     w->known.folded[e->task] = e->to;
 }
 
@@ -77,6 +78,7 @@ static void check_move(struct world *w, const struct event *e)
         world_fail(w, "an ended task went on by itself", id);
     if (state_ended(e->from) && str_eqz(e->reason, "sim")) MARK(w, retry);
     if (state_ended(e->from)) w->known.retried[id] = true;
+    if (state_ended(e->from) && w->quotas) quotas_resumed(w, id);
     if (w->known.folded_ending[id] && e->from == STATE_X && e->to != w->known.folded_ending[id])
         world_fail(w, "I6 a task that was to end went elsewhere", id);
     w->known.folded_ending[id] = STATE_NONE;
@@ -152,7 +154,7 @@ static void check_task(struct world *w, const struct task *task)
     if (holds != task->holds) world_fail(w, "holds differ from their rows", task->id);
     if (task->ending && task->state != STATE_X) world_fail(w, "ending beside a state that isn't X", task->id);
     if (state_ended(task->state) && task->holds) world_fail(w, "I9 an ended task holds something", task->id);
-    if ((task->state == STATE_P || task->state == STATE_X) && held != spec->n_slots)
+    if ((task->state == STATE_P || task->state == STATE_X) && held != spec->n_slots + (running_slot(w, task->lane) != 0))
         world_fail(w, "I8 started without its slots", task->id);
     if (task->state == STATE_S) {
         if (task->waits != waits_of(w, task)) {

@@ -19,7 +19,7 @@ static void refs_choose(struct world *w, struct task_def *def, size_t i)
     for (size_t k = choose(&w->choices, 3); k > 0; k--) {
         struct task_ref ref = { .kind = chance(&w->choices, 300) ? EDGE_CANCELS : chance(&w->choices, 400) ? EDGE_AFTER : EDGE_DEPENDS };
         if (i > 0 && chance(&w->choices, 500)) ref.index = choose(&w->choices, i);
-        else if (!(ref.id = any_task(w))) continue;
+        else if (!(ref.id = any_task(w)) || task_is_red(w, ref.id)) continue;
         bool clash = false;
         for (size_t r = 0; r < def->n_refs; r++) clash |= def->refs[r].id == ref.id && def->refs[r].index == ref.index;
         if (!clash) def->refs[def->n_refs++] = ref;
@@ -58,12 +58,14 @@ static void call_send(struct world *w, struct call *call)
 
 static void client_enqueue(struct world *w)
 {
-    size_t n = 1 + choose(&w->choices, 5);
+    bool red = w->quotas && chance(&w->choices, 500);
+    size_t n = 1 + choose(&w->choices, red ? 3 : 5);
     struct call *call = &w->calls[w->n_calls];
     struct command *command = command_new(w, CMD_ENQUEUE);
     command->in.enqueue.defs = ARENA_ARRAY(&w->arena, struct task_def, n);
     command->in.enqueue.n_defs = n;
-    for (size_t i = 0; i < n; i++) def_choose(w, &command->in.enqueue.defs[i], i);
+    if (red) red_tasks_choose(w, command);
+    for (size_t i = 0; !red && i < n; i++) def_choose(w, &command->in.enqueue.defs[i], i);
     bool once = several(w) && chance(&w->choices, 150);
     if (!once) command->idempotency.key = str_fmt(&w->arena, "k%zu", w->n_calls);
     command->idempotency.route = STR("tasks");
@@ -98,6 +100,7 @@ static void client_limit(struct world *w)
     *semaphore = (struct conf_semaphore){ .name = name, .limit = w->limit };
     command->in.site.conf.semaphores.items = semaphore;
     command->in.site.conf.semaphores.n = 1;
+    command->in.site.conf.tenants = tenants_conf(w);
     send_command(w, command, OWNER_ORDER);
 }
 
@@ -107,6 +110,7 @@ static void client_order(struct world *w, enum command_kind kind)
     command->in.task.task = any_task(w);
     command->in.task.reason = STR("sim");
     if (!command->in.task.task) return;
+    if (task_is_red(w, command->in.task.task)) command->actor.tenant = STR("red");
     trace(w, "a client says %s %lld",
         kind == CMD_CANCEL  ? "cancel"
         : kind == CMD_RETRY ? "retry"
@@ -187,10 +191,12 @@ void client_answer(struct world *w, struct command *command)
         repository_answer(w, command);
         return;
     }
+    if (command->kind == CMD_PRUNE) prune_answer(w, command);
     if (command->kind != CMD_ENQUEUE && command->kind != CMD_RUN) return;
     struct call *call = &w->calls[-1 - (intptr_t)command->owner];
     enum err_code code = command->err.code;
-    bool again = code == ERR_outcome_unknown || code == ERR_unavailable || code == ERR_disk_full || code == ERR_internal;
+    bool again = code == ERR_outcome_unknown || code == ERR_unavailable || code == ERR_disk_full || code == ERR_internal ||
+                 (w->quotas && code == ERR_quota_exceeded);
     if (!command->err.code) call_answer(w, call, command);
     else if (command->kind == CMD_RUN && !again) call->answered = true; /* no such revision or task, or not yet */
     else if (!again) world_fail(w, "a good call was refused", 0);

@@ -107,7 +107,7 @@ static void poll_send(struct world *w, struct sim_executor *e, bool again)
             .outcome = job->outcome,
             .cpu_ms = 1,
             .max_rss_bytes = 1,
-            .log_bytes = 0 };
+            .log_bytes = w->quotas ? 100 + job->fence.task % 7 : 0 };
         item->hash[0] = (uint8_t)(job->exit + 2);
         item->hash[1] = (uint8_t)(job->signal + 2);
         item->hash[2] = (uint8_t)job->outcome;

@@ -262,6 +262,7 @@ static void work_apply(struct memstore *m, const struct changes *c)
         ASSERT(attempt);
         *attempt = m->attempts[--m->n_attempts];
     }
+    for (size_t i = 0; i < c->n_results_remove; i++) (void)map_take(&m->outputs, (uint64_t)c->results_remove[i]);
     for (size_t i = 0; i < c->n_outputs; i++) {
         struct str *json = ARENA_NEW(&m->arena, struct str);
         *json = str_dup(&m->arena, c->outputs[i].json);

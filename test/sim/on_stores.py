@@ -32,12 +32,14 @@ def histories(sim, how, url, seeds):
 def main():
     sim, on_postgres, on_sqlite = sys.argv[1], int((sys.argv[2:] + ['5'])[0]), int((sys.argv[3:] + ['25'])[0])
     good = histories(sim, [], 'sqlite:', on_sqlite)
+    good &= histories(sim, ['--quotas'], 'sqlite:', max(1, on_sqlite // 5))
     if not postgres.available():
         print(f'PostgreSQL: skipped, there is no {postgres.BIN}')
         return 0 if good else 1
     server = postgres.Postgres().start()
-    server.sql('\n'.join(f"CREATE DATABASE sim{i} TEMPLATE template0 ENCODING 'UTF8';" for i in range(1, on_postgres + 1)))
-    good &= histories(sim, ['--servers'], server.url('sim{seed}'), on_postgres)
+    for name, how, seeds in (('sim', [], on_postgres), ('quotas', ['--quotas'], max(1, on_postgres // 5))):
+        server.sql('\n'.join(f"CREATE DATABASE {name}{i} TEMPLATE template0 ENCODING 'UTF8';" for i in range(1, seeds + 1)))
+        good &= histories(sim, [*how, '--servers'], server.url(name + '{seed}'), seeds)
     server.remove()
     return 0 if good else 1
 

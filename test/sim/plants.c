@@ -7,9 +7,9 @@
 
 #include "runs.h"
 
-static const struct { const char *name, *text; } plants[PLANT_several_end] = {
+static const struct { const char *name, *text; } plants[PLANT_quotas_end] = {
 #define X(name, text) [PLANT_##name] = { #name, text },
-    PLANTS(X) PLANTS_SEVERAL(X)
+    PLANTS(X) PLANTS_SEVERAL(X) PLANTS_QUOTAS(X)
 #undef X
 };
 
@@ -18,7 +18,7 @@ enum plant plant_selected;
 
 bool plant_select(const char *name)
 {
-    for (int i = 1; i < PLANT_several_end; i++)
+    for (int i = 1; i < PLANT_quotas_end; i++)
         if (plants[i].name && strcmp(plants[i].name, name) == 0) plant_selected = (enum plant)i;
     return plant_selected != PLANT_none;
 }
@@ -60,8 +60,9 @@ int plants_run(uint64_t limit, char **names, int n_names)
 {
     struct search running[2] = { 0 };
     unsigned found = 0, all = 0, out = 0;
-    int last = mode_servers ? PLANT_several_end : PLANT_COUNT;
-    for (int next = mode_servers ? PLANT_several + 1 : 1; next < last || out > 0;) {
+    int first = mode_quotas ? PLANT_quotas : mode_servers ? PLANT_several : PLANT_none;
+    int last = mode_quotas ? PLANT_quotas_end : mode_servers ? PLANT_several_end : PLANT_COUNT;
+    for (int next = first + 1; next < last || out > 0;) {
         while (next < last && !wanted((enum plant)next, names, n_names)) next++;
         struct search *idle = !running[0].pid ? &running[0] : !running[1].pid ? &running[1] : NULL;
         if (idle && next < last) {

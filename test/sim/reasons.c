@@ -101,19 +101,21 @@ static void slots_collect(struct world *w, const struct doomed *doomed, struct a
 {
     struct memstore *m = w->store;
     const struct spec *spec = map_find(&m->specs, (uint64_t)facts->task.spec);
-    facts->slots = ARENA_ARRAY(arena, struct why_slot, spec->n_slots + 1);
-    for (size_t i = 0; i < spec->n_slots && facts->task.class_id; i++) { /* with nothing to run it takes none */
+    int64_t running = running_slot(w, facts->task.lane);
+    facts->slots = ARENA_ARRAY(arena, struct why_slot, spec->n_slots + 2);
+    for (size_t i = 0; i < spec->n_slots + (running != 0) && facts->task.class_id; i++) { /* with nothing to run it takes none */
         struct why_slot *out = &facts->slots[facts->n_slots++];
-        *out = (struct why_slot){ .slot = *rows_slot(m, spec->slots[i]) };
+        int64_t id = i < spec->n_slots ? spec->slots[i] : running;
+        *out = (struct why_slot){ .slot = *rows_slot(m, id) };
         int64_t rank = (1001 - facts->task.prio) << 52; /* behind all of its priority, when it comes */
         for (size_t k = 0; k < facts->n_holds; k++) {
-            if (facts->holds[k].key != spec->slots[i]) continue;
+            if (facts->holds[k].key != id) continue;
             out->held |= facts->holds[k].kind == HOLD_held;
             if (facts->holds[k].kind == HOLD_slot) out->since = facts->holds[k].since, rank = facts->holds[k].rank;
         }
         for (size_t k = 0; k < m->n_holds; k++) {
             const struct hold *hold = &m->holds[k];
-            if (hold->key != spec->slots[i]) continue;
+            if (hold->key != id) continue;
             if (hold->kind == HOLD_slot && hold->rank < rank && !is_doomed(doomed, hold->task))
                 out->ahead += !gives_way(w, hold->task, facts, out->since != 0);
             out->slot.used -= hold->kind == HOLD_held && is_doomed(doomed, hold->task);
@@ -293,7 +295,10 @@ static void why_mark(struct world *w, const struct why_facts *facts, const struc
             break;
         case GROUP_TIME: MARK(w, why_time); break;
         case GROUP_PAUSE: MARK(w, why_pause); break;
-        case GROUP_SLOT: MARK(w, why_slot); break;
+        case GROUP_SLOT:
+            MARK(w, why_slot);
+            if (strcmp(why->conditions[i].kind, "quota") == 0) MARK(w, why_quota);
+            break;
         case GROUP_EXECUTOR: break;
         }
     }
@@ -358,6 +363,8 @@ static void check_one(struct world *w, const struct task *task)
 
 void check_why(struct world *w)
 {
+    MAP_EACH(&w->store->lanes, l) /* not stored: servers know it by heart */
+        ((struct lane *)l->value)->quota = running_slot(w, ((const struct lane *)l->value)->id);
     MAP_EACH(&w->store->tasks, t) {
         const struct task *task = t->value;
         if (task->state == STATE_S || task->state == STATE_P) check_one(w, task);

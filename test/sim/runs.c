@@ -10,7 +10,7 @@
 
 enum { SECONDS_MAX = 30 };
 
-bool mode_servers;
+bool mode_servers, mode_quotas;
 const char *mode_store, *mode_store_dir;
 uint64_t mode_seed;
 
@@ -64,7 +64,11 @@ static void differs(const char *what)
 uint64_t run_here(struct choices *choices, bool tracing, struct shared *shared)
 {
     struct world *w = mem_alloc(sizeof *w);
-    *w = (struct world){ .choices = *choices, .on_fail = failed, .n_servers = mode_servers ? 2 : 1, .real = mode_store != NULL };
+    *w = (struct world){ .choices = *choices,
+        .on_fail = failed,
+        .n_servers = mode_servers ? 2 : 1,
+        .quotas = mode_quotas,
+        .real = mode_store != NULL };
     told = shared;
     running = w;
     signal(SIGABRT, aborted);

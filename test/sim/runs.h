@@ -26,6 +26,7 @@ struct shared {
 };
 
 extern bool mode_servers; /* worlds have several servers */
+extern bool mode_quotas;  /* worlds have a tenant with quotas, and pruning */
 extern const char *mode_store, *mode_store_dir; /* URL of a real store and a folder for data directories; NULL: none */
 extern uint64_t mode_seed; /* the history under way */
 

@@ -9,6 +9,8 @@
  *
  *   sim --servers ...                 any of the above but --small with two or three servers on one store; seeds are others then
  *
+ *   sim --quotas [--servers] ...      any of the above but --small with a tenant that has quotas, and with pruning; seeds are others then
+ *
  *   sim --store URL DIR ...           --seed and --seeds on a real store: with --servers postgresql://..., where {seed} is the history's
  *                                     number and its database empty; without, sqlite:. Data directories are made in DIR
  *
@@ -58,7 +60,8 @@ static unsigned totals_print(const struct totals *t, uint64_t count, uint64_t ba
 {
     unsigned missing = 0;
     printf("marks, in %llu histories:\n", (unsigned long long)t->histories);
-    for (size_t i = 0; i < (mode_servers ? MARK_COUNT : MARK_ALONE_COUNT); i++) {
+    for (size_t i = 0; i < MARK_COUNT; i++) {
+        if ((i >= MARK_ALONE_COUNT && i < MARK_SERVERS_COUNT && !mode_servers) || (i >= MARK_SERVERS_COUNT && !mode_quotas)) continue;
         printf("  %10llu  %-24s %s%s\n", (unsigned long long)t->marks[i], mark_names[i], mark_texts[i], t->marks[i] ? "" : "   <- never");
         missing += !t->marks[i];
     }
@@ -118,6 +121,10 @@ int main(int argc, char **argv)
         }
         at = 3;
     }
+    if (argc > at && strcmp(argv[at], "--quotas") == 0) {
+        mode_quotas = true;
+        at++;
+    }
     if (argc > at && strcmp(argv[at], "--servers") == 0) {
         mode_servers = true;
         at++;
@@ -141,8 +148,8 @@ int main(int argc, char **argv)
     if (strcmp(mode, "--seeds") == 0)
         return seeds_run(
             number, argc > at + 2 ? strtoull(argv[at + 2], NULL, 10) : 1000, argc > at + 3 ? strtoull(argv[at + 3], NULL, 10) : 2);
-    fprintf(stderr, "usage: sim [--plant NAME] [--servers] [--store URL DIR] --seeds FIRST COUNT [JOBS] | --seed N [trace] | --shrink N | "
-                    "--plants LIMIT [NAME...] | "
+    fprintf(stderr, "usage: sim [--plant NAME] [--quotas] [--servers] [--store URL DIR] --seeds FIRST COUNT [JOBS] | --seed N [trace] | "
+                    "--shrink N | --plants LIMIT [NAME...] | "
                     "--small FAULTS [PATH]\n");
     return 2;
 }

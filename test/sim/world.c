@@ -8,12 +8,12 @@ enum { FAULTS_MS = 40000, FAULTS_REAL_MS = 8000, HEALING_MS = 40 * 60 * 1000, WH
 
 const char *const mark_texts[MARK_COUNT] = {
 #define X(name, text) [MARK_##name] = text,
-    MARKS(X) MARKS_SERVERS(X)
+    MARKS(X) MARKS_SERVERS(X) MARKS_QUOTAS(X)
 #undef X
 };
 const char *const mark_names[MARK_COUNT] = {
 #define X(name, text) [MARK_##name] = #name,
-    MARKS(X) MARKS_SERVERS(X)
+    MARKS(X) MARKS_SERVERS(X) MARKS_QUOTAS(X)
 #undef X
 };
 
@@ -196,7 +196,7 @@ void server_start(struct world *w)
     struct engine_config config = { .store = &w->at->port->store,
         .lease_ms = LEASE_MS,
         .batch = w->batch,
-        .site = { .semaphores = { semaphores, 1 } },
+        .site = { .semaphores = { semaphores, 1 }, .tenants = tenants_conf(w) },
         .server_name = several(w) ? str_of(server->name) : STR("sim") };
     server->engine = engine_new(&config, w->wall + server->wall_ahead, w->boot + server->boot_ahead, &err);
     ASSERT(server->engine);
@@ -291,6 +291,7 @@ void server_turn(struct world *w)
         watch_anew(w);
     }
     watch_before(w);
+    if (w->quotas) quotas_before(w);
     unsigned cuts = server->port->n_cut;
     bool ok = engine_turn(server->engine, inbox, n, w->wall, w->boot + server->boot_ahead, &answered, &server->next_turn, &err),
          spent = server->port->fault == MEM_OK, cut = server->port->n_cut != cuts;
@@ -320,6 +321,7 @@ void server_turn(struct world *w)
     w->anew |= several(w) && (cut || server->port->too_far);
     check_store(w);
     if (ok) watch_after(w, inbox, n, (fault == MEM_OK || !spent) && !cut);
+    if (ok && w->quotas) quotas_after(w, inbox, n, (fault == MEM_OK || !spent) && !cut);
     if (several(w)) turn_after(w, inbox, n, ok && (fault == MEM_OK || !spent || fault == MEM_ANSWER_LOST) && !cut);
     if (ok && w->n_turns % WHY_EVERY == 0 && (!several(w) || (duty_had(w, DUTY_timers) && !w->clocks_differ))) check_why(w);
     if (w->n_turns % FOLD_EVERY == 0) store_fold(w);
@@ -364,6 +366,7 @@ void world_open(struct world *w, bool tracing)
     w->limit = 2;
     w->n_limits = choose(&w->choices, 2);
     repositories_open(w);
+    if (w->quotas) quotas_open(w);
     for (size_t i = 0; several(w) && i < w->n_executors; i++) w->executors[i].server = (int)choose(&w->choices, w->n_servers);
     for (size_t i = 0; i < (several(w) ? w->n_servers : 1); i++) {
         w->at = &w->servers[i];
@@ -396,6 +399,7 @@ void world_step(struct world *w)
     if (several(w)) {
         servers_step(w);
         clients_step(w);
+        if (w->quotas) quotas_step(w);
         repositories_step(w);
         executors_step(w);
         mail_deliver(w);
@@ -404,6 +408,7 @@ void world_step(struct world *w)
     }
     if (!w->at->engine && w->at->back_at <= w->boot) server_start(w);
     clients_step(w);
+    if (w->quotas) quotas_step(w);
     repositories_step(w);
     executors_step(w);
     mail_deliver(w);

@@ -115,12 +115,24 @@ enum { EXECUTORS_MAX = 5, JOBS_MAX = 6, TASKS_MAX = 400, LEASE_MS = 3000, CALLS_
     X(replayed_elsewhere, "a call was answered from its key by another server") \
     X(scheduled_after_takeover, "a schedule fired under a later epoch than the first")
 
+/* The same for worlds with a tenant that has quotas, and with pruning. */
+#define MARKS_QUOTAS(X) \
+    X(quota_refused, "a call was refused by a quota") \
+    X(quota_reached, "a tenant had all that its quota allows") \
+    X(why_quota, "why named a quota") \
+    X(pruned, "a task was pruned") \
+    X(prune_spared, "a task was spared because a dependent hasn't ended") \
+    X(pruned_went_on, "a task that was pruned went on")
+
 enum mark {
 #define X(name, text) MARK_##name,
     MARKS(X)
     MARK_ALONE_COUNT,
     MARK_alone_last = MARK_ALONE_COUNT - 1, /* the next has the number after it */
     MARKS_SERVERS(X)
+    MARK_SERVERS_COUNT,
+    MARK_servers_last = MARK_SERVERS_COUNT - 1,
+    MARKS_QUOTAS(X)
 #undef X
     MARK_COUNT
 };
@@ -272,6 +284,8 @@ struct world {
     bool looping;       /* jobs commit, and their commits start jobs */
     bool n_limits;      /* limits change */
     int64_t limit;      /* of the semaphore `two`, as the configuration says it now */
+    bool quotas;        /* a tenant has quotas, and what is old is pruned (quotas.c) */
+    int64_t open_max, running_max, prune_after;
     struct { /* a backup, and how often it was put back */
         bool taken;
         struct memstore store;
@@ -297,6 +311,8 @@ struct world {
     size_t n_slots_before, cap_slots_before;
     bool parked_tasks; /* this turn put pending tasks back */
     unsigned revised;  /* bits of lanes whose workflow may be another since this turn */
+    int64_t open_before, created_red, resumed_red; /* this turn: of the tenant with quotas */
+    bool resumed[IDS_MAX], pruned_before[IDS_MAX];
     uint64_t hash; /* of the store, folded every 64 turns */
 
     uint64_t n_turns, n_commands, n_crashes, n_lost, n_grants, n_effective, n_late, n_reruns_late, n_why, n_why_conditions;
@@ -368,6 +384,19 @@ const struct definition *flow_definition(int flow);   /* NULL: none */
 const char *flow_tasks(int flow);                     /* names of what a commit creates */
 struct repository *repository_of(struct world *world, int64_t lane); /* NULL: a queue */
 struct command *run_command(struct world *world);     /* somebody runs a task by hand; NULL: there is no archive */
+
+/* quotas.c: a tenant with quotas, and pruning (--quotas). */
+void quotas_open(struct world *world);
+void quotas_step(struct world *world);
+void red_tasks_choose(struct world *world, struct command *command); /* tasks of an enqueue */
+void prune_answer(struct world *world, const struct command *command);
+struct conf_tenants tenants_conf(struct world *world);
+bool task_is_red(const struct world *world, int64_t id);
+int64_t running_slot(const struct world *world, int64_t lane); /* of the tenant's running tasks; 0: they aren't limited */
+void quotas_created(struct world *world, const struct task *task);
+void quotas_resumed(struct world *world, int64_t id);
+void quotas_before(struct world *world);
+void quotas_after(struct world *world, struct command **commands, size_t n, bool plain);
 
 /* backup.c: a backup is taken, and put back while executors of the time between report. */
 void backup_step(struct world *world);
