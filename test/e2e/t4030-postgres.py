@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# time limit: 240
+# time limit: 480
 # store: sqlite (it starts its own PostgreSQL)
 """A store in PostgreSQL: what is refused and with which words; connections lost and databases restarted in the middle of work; store copy."""
 import http.client

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# time limit: 240
+# time limit: 480
 """R1, accepted is durable: the processes end as by kill -9 at every named point around what they write, sync, rename, commit, send, spawn and reap."""
 import pathlib
 import signal

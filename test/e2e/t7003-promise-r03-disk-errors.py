@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-# time limit: 240
+# time limit: 480
 """R3, an error of the disk stops us and is answered `unknown`, never `failed`: EIO and ENOSPC at the k-th write, sync, truncate and rename, once and for good."""
 import errno
 import os
