@@ -156,9 +156,10 @@ bool others_follow(struct turn *turn, struct err *err)
     if (store->exclusive && !engine->stale) return true;
     if (!store->ops->load_head(store, &head, err)) return false;
     bool older = !store->exclusive && store_is_older(&head, &known);
-    engine->went_back |= head.incarnation != known.incarnation; /* also by a commit of our own whose outcome wasn't known */
+    bool another = head.incarnation != known.incarnation; /* also by a commit of our own whose outcome wasn't known */
+    engine->went_back |= another;
     if (PLANT(stale_kept)) engine->stale = false;
-    if (engine->stale || older) {
+    if (engine->stale || older || another) { /* the commits of another incarnation have numbers that this server may have seen before */
         if (!anew(turn, err) || (!store->exclusive && !duties_load(turn, err))) return false;
         engine->stale = false;
     } else if ((engine->others_about = head.commit != engine->head.commit) && !others_take(turn, &head, err)) {

@@ -70,7 +70,8 @@ class Site:
         return [pid for pid in processes(f'WEIR_TASK_ID={task}\0') if here in environ(pid)]
 
     def shims(self):
-        return [pid for pid in processes(os.path.join(os.path.realpath(self.data), 'executor/shims/')) if b'shim' in cmdline(pid)]
+        """not the shells of jobs, whose scripts are in the folders of their shims"""
+        return [pid for pid in processes(os.path.join(os.path.realpath(self.data), 'executor/shims/')) if cmdline(pid).split(b'\0')[1:2] == [b'shim']]
 
 
 def cmdline(pid):

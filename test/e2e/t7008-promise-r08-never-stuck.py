@@ -11,7 +11,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'promises'))
 from promise import Agent, Client, Promise, ledger_check, rng, scaled, tasks_of, verify  # noqa: E402
-from house import ENDED, TMP, House, alive, end, processes, until  # noqa: E402
+from house import ENDED, TMP, House, alive, end, until  # noqa: E402
 
 SECONDS, PEACE = 20 * scaled(1), 60
 p = Promise('R8', 'never stuck')
@@ -25,7 +25,7 @@ n, stopped = 0, []
 
 
 def shims():
-    return [pid for pid, line in processes(str(s.dir)).items() if 'shim' in line]
+    return s.shims()
 
 
 def signal_one(pids, signo):

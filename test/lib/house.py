@@ -87,7 +87,8 @@ class House(serving.Server):
         return [pid for pid, line in processes(str(self.dir)).items() if ' executor' in f' {line}' and 'shim' not in line]
 
     def shims(self):
-        return [pid for pid, line in processes(str(self.dir)).items() if 'shim' in line]
+        """not the shells of jobs, whose scripts are in the folders of their shims"""
+        return [pid for pid, line in processes(str(self.dir)).items() if line.split()[1:2] == ['shim']]
 
     def kill(self):
         self.process.kill()

@@ -206,7 +206,7 @@ static void check_sole(struct world *w)
 void turn_before(struct world *w)
 {
     struct memport *port = w->at->port;
-    w->anew = w->at->engine->stale;
+    w->anew = w->at->engine->stale || w->at->engine->head.incarnation != w->store->head.incarnation;
     w->seq_before = w->store->head.seq;
     w->commit_before = w->store->head.commit;
     port->too_far = false;

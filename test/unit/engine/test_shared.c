@@ -13,18 +13,41 @@ struct pair {
     char url[200];
 };
 
-static void database_make(struct pair *pair)
+/* A statement of the database server; the first number of its answer. */
+static int64_t database_ask(const char *url, const char *text)
 {
-    static int n;
-    char text[100];
-    snprintf(pair->url, sizeof pair->url, "postgresql:///postgres?host=%s&user=weir", getenv("WEIR_TEST_POSTGRES"));
-    PGconn *conn = PQconnectdb(pair->url);
-    snprintf(text, sizeof text, "CREATE DATABASE shared%d TEMPLATE template0 ENCODING 'UTF8'", ++n);
+    PGconn *conn = PQconnectdb(url);
     PGresult *result = PQexec(conn, text);
-    if (PQresultStatus(result) != PGRES_COMMAND_OK) fail_msg("%s: %s", text, PQerrorMessage(conn));
+    ExecStatusType status = PQresultStatus(result);
+    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) fail_msg("%s: %s", text, PQerrorMessage(conn));
+    int64_t number = PQntuples(result) > 0 ? strtoll(PQgetvalue(result, 0, 0), NULL, 10) : 0;
     PQclear(result);
     PQfinish(conn);
-    snprintf(pair->url, sizeof pair->url, "postgresql:///shared%d?host=%s&user=weir", n, getenv("WEIR_TEST_POSTGRES"));
+    return number;
+}
+
+static int databases;
+
+/* first, the number of the database, second, and where there is a third, the number again. */
+static void database_do(const char *first, const char *second, const char *third)
+{
+    char url[200], text[200], number[12];
+    snprintf(number, sizeof number, "%d", databases);
+    snprintf(url, sizeof url, "postgresql:///postgres?host=%s&user=weir", getenv("WEIR_TEST_POSTGRES"));
+    snprintf(text, sizeof text, "%s%s%s%s%s", first, number, second, third ? number : "", third ? third : "");
+    database_ask(url, text);
+}
+
+static void database_make(struct pair *pair)
+{
+    databases++;
+    database_do("CREATE DATABASE shared", " TEMPLATE template0 ENCODING 'UTF8'", NULL);
+    snprintf(pair->url, sizeof pair->url, "postgresql:///shared%d?host=%s&user=weir", databases, getenv("WEIR_TEST_POSTGRES"));
+}
+
+static void connections_end(void)
+{
+    database_do("SELECT pg_terminate_backend(pid, 30000) FROM pg_stat_activity WHERE datname = 'shared", "'", NULL);
 }
 
 static void pair_open_batched(struct pair *pair, size_t batch)
@@ -294,12 +317,17 @@ static bool commit_unanswered(struct store *store, const struct changes *changes
     return err_set(err, ERR_outcome_unknown, "as the test wants it");
 }
 
-static uint64_t incarnation(struct rig *rig)
+static struct store_head head_of(struct rig *rig)
 {
     struct store_head head;
     struct err err = { 0 };
     assert_true(rig->store->ops->load_head(rig->store, &head, &err));
-    return head.incarnation;
+    return head;
+}
+
+static uint64_t incarnation(struct rig *rig)
+{
+    return head_of(rig).incarnation;
 }
 
 static struct command *poll_from_later(struct rig *rig, int64_t executor)
@@ -325,6 +353,34 @@ static void test_an_incarnation_of_unknown_outcome_is_taken_once(void **state)
     assert_true(taken != before);
     assert_int_equal(poll_from_later(&pair.a, e)->err.code, ERR_none);
     assert_true(incarnation(&pair.a) == taken);
+    pair_close(&pair);
+}
+
+/* A copy takes the store's place that lacks the last commit, a's: b sees that and takes a new incarnation, with a commit of the number that
+ * a's had. That is another one for a, though the number is the same. */
+static void test_a_commit_of_another_incarnation_is_another_one(void **state)
+{
+    struct pair pair;
+    (void)state;
+    pair_open(&pair);
+    (void)ENQUEUE(&pair.a, "kept");
+    rig_turn(&pair.b, NULL, 0);
+    connections_end();
+    database_do("CREATE DATABASE older", " TEMPLATE shared", "");
+    (void)ENQUEUE(&pair.a, "lost");
+    rig_turn(&pair.b, NULL, 0);
+    connections_end();
+    database_do("ALTER DATABASE shared", " RENAME TO newer", "");
+    database_do("ALTER DATABASE older", " RENAME TO shared", "");
+    uint64_t before = incarnation(&pair.b);
+    int64_t known = pair.a.store->commit;
+    rig_turn(&pair.b, NULL, 0);
+    struct store_head taken = head_of(&pair.b);
+    assert_true(taken.incarnation != before);
+    assert_int_equal(taken.commit, known); /* what makes it hard to see */
+    int64_t task = ENQUEUE(&pair.a, "after");
+    assert_int_equal(database_ask(pair.url, "SELECT first_seq FROM turn ORDER BY turn DESC LIMIT 1"), taken.seq + 1);
+    assert_int_equal(rig_state(&pair.b, task), 'P');
     pair_close(&pair);
 }
 
@@ -405,6 +461,7 @@ int main(void)
         cmocka_unit_test(test_a_lease_renewed_late_elsewhere_counts),
         cmocka_unit_test(test_who_may_go_on_elsewhere_is_given_work),
         cmocka_unit_test(test_an_incarnation_of_unknown_outcome_is_taken_once),
+        cmocka_unit_test(test_a_commit_of_another_incarnation_is_another_one),
         cmocka_unit_test(test_a_back_off_begun_elsewhere_is_not_stretched),
         cmocka_unit_test(test_who_has_just_registered_is_heard_elsewhere_too),
         cmocka_unit_test(test_waiters_keep_their_order_over_two_servers),
