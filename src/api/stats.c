@@ -337,6 +337,8 @@ static void engine_metrics(struct call *call, struct buf *out)
     struct engine_counters c;
     engine_counters(call->api->config.engine, &c);
     metric_u64(out, "weir_turns_total", "counter", "Turns of the engine.", c.turns);
+    metric_u64(out, "weir_turns_narrow_total", "counter", "Turns that shared the store with those of other servers.", c.narrow);
+    metric_u64(out, "weir_turns_widened_total", "counter", "Turns that began so and had to be taken once more, alone.", c.widened);
     metric_u64(out, "weir_commands_total", "counter", "Commands applied in turns.", c.commands);
     metric_u64(out, "weir_commits_total", "counter", "Transactions committed.", c.commits);
     metric_u64(out, "weir_events_total", "counter", "Events appended since the start.", c.events);

@@ -75,7 +75,9 @@
     X(beats_unheard, "that another server hears an executor doesn't count") \
     X(slots_unfollowed, "who else has taken or given back a slot isn't known here") \
     X(recent_kept, "rows of tasks are remembered though another server has committed") \
-    X(takeover_late, "a duty whose holder is gone is taken over after 10 s")
+    X(takeover_late, "a duty whose holder is gone is taken over after 10 s") \
+    X(numbers_kept, "numbers of turns are used again after a commit of unknown outcome") \
+    X(lanes_uncounted, "what a narrow turn moves isn't counted in its lane")
 
 /* of a tenant with quotas, and of pruning: the simulator's worlds with --quotas */
 #define PLANTS_QUOTAS(X) \

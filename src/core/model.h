@@ -16,6 +16,8 @@
     X(T, 'T', "terminated", true) \
     X(A, 'A', "abandoned", true)
 
+enum { STAMP_BACK_MAX_MS = 60000 }; /* a clock that is further behind than this was set back, and is followed (slice_stamp) */
+
 enum task_state {
     STATE_NONE,
 #define X(name, letter, word, ended) STATE_##name,

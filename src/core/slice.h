@@ -82,7 +82,7 @@ struct slice {
  * the same. Clocks of servers differ by less than a minute; one that is set back by more was wrong before: it isn't followed. */
 static inline void slice_stamp(struct slice *slice, int64_t before)
 {
-    if (slice->stamp < before && before - slice->stamp <= 60000) slice->stamp = before;
+    if (slice->stamp < before && before - slice->stamp <= STAMP_BACK_MAX_MS) slice->stamp = before;
 }
 
 void slice_init(struct slice *slice, struct arena *arena, const struct rows *rows, int64_t now, int64_t turn, struct err *err);

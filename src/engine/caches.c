@@ -155,6 +155,7 @@ static const struct slot *rows_slot(void *owner, int64_t id)
     struct engine *engine = owner;
     const struct slot *slot = map_find(&engine->slots, (uint64_t)id);
     ASSERT(slot);
+    if (engine->narrow) turn_widen(engine->narrow);
     return slot;
 }
 
@@ -280,7 +281,7 @@ void recent_follow(struct turn *turn)
 bool recent_row(const struct engine *engine, int64_t id, const struct task **out)
 {
     const struct recent *recent = engine->recent ? &engine->recent[(size_t)id & (TASKS_RECENT - 1)] : NULL;
-    if (!recent || recent->row.id != id || id <= 0 || recent->since != engine->recent_since) return false;
+    if (!recent || recent->row.id != id || id <= 0 || recent->since != engine->recent_since || engine->narrow) return false;
     *out = &recent->row;
     return true;
 }
@@ -331,8 +332,9 @@ static bool rows_edges(void *owner, struct arena *arena, int64_t id, bool by_pre
 static bool rows_holds_of(
     void *owner, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n, struct err *err)
 {
-    struct store *store = ((struct engine *)owner)->store;
-    return store->ops->holds_of(store, arena, kind, key, n, out, out_n, err);
+    struct engine *engine = owner;
+    if (engine->narrow) turn_widen(engine->narrow);
+    return engine->store->ops->holds_of(engine->store, arena, kind, key, n, out, out_n, err);
 }
 
 static bool rows_holds_of_task(void *owner, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err)
@@ -452,6 +454,8 @@ bool caches_load(struct engine *engine, struct err *err)
               store->ops->load_classes(store, &scratch, &classes, &n_classes, err) &&
               store->ops->load_slots(store, &scratch, &slots, &n_slots, err) &&
               store->ops->load_executors(store, &scratch, &executors, &n_executors, err);
+    engine->taken = engine->head;
+    engine->own_seq = 0;
     if (ok) {
         recent_open(engine);
         lane_put(engine, &(struct lane){ .id = 0, .kind = LANE_QUEUE, .tenant = STR(""), .name = STR("all") }); /* unless it is stored */

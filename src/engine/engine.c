@@ -30,6 +30,7 @@ bool turn_refuse(struct turn *turn, struct command *command, enum err_code code,
 
 void turn_executor_changed(struct turn *turn, struct known_executor *known)
 {
+    ASSERT(!turn->narrow); /* widened before its row is changed */
     for (size_t i = 0; i < turn->n_executors; i++)
         if (turn->executors[i] == &known->row) return;
     *ARENA_PUSH(turn->arena, turn->executors, turn->n_executors, turn->cap_executors) = &known->row;
@@ -223,10 +224,12 @@ static void changes_small(struct turn *turn, struct changes *c)
     const struct executor **executors = ARENA_ARRAY(turn->arena, const struct executor *, turn->n_executors + 1);
     for (size_t i = 0; i < turn->n_executors; i++) executors[i] = turn->executors[i];
     c->executors = executors; c->n_executors = turn->n_executors;
+    c->counts = turn->counts; c->n_counts = turn->n_counts;
 }
 
 void turn_incarnate(struct turn *turn, struct str who, struct str reason)
 {
+    turn_widen(turn);
     store_head_renew(&turn->head);
     grants_forget(turn);
     slice_event(turn->slice, &(struct event){ .kind = EVENT_incarnation, .subject = who, .actor = who, .reason = reason });
@@ -248,20 +251,32 @@ static bool turn_commit(struct turn *turn, struct err *err)
     c.first_seq = turn->head.seq + 1;
     c.time = turn->slice->stamp;
     buf_init(&events, SIZE_MAX);
+    struct store_head committed = { 0 };
+    c.out_head = &committed;
+    if (turn->narrow && !changes_narrow(turn, &c)) return false;
     if (slice->n_events) {
-        c.head.turn++;
+        c.turn = slice->turn;
+        c.head.turn += !turn->narrow;
         c.head.seq += (int64_t)slice->n_events;
         c.head.time = c.time;
         pack_events(&events, slice->events, slice->n_events);
         c.events = buf_str(&events);
     }
+    if (!turn->narrow) numbers_reserve(turn, &c.head);
     int64_t before = clock_boot_us();
     bool ok = engine->store->ops->commit(engine->store, &c, err) || (PLANT(answer_early) && err->code == ERR_outcome_unknown);
     atomic_fetch_add(&engine->commit_us, (uint64_t)(clock_boot_us() - before));
     buf_release(&events);
-    if (ok) engine->went_back |= engine->head.incarnation != c.head.incarnation;
-    if (ok) engine->head = c.head;
-    if (ok) engine->head.commit = engine->store->commit;
+    if (ok && turn->narrow) {
+        narrow_committed(turn, &committed);
+    } else if (ok) {
+        engine->went_back |= engine->head.incarnation != c.head.incarnation;
+        engine->head = c.head;
+        engine->head.commit = engine->store->commit;
+        engine->taken = engine->head;
+        engine->own = turn->own;
+        engine->own_seq = 0;
+    }
     return ok;
 }
 
@@ -309,6 +324,7 @@ static void turn_count(struct turn *turn)
     atomic_fetch_add(&engine->n_granted, turn->n_granted);
     atomic_fetch_add(&engine->n_finished, turn->n_finished);
     atomic_fetch_add(&engine->n_lost, turn->n_lost);
+    atomic_fetch_add(&engine->n_narrow, turn->narrow);
     prune_follow(turn);
     for (size_t i = 0; i < turn->n_sealed && engine->config.logs; i++)
         logs_seal(engine->config.logs, turn->sealed[i].task, turn->sealed[i].grant);
@@ -337,6 +353,7 @@ static bool turn_run(struct turn *turn, struct command **commands, size_t *n_com
     struct engine *engine = turn->engine;
     struct store *store = engine->store;
     size_t n = *n_commands;
+    engine->narrow = turn->narrow ? turn : NULL;
     needs_expect(turn, commands, n);
     int64_t before = clock_boot_us();
     if (!store->ops->begin(store, err)) return false;
@@ -346,17 +363,21 @@ static bool turn_run(struct turn *turn, struct command **commands, size_t *n_com
         store->ops->rollback(store);
         return false;
     }
-    if (engine->gathers) { /* what came while others had the lock */
+    if (engine->gathers && !turn->narrow) { /* what came while others had the lock */
         *n_commands = thread_gather(engine, commands, n);
         if (*n_commands > n) needs_expect(turn, commands + n, *n_commands - n);
         n = *n_commands;
         engine->gathers = false;
     }
-    leases_expire(turn);
+    if (turn->narrow && (!commands_are_narrow(commands, n) || something_due(engine, turn->wall, turn->boot))) turn_widen(turn);
+    if (engine->cancels_left && !turn->narrow) endings_tell(turn);
+    if (!turn->narrow) leases_expire(turn);
     executors_watch(turn);
-    holds_lift(turn);
-    schedules_fire(turn);
-    revisions_left(turn);
+    if (!turn->narrow) {
+        holds_lift(turn);
+        schedules_fire(turn);
+        revisions_left(turn);
+    }
     for (size_t i = 0; i < n && !turn->slice->failed; i++) {
         struct command *command = commands[i];
         struct arena *items = command->arena;
@@ -367,14 +388,16 @@ static bool turn_run(struct turn *turn, struct command **commands, size_t *n_com
         slice_settle(turn->slice);
         if (command->kind != CMD_POLL || command->err.code) turn_answer(turn, command);
     }
-    duties_run(turn);
-    archives_removing(turn);
-    lanes_resume(turn);
+    if (!turn->narrow) {
+        duties_run(turn);
+        archives_removing(turn);
+        lanes_resume(turn);
+    }
     claims_run(turn);
     polls_settle(turn);
     for (size_t i = 0; i < n && !turn->slice->failed; i++)
         if (commands[i]->kind == CMD_ENQUEUE && !commands[i]->err.code) enqueue_fill(turn, commands[i]);
-    if (turn->n_idempotency && ++engine->turns_since_expiry >= 256) {
+    if (turn->n_idempotency && ++engine->turns_since_expiry >= 256 && !turn->narrow) {
         engine->turns_since_expiry = 0;
         if (!store->ops->idempotency_expire(store, turn->wall, BATCH, err)) turn->slice->failed = true;
     }
@@ -409,8 +432,7 @@ static bool resuming_load(struct engine *engine, struct err *err)
     return ok;
 }
 
-/* Polls stand as they stood before the turn that failed. */
-static void polls_unpark_failed(struct engine *engine)
+void polls_unpark_failed(struct engine *engine)
 {
     MAP_EACH(&engine->executors, e) ((struct known_executor *)e->value)->parked = NULL;
     for (struct list_node *at = engine->parked.first; at; at = at->next) {
@@ -477,15 +499,34 @@ static void answer_all(struct command **commands, size_t n, enum err_code code, 
     }
 }
 
-static bool run_once(
-    struct engine *engine, struct command **commands, size_t *n, int64_t wall, int64_t boot, struct list *out, struct err *err)
+/* *out_again: it was narrow, and has to be taken once more, wide. */
+static bool run_as(struct engine *engine, struct command **commands, size_t *n, int64_t wall, int64_t boot, bool narrow, bool *out_again,
+    struct list *out, struct err *err)
 {
     struct turn turn;
     turn_open(&turn, engine, wall, boot, err);
+    turn.narrow = narrow;
     bool ok = turn_run(&turn, commands, n, err);
+    engine->narrow = NULL;
     if (ok) answers_take(&turn, out);
+    *out_again = !ok && narrow && (turn.widened || err->code == ERR_conflict || err->code == ERR_internal);
+    if (*out_again) narrow_undo(&turn, commands, *n);
+    else if (!ok && !PLANT(numbers_kept))
+        engine->own = (struct numbers){ 0 }; /* some of them may be in use: it isn't known what became of the turn */
     turn_close(&turn);
     return ok;
+}
+
+static bool run_once(
+    struct engine *engine, struct command **commands, size_t *n, int64_t wall, int64_t boot, struct list *out, struct err *err)
+{
+    bool narrow = turn_can_be_narrow(engine, commands, *n, wall, boot), again = false;
+    bool ok = run_as(engine, commands, n, wall, boot, narrow, &again, out, err);
+    if (!again) return ok;
+    *err = (struct err){ .arena = err->arena };
+    engine->gathers = false;
+    atomic_fetch_add(&engine->n_widened, 1);
+    return run_as(engine, commands, n, wall, boot, false, &again, out, err);
 }
 
 /* A turn that could not be written is tried again: without intake when the disk is full, else one command at a time so that only the one at
@@ -521,6 +562,7 @@ static int64_t next_turn(struct engine *engine, int64_t wall, int64_t boot)
     struct heap_node *first = heap_first(&engine->deadlines);
     if (first && first->key < next) next = first->key;
     if (engine->n_resuming || engine->claims_left || engine->n_removing || engine->archives_left) next = boot;
+    if (engine->taken.commit != engine->head.commit) next = boot; /* others committed beside the last turn */
     if (engine->next_watch < next) next = engine->next_watch;
     if (duties_next(engine) < next) next = duties_next(engine);
     int64_t due = coord_holds(engine->coord, DUTY_schedules) ? schedules_next(engine) : INT64_MAX;
@@ -540,6 +582,7 @@ static void store_lost(struct engine *engine, struct command **commands, size_t 
     polls_unpark_failed(engine);
     for (size_t i = 0; i < n; i++) commands[i]->answered = false;
     engine->stale = true;
+    engine->offset = INT64_MAX / 2; /* back-offs are looked at anew: the turn may have seen that the clock was set */
 }
 
 /* The first try failed. When the store was lost, once more: it comes back, or another server does the work. A commit of unknown outcome
@@ -741,7 +784,8 @@ void engine_counters(struct engine *engine, struct engine_counters *out)
                                      .commits = atomic_load(&engine->n_commits), .events = atomic_load(&engine->n_events),
                                      .granted = atomic_load(&engine->n_granted), .finished = atomic_load(&engine->n_finished),
                                      .lost = atomic_load(&engine->n_lost), .turn_us = atomic_load(&engine->turn_us),
-                                     .commit_us = atomic_load(&engine->commit_us), .begin_us = atomic_load(&engine->begin_us) };
+                                     .commit_us = atomic_load(&engine->commit_us), .begin_us = atomic_load(&engine->begin_us),
+                                     .narrow = atomic_load(&engine->n_narrow), .widened = atomic_load(&engine->n_widened) };
 }
 
 size_t engine_executors(struct engine *engine, struct arena *arena, struct executor_live **out)

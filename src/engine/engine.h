@@ -214,6 +214,7 @@ struct engine_config {
     struct store *store;
     struct logs *logs; /* NULL in simulation */
     int64_t lease_ms;  /* 15000 */
+    int64_t block;     /* numbers of turns that a server that isn't alone takes at a time; 0: 2000; the simulator takes fewer */
     size_t batch;      /* tasks that one turn lifts, resumes or parks at most; 0: 1000; the simulator takes fewer */
     struct site_conf site;
     const char *data_dir; /* for the disk-space watch; NULL in simulation */
@@ -258,6 +259,7 @@ unsigned engine_weak(const struct engine *engine); /* STORE_WEAK_... of the stor
 
 struct engine_counters { /* since start; atomics read relaxed */
     uint64_t turns, commands, commits, events, granted, finished, lost, turn_us, commit_us, begin_us;
+    uint64_t narrow, widened; /* turns beside those of other servers; and those that had to be taken once more, alone */
 };
 void engine_counters(struct engine *engine, struct engine_counters *out);
 

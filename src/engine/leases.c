@@ -58,9 +58,13 @@ static void attempt_close(struct turn *turn, const struct attempt *attempt)
     pending->ended = true;
     struct known_executor *known = map_find(&turn->engine->executors, (uint64_t)attempt->executor);
     if (known && attempt->outcome != OUTCOME_lost) {
-        known->row.processed++;
-        if (attempt->outcome != OUTCOME_done && attempt->outcome != OUTCOME_skipped) known->row.failed++;
-        turn_executor_changed(turn, known);
+        bool failed = attempt->outcome != OUTCOME_done && attempt->outcome != OUTCOME_skipped;
+        executor_counted(turn, attempt->executor, failed);
+        if (!turn->narrow) {
+            known->row.processed++;
+            known->row.failed += failed;
+            turn_executor_changed(turn, known);
+        }
     }
     if (attempt->outcome != OUTCOME_lost) /* a lost one may still be heard of, until somebody else is granted the task */
         *ARENA_PUSH(turn->arena, turn->sealed, turn->n_sealed, turn->cap_sealed) = (struct sealed){ attempt->task, attempt->grant };

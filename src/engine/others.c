@@ -23,6 +23,11 @@ static const char *const duty_names[DUTY_AND_LOCK_COUNT] = {
     [LOCK_config] = "config",
 };
 
+bool others_are_about(const struct engine *engine, int64_t boot)
+{
+    return engine->others_seen && boot - engine->others_seen <= ABOUT_MS;
+}
+
 /* --- taking over ---------------------------------------------------------------------------------------------------------------------- */
 
 static void executor_heard(struct engine *engine, struct known_executor *known, int64_t boot)
@@ -69,12 +74,14 @@ static void event_follow(struct turn *turn, const struct event *event, bool *out
     struct engine *engine = turn->engine;
     struct live *live = event->task ? map_find(&engine->lives, (uint64_t)event->task) : NULL;
     if (event->kind == EVENT_move && event->to == STATE_X && PLANT(grants_unfollowed)) return;
-    if (event->kind == EVENT_move && event->to == STATE_X) granted_elsewhere(turn, event);
+    if (live && live->attempt.grant > event->grant) live = NULL; /* it came before a grant of our own, in a turn beside ours */
+    else if (event->kind == EVENT_move && event->to == STATE_X) granted_elsewhere(turn, event);
     else if (event->kind == EVENT_move && event->from == STATE_X) live_forget_any(engine, event->task);
     else if (event->kind == EVENT_ending && live) {
         struct known_executor *known = map_find(&engine->executors, (uint64_t)live->attempt.executor);
         live->ending = event->to;
         if (known && known->parked) poll_cancel(turn, known->parked, &live->attempt, event->to);
+        engine->cancels_left |= turn->narrow; /* unless its answer is told, see narrow_committed */
     }
     if (event->kind == EVENT_executor) grants_unread(executor_told(engine, event->subject));
     if (event->kind == EVENT_incarnation)
@@ -89,6 +96,22 @@ static void event_follow(struct turn *turn, const struct event *event, bool *out
     if (event->kind == EVENT_archive || event->kind == EVENT_archive_removed || event->kind == EVENT_revision_skipped)
         atomic_fetch_add(&engine->archives_version, 1);
     *out_schedules |= event->kind == EVENT_scheduled;
+    if (event->kind == EVENT_started) { /* it may be older than we */
+        engine->store->asks_narrows = true;
+        engine->store->narrows = false;
+        turn_widen(turn);
+    }
+}
+
+void endings_tell(struct turn *turn)
+{
+    struct engine *engine = turn->engine;
+    engine->cancels_left = false;
+    MAP_EACH(&engine->lives, e) {
+        struct live *live = e->value;
+        struct known_executor *known = map_find(&engine->executors, (uint64_t)live->attempt.executor);
+        if (live->ending != STATE_NONE && known && known->parked) poll_cancel(turn, known->parked, &live->attempt, live->ending);
+    }
 }
 
 /* Everything is read again: a cancel among it that another server took must not wait for its executor's next poll. */
@@ -97,11 +120,7 @@ static bool anew(struct turn *turn, struct err *err)
     struct engine *engine = turn->engine;
     if (!engine_anew(engine, turn->boot, err)) return false;
     engine->others_seen = turn->boot; /* they may be there */
-    MAP_EACH(&engine->lives, e) {
-        struct live *live = e->value;
-        struct known_executor *known = map_find(&engine->executors, (uint64_t)live->attempt.executor);
-        if (live->ending != STATE_NONE && known && known->parked) poll_cancel(turn, known->parked, &live->attempt, live->ending);
-    }
+    endings_tell(turn);
     return true;
 }
 
@@ -110,7 +129,7 @@ static bool duties_load(struct turn *turn, struct err *err)
 {
     struct store *store = turn->engine->store;
     struct others others = { 0 };
-    if (!store->ops->load_others(store, turn->arena, &turn->engine->head, &others, err)) return false;
+    if (!store->ops->load_others(store, turn->arena, &turn->engine->taken, &others, err)) return false;
     coord_follow(turn->engine->coord, others.duties, others.n_duties, turn->boot);
     return true;
 }
@@ -121,10 +140,13 @@ static bool others_take(struct turn *turn, const struct store_head *head, struct
     struct store *store = engine->store;
     struct others others = { 0 };
     bool tokens = false, site = false;
-    if (!store->ops->load_others(store, turn->arena, &engine->head, &others, err)) return false;
+    if (!store->ops->load_others(store, turn->arena, &engine->taken, &others, err)) return false;
     bool schedules = others.n_archives > 0; /* a newer workflow, however its revision came to be opened */
+    if (others.too_far && turn->narrow) return turn_widen(turn), false;
     if (others.too_far) return anew(turn, err) && duties_load(turn, err);
-    engine->head = *head;
+    int64_t own = engine->own_seq;
+    engine->head = engine->taken = *head;
+    engine->own_seq = 0;
     engine->recent_since += !PLANT(recent_kept); /* any task may have changed */
     caches_refresh(engine, &others);
     for (size_t i = 0; i < others.n_executors; i++) {
@@ -132,8 +154,11 @@ static bool others_take(struct turn *turn, const struct store_head *head, struct
         bool news = known && (!known->told || turn->boot - known->told >= HEARD_MS);
         if (news && !PLANT(beats_unheard)) executor_heard(engine, known, turn->boot);
     }
-    for (size_t i = 0; i < others.n_events && !PLANT(events_unfollowed); i++)
-        event_follow(turn, &others.events[i], &tokens, &schedules, &site);
+    for (size_t i = 0; i < others.n_events && !PLANT(events_unfollowed); i++) {
+        const struct event *event = &others.events[i];
+        bool ours = own && event->seq <= own && event->seq > own - engine->own_events;
+        if (!ours && event->seq <= head->seq) event_follow(turn, event, &tokens, &schedules, &site); /* what is newer comes next time */
+    }
     coord_follow(engine->coord, others.duties, others.n_duties, turn->boot);
     engine->others_seen = turn->boot;
     engine->next_time = others.next_time;
@@ -159,10 +184,11 @@ bool others_follow(struct turn *turn, struct err *err)
     bool another = head.incarnation != known.incarnation; /* also by a commit of our own whose outcome wasn't known */
     engine->went_back |= another;
     if (PLANT(stale_kept)) engine->stale = false;
+    if (turn->narrow && (engine->stale || older || engine->went_back)) return turn_widen(turn), false;
     if (engine->stale || older || another) { /* the commits of another incarnation have numbers that this server may have seen before */
         if (!anew(turn, err) || (!store->exclusive && !duties_load(turn, err))) return false;
         engine->stale = false;
-    } else if ((engine->others_about = head.commit != engine->head.commit) && !others_take(turn, &head, err)) {
+    } else if ((engine->others_about = head.commit != engine->taken.commit) && !others_take(turn, &head, err)) {
         return false;
     } else if (!engine->beaten && !duties_load(turn, err)) {
         return false;
@@ -173,6 +199,7 @@ bool others_follow(struct turn *turn, struct err *err)
     turn->slice->v_now = engine->head.v_now;
     int64_t first = arrivals_first(&engine->head);
     if (turn->slice->arrivals < first) turn->slice->arrivals = first;
+    if (turn->narrow) turn->slice->turn = engine->own.turn;
     if (older)
         turn_incarnate(turn, engine->config.server_name, str_fmt(turn->arena, "the store went back from commit %lld to %lld",
             (long long)known.commit, (long long)head.commit));
@@ -215,8 +242,8 @@ void needs_expect(struct turn *turn, struct command **commands, size_t n)
     size_t left = n_items < NEEDS_MAX ? n_items : NEEDS_MAX;
     int64_t *tasks = ARENA_ARRAY(turn->arena, int64_t, left + 1), *preds = ARENA_ARRAY(turn->arena, int64_t, left + 1),
             *grants = ARENA_ARRAY(turn->arena, int64_t, left + 1);
-    struct turn_needs needs = { .since = turn->begun || !engine->others_about || engine->stale ? NULL : &engine->head,
-                                .tasks = tasks, .preds = preds, .grants = grants };
+    struct turn_needs needs = { .since = turn->begun || !engine->others_about || engine->stale ? NULL : &engine->taken,
+                                .narrow = turn->narrow, .tasks = tasks, .preds = preds, .grants = grants };
     for (size_t i = 0; i < n; i++) {
         const struct finish_item *items = finishes_of(commands[i], &n_of);
         for (size_t k = 0; k < n_of && left > 0; k++, left--) finish_need(turn, &items[k], &needs, tasks, preds, grants);
@@ -232,7 +259,7 @@ void needs_expect(struct turn *turn, struct command **commands, size_t n)
 static void executors_beat(struct turn *turn)
 {
     struct engine *engine = turn->engine;
-    if (!engine->others_seen || turn->boot - engine->others_seen > ABOUT_MS) return;
+    if (!others_are_about(engine, turn->boot)) return;
     MAP_EACH(&engine->executors, e) {
         struct known_executor *known = e->value;
         if (known->spoke > engine->beaten) turn_executor_changed(turn, known);

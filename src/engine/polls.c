@@ -327,6 +327,10 @@ void cmd_poll(struct turn *turn, struct command *poll)
     known->heard = known->spoke = turn->boot;
     known->free = poll->in.poll.free;
     pthread_mutex_unlock(&engine->heard_lock);
+    if (known->row.state == EXECUTOR_LOST && turn->narrow) {
+        turn_widen(turn);
+        return;
+    }
     if (known->row.state == EXECUTOR_LOST) {
         known->row.state = EXECUTOR_ACTIVE;
         turn_executor_changed(turn, known);
@@ -494,6 +498,7 @@ void claims_run(struct turn *turn)
     size_t want = 0;
     for (size_t i = 0; i < turn->n_polls; i++)
         want += (size_t)turn->polls[i]->in.poll.free < GRANTS_MAX ? (size_t)turn->polls[i]->in.poll.free : GRANTS_MAX;
+    struct engine *engine = turn->engine;
     for (size_t i = 0; i < turn->n_polls; i++) claim_for(turn, turn->polls[i], want);
     /* A parked poll found nothing when it came: only what became pending in this turn can be news to it. */
     size_t fresh = 0;
@@ -504,19 +509,21 @@ void claims_run(struct turn *turn)
         fresh++;
         if (!classes.all) fresh_class_add(&classes, row->class_id);
     }
-    classes.all |= turn->engine->claims_left;
-    bool all = turn->engine->claims_left;
-    for (struct list_node *at = turn->engine->parked.first; at && (fresh > 0 || all); at = at->next) {
+    classes.all |= engine->claims_left;
+    bool all = engine->claims_left;
+    for (struct list_node *at = engine->parked.first; at && (fresh > 0 || all); at = at->next) {
         struct command *poll = CONTAINER_OF(at, struct command, node);
         if (!fresh_fits(turn, &classes, poll)) continue;
         size_t before = poll->out.poll.n_grants;
-        claim_for(turn, poll, all ? fresh + GRANTS_MAX : fresh);
+        size_t more = turn->narrow ? (size_t)poll->in.poll.free : GRANTS_MAX; /* what is asked for in vain is locked in vain */
+        claim_for(turn, poll, all ? fresh + more : fresh);
         size_t granted = poll->out.poll.n_grants - before;
         if (granted) poll_answer(turn, poll);
         fresh = granted < fresh ? fresh - granted : 0;
     }
-    turn->engine->claims_left =
-        turn->n_parked_tasks > 0; /* slots that they gave back may have made others pending, too late for this turn */
+    engine->passed_over = turn->narrow && engine->store->ops->ready_passed(engine->store);
+    engine->claims_left = turn->n_parked_tasks > 0 || /* slots that they gave back may have made others pending, too late for this turn */
+                          engine->passed_over;
 }
 
 /* --- answering ------------------------------------------------------------------------------------------------------------------- */
@@ -623,6 +630,11 @@ void executors_watch(struct turn *turn)
         if (due >= turn->boot) {
             if (due + 1 < engine->next_watch) engine->next_watch = due + 1;
             continue;
+        }
+        if (turn->narrow) {
+            engine->next_watch = 0;
+            turn_widen(turn);
+            return;
         }
         known->row.state = EXECUTOR_LOST;
         turn_executor_changed(turn, known);

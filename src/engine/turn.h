@@ -95,10 +95,23 @@ struct known_tenant { /* one that the configuration lists, and what it has as of
     int64_t running;                     /* the slot that limits its running tasks; 0: none */
 };
 
+struct numbers { /* of turns that this server may give without asking, up to the end: for narrow ones */
+    uint64_t incarnation;
+    int64_t turn, turn_end;
+};
+
 struct engine {
     struct engine_config config;
     struct store *store;
-    struct store_head head;
+    struct store_head head;  /* of the newest commit that this server knows */
+    struct store_head taken; /* up to which it has taken over what others did; older than head after a narrow turn beside others */
+    int64_t own_seq;         /* the last event of a turn of its own behind that; 0: none */
+    int64_t own_events;      /* and how many it has */
+    struct numbers own;
+    struct turn *narrow;     /* this turn, if it is */
+    bool cancels_left;       /* a turn that came to nothing has heard from others of tasks that are to end */
+    bool passed_over;        /* the last one left pending tasks to others that may not have taken them: the next is wide */
+    int64_t wide_until;      /* boot ms */
     size_t batch;
     struct arena arena, spec_arena, turn_arena; /* small tables for ever; specs until the cache is full; one turn */
 
@@ -155,7 +168,8 @@ struct engine {
     pthread_mutex_t heard_lock; /* executors' heard, free, running, seen through engine_executors */
     _Atomic uint64_t tokens_version, archives_version;
     _Atomic int health;
-    _Atomic uint64_t n_turns, n_commands, n_commits, n_events, n_granted, n_finished, n_lost, turn_us, commit_us, begin_us;
+    _Atomic uint64_t n_turns, n_narrow, n_widened, n_commands, n_commits, n_events, n_granted, n_finished, n_lost, turn_us, commit_us,
+        begin_us;
     struct engine_thread *thread;
 };
 
@@ -169,6 +183,9 @@ struct turn {
     struct store_head head;
     struct err *err;
     bool begun; /* it has the store's lock */
+    bool narrow, widened; /* see narrow.c; widened: it has to be taken once more, wide */
+    struct numbers own;   /* the engine's, after the commit */
+    struct executor_count *counts; size_t n_counts, cap_counts;
 
     struct map attempts; /* task -> newest pending_attempt of this turn */
     struct pending_attempt **attempt_list; size_t n_attempts, cap_attempts;
@@ -222,6 +239,18 @@ void turn_answer(struct turn *turn, struct command *command); /* to be answered 
 bool turn_refuse(struct turn *turn, struct command *command, enum err_code code, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 void turn_executor_changed(struct turn *turn, struct known_executor *executor);
+void polls_unpark_failed(struct engine *engine); /* polls stand as they stood before the turn that failed */
+
+/* narrow.c */
+bool turn_can_be_narrow(struct engine *engine, struct command **commands, size_t n, int64_t wall, int64_t boot);
+bool commands_are_narrow(struct command **commands, size_t n); /* as far as they tell */
+bool something_due(struct engine *engine, int64_t wall, int64_t boot); /* that only a wide turn does */
+void turn_widen(struct turn *turn);    /* what follows needs a wide turn: a narrow one fails */
+void numbers_reserve(struct turn *turn, struct store_head *head);
+void executor_counted(struct turn *turn, int64_t executor, bool failed);
+bool changes_narrow(struct turn *turn, struct changes *c); /* false: they aren't */
+void narrow_committed(struct turn *turn, const struct store_head *head);
+void narrow_undo(struct turn *turn, struct command **commands, size_t n);
 
 /* caches.c */
 bool caches_load(struct engine *engine, struct err *err);
@@ -336,6 +365,7 @@ const struct node *order_passed(struct turn *turn, struct node *node); /* a late
 /* others.c */
 bool others_follow(struct turn *turn, struct err *err); /* after begin: the turn stands on what is true now */
 void needs_expect(struct turn *turn, struct command **commands, size_t n); /* before begin, and for commands that came since */
+bool others_are_about(const struct engine *engine, int64_t boot); /* another server has committed lately */
 void duties_run(struct turn *turn);
 void duties_commit(struct turn *turn);
 void cmd_note(struct turn *turn, struct command *command);
@@ -348,6 +378,7 @@ bool engine_anew(struct engine *engine, int64_t boot, struct err *err); /* engin
 bool tokens_load(struct engine *engine, struct err *err);               /* engine.c */
 void caches_refresh(struct engine *engine, const struct others *others); /* caches.c */
 void live_forget_any(struct engine *engine, int64_t task);               /* leases.c */
+void endings_tell(struct turn *turn); /* to polls that wait: which of their jobs are to end */
 void poll_cancel(struct turn *turn, struct command *poll, const struct attempt *attempt, enum task_state ending); /* polls.c */
 
 /* prune.c */

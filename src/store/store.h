@@ -41,6 +41,7 @@ struct log_tail { /* the last bytes of an attempt's log, carried by its finish *
 };
 struct task_outputs { int64_t task; struct str json; };
 struct unique_claim { struct str tenant, key; int64_t task; };
+struct executor_count { int64_t executor, processed, failed; }; /* so many more than its row has */
 
 /* One turn's changes. Rows are full rows; the store writes what it is given, in this order, and the turn's events last. */
 struct changes {
@@ -65,7 +66,8 @@ struct changes {
     const struct unique_claim *unique_add;  size_t n_unique_add;
     const struct unique_claim *unique_remove; size_t n_unique_remove;
     const struct idempotency *idempotency;  size_t n_idempotency;
-    const struct executor **executors;      size_t n_executors;  /* upsert */
+    const struct executor **executors;      size_t n_executors;  /* upsert; a shared store leaves the counters alone and adds: */
+    const struct executor_count *counts;    size_t n_counts;
     const struct token **tokens;            size_t n_tokens;     /* insert */
     const int64_t *tokens_remove;           size_t n_tokens_remove;
     const struct site_key *site;            size_t n_site;       /* upsert by name */
@@ -77,8 +79,15 @@ struct changes {
     const struct server_row *server;            /* upsert by name; NULL: none */
     const struct duty *duties;              size_t n_duties;     /* upsert by name */
     const struct str *notes;                size_t n_notes;      /* told to the other servers, if they listen; not kept */
-    struct store_head head;   /* after the turn; turn = the turn that carries `events`; head.hash is filled in by the store */
+    struct store_head head;   /* after the turn; head.hash is filled in by the store */
+    int64_t turn;             /* the one that carries `events`; of a narrow turn a number of its server's own, else head.turn */
     int64_t first_seq, time;  /* of the events */
+    /* Of a narrow turn the head counts only for v_now, and first_seq not at all: they are taken when everything else is written, and what
+     * came of it is put into *out_head, unless there was nothing to write. Lanes aren't set: what the turn made of lanes_was[i] to get
+     * lanes[i] is added. */
+    bool narrow;
+    const struct lane **lanes_was;
+    struct store_head *out_head;
     bool told; /* somebody is told that something is accepted, be it long ago: what the turn has read must be durable, too */
     struct str events;        /* packed (store/pack.h); empty: the turn has no event and writes no turn row */
 };
@@ -98,6 +107,7 @@ struct others {
 
 /* What a turn will ask for, as far as that is known before: on a shared store it comes in one piece, with the lock. */
 struct turn_needs {
+    bool narrow; /* begin: the turn has not the store to itself (store_ops.begin) */
     const struct store_head *since;               /* load_others from here; NULL: nobody else seems to be about */
     const int64_t *tasks;  size_t n_tasks;        /* load_task */
     const int64_t *preds;  size_t n_preds;        /* load_edges by pred, and load_task of those that wait */
@@ -116,6 +126,9 @@ struct store_config {
 
 struct store_ops {
     void (*close)(struct store *store);
+    /* A turn has the store to itself. A narrow one, where `narrows` and if it was expected so, shares it with other servers' narrow turns:
+     * the task rows that it loads are locked until it is over, load_others brings what was committed up to its begin, and ready_first
+     * passes over what another turn has locked (ready_passed). A commit that meets another's row fails, and nothing was changed. */
     bool (*begin)(struct store *store, struct err *err);
     void (*rollback)(struct store *store);
     bool (*commit)(struct store *store, const struct changes *changes, struct err *err);
@@ -140,6 +153,8 @@ struct store_ops {
     /* The first n of a class by (prio DESC, vt, task). */
     bool (*ready_first)(struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out, size_t *out_n,
                         struct err *err);
+    /* Shared stores only: did ready_first pass over somebody in this turn? */
+    bool (*ready_passed)(struct store *store);
     /* The first n holds of a kind with key <= key_max (time: due ones), ordered by (key, rank, task). */
     bool (*holds_due)(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key_max, size_t n, struct hold **out,
                       size_t *out_n, struct err *err);
@@ -185,6 +200,8 @@ struct store {
     const struct store_ops *ops;
     int64_t commit; /* the number of the last commit that begin saw or commit made */
     bool exclusive; /* nobody else writes while it is open: what the caller committed is what a load would bring */
+    bool narrows;   /* turns may be narrow: every server here knows how to follow them */
+    bool asks_narrows; /* the next wide turn finds that out: set by the caller when another server has begun */
     _Atomic unsigned weak; /* STORE_WEAK_... */
 };
 

@@ -1,6 +1,6 @@
 /* verify: is the recorded history whole, and do the rows agree with it? The same for every store.
  *
- * Walks the turns in order: each hash must follow from the one before, turns must ascend, events must be dense, unpack, and move tasks
+ * Walks the turns in order: each hash must follow from the one before, events must be dense, unpack, and move tasks
  * only along the table; at the end the head must be sealed and equal. Then every task's row must have the state that its events lead to,
  * and every task of the history its row. Works in steps, each a snapshot of STEP_US or so: each step first follows what a running server
  * has added, so that rows and history are compared as of one snapshot.
@@ -178,7 +178,7 @@ static bool step_in_snapshot(struct verify *v, bool *out_end, struct err *err)
     enum verify_visit how;
     *out_end = false;
     v->deadline = clock_boot_us() + STEP_US;
-    if (!from->head(from->owner, &v->head, seal, err) || !from->turns(from->owner, v->turn, turn_visit, v, &how, err))
+    if (!from->head(from->owner, &v->head, seal, err) || !from->turns(from->owner, v->seq, turn_visit, v, &how, err))
         return false;
     if (how != VERIFY_ON)
         return how == VERIFY_STOP;

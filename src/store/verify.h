@@ -10,8 +10,8 @@ struct verify_turn { /* one row of `turn`; its bytes live until the visit return
 };
 enum verify_visit { VERIFY_ON, VERIFY_STOP, VERIFY_FAULT }; /* go on; enough for this snapshot; the report says why not */
 
-/* turns and tasks give what is above `after`, ascending, to `visit` until it stops them; *out_how is its last word, VERIFY_ON: there was no
- * more in this snapshot. False: could not be read. */
+/* turns and tasks give what is above `after` (an event, a task), ascending, to `visit` until it stops them; *out_how is its last word,
+ * VERIFY_ON: there was no more in this snapshot. False: could not be read. */
 struct verify_source {
     void *owner;
     bool (*begin)(void *owner, struct err *err); /* a snapshot */

@@ -513,9 +513,11 @@ static void executors_are_kept(void **state)
     turn_begin(&w);
     w.c.executors = rows, w.c.n_executors = 1;
     turn_end(&w);
+    struct executor_count counts[] = { { 1, 99, 3 } };
     e.state = EXECUTOR_LOST, e.processed = 99, e.failed = 3, e.instance = STR("i2"), e.n_labels = 0;
     turn_begin(&w);
     w.c.executors = rows, w.c.n_executors = 1;
+    w.c.counts = counts, w.c.n_counts = 1;
     turn_end(&w);
     world_reopen(&w);
     MUST(&w, OPS(&w)->load_executors(w.store, &w.arena, &out, &n, &w.err));

@@ -161,7 +161,7 @@ bool turn_try(struct world *w)
     w->err = (struct err){ 0 };
     buf_reset(&w->packed);
     if (w->n_events) {
-        w->head.turn++;
+        w->c.turn = ++w->head.turn;
         pack_events(&w->packed, w->events, w->n_events);
         w->c.first_seq = w->head.seq + 1;
         w->c.time = w->head.time = w->now;

@@ -277,9 +277,10 @@ void memstore_apply(struct memstore *m, const struct changes *c)
     work_apply(m, c);
     archives_apply(m, c);
     if (c->events.len) {
-        ASSERT(c->first_seq == m->head.seq + 1 && c->head.turn == m->head.turn + 1);
+        ASSERT(c->first_seq == m->head.seq + 1 && c->turn <= c->head.turn);
+        for (size_t i = 0; i < m->n_turns; i++) ASSERT(m->turns[i].turn != c->turn);
         *ARENA_PUSH(&m->arena, m->turns, m->n_turns, m->cap_turns) =
-            (struct turn_row){ c->head.turn, c->first_seq, c->time, str_dup(&m->arena, c->events) };
+            (struct turn_row){ c->turn, c->first_seq, c->time, str_dup(&m->arena, c->events) };
     }
     m->head = c->head;
 }

@@ -28,7 +28,11 @@ struct memport { /* one server's way to the rows */
     int index;
     unsigned reads_left; /* 0: none fails; else with that many reads the connection is lost */
     bool away;           /* the store can't be reached */
-    bool in_turn;
+    bool in_turn, narrow;
+    bool expects_narrow; /* by the next begin */
+    bool passed;         /* ready_first has passed over somebody */
+    struct map locks;    /* of a narrow turn: tasks */
+    unsigned aside; /* of a narrow turn: so many of its reads, or its commit, come before another server takes a turn; 0: none does */
     bool too_far;        /* a load_others had too much to tell; whoever looks at it puts it back */
     int64_t mark;        /* of the commit that was sent last */
     size_t turns_max;    /* that load_others tells */
@@ -58,6 +62,8 @@ struct memstore {
     struct map touched;       /* MEM_KEY of a row -> the number of the commit that wrote it last */
     struct duty duties[MEM_DUTIES_MAX]; size_t n_duties;
     int64_t marks[MEM_SERVERS_MAX]; /* by server: of its last commit */
+    struct memport *ports[MEM_SERVERS_MAX]; /* by server: whose turns may be open at once */
+    void (*beside)(struct memport *port);   /* another server's turn, in the middle of a narrow one of this port; NULL: none */
 };
 
 enum mem_kind { MEM_LANE = 1, MEM_SLOT, MEM_EXECUTOR, MEM_ARCHIVE, MEM_TASK };

@@ -1,7 +1,9 @@
 /* memstore_shared: the store in memory as several servers have it. See memstore.h.
  *
- * There is one thread, so a turn has the lock from begin to commit without a word; that nobody committed in between is asserted. A port
- * whose connection is lost in a turn answers ERR_unavailable until the turn is over, as the driver of PostgreSQL does. */
+ * There is one thread. A wide turn has the lock from begin to commit without a word; that nobody committed in between is asserted. In the
+ * middle of a narrow one, at a read or before its commit, another server may take a turn (`beside`): it passes over what the first has
+ * locked, and where the database would make it wait, it is told that it waited for too long. A port whose connection is lost in a turn
+ * answers ERR_unavailable until the turn is over, as the driver of PostgreSQL does. */
 #include <string.h>
 
 #include "base/plant.h"
@@ -23,18 +25,49 @@ static void touch(struct memstore *m, enum mem_kind kind, int64_t id)
     map_put(&m->touched, MEM_KEY(kind, id), (void *)(intptr_t)m->head.commit);
 }
 
+static void turn_over(struct memport *port)
+{
+    port->in_turn = port->narrow = port->passed = false;
+    port->aside = 0;
+    map_clear(&port->locks);
+}
+
 static bool lost(struct memport *port, struct err *err)
 {
     if (port->real) port->real->ops->rollback(port->real);
-    port->in_turn = false;
+    turn_over(port);
     port->n_cut++;
     return err_set(err, ERR_unavailable, "simulated: the connection is lost");
+}
+
+/* Another server's turn, if it is time for it. */
+static void beside(struct memport *port)
+{
+    if (port->narrow && port->aside && --port->aside == 0 && port->rows->beside) port->rows->beside(port);
+}
+
+static bool locked_elsewhere(const struct memport *port, int64_t task)
+{
+    for (size_t i = 0; i < MEM_SERVERS_MAX; i++) {
+        const struct memport *other = port->rows->ports[i];
+        if (other && other != port && other->in_turn && map_find(&other->locks, (uint64_t)task)) return true;
+    }
+    return false;
+}
+
+static bool lock_task(struct memport *port, int64_t task, struct err *err)
+{
+    if (!port->narrow) return true;
+    if (locked_elsewhere(port, task)) return err_set(err, ERR_conflict, "simulated: a deadlock, or a lock that wasn't got in time");
+    map_put(&port->locks, (uint64_t)task, port);
+    return true;
 }
 
 /* A read of the turn: true: the connection is lost with it. */
 bool memport_read_fails(struct store *store, struct err *err)
 {
     struct memport *port = port_of(store);
+    beside(port);
     if (port->reads_left == 0 || --port->reads_left > 0) return false;
     lost(port, err);
     return true;
@@ -44,8 +77,14 @@ static bool shared_begin(struct store *store, struct err *err)
 {
     struct memport *port = port_of(store);
     if (port->away) return lost(port, err);
+    for (size_t i = 0; i < MEM_SERVERS_MAX && !port->expects_narrow; i++)
+        if (port->rows->ports[i] && port->rows->ports[i] != port && port->rows->ports[i]->in_turn)
+            return lost(port, err); /* the turn's lock isn't got in time */
     if (port->real && !port->real->ops->begin(port->real, err)) return false;
     port->in_turn = true;
+    port->narrow = port->expects_narrow;
+    port->expects_narrow = false;
+    store->narrows = true;
     store->commit = port->rows->head.commit;
     return true;
 }
@@ -53,7 +92,7 @@ static bool shared_begin(struct store *store, struct err *err)
 static void shared_rollback(struct store *store)
 {
     struct memport *port = port_of(store);
-    port->in_turn = false;
+    turn_over(port);
     if (port->real) port->real->ops->rollback(port->real);
 }
 
@@ -61,14 +100,15 @@ static void shared_rollback(struct store *store)
 static bool changes_any(const struct memstore *m, const struct changes *c)
 {
     struct store_head a = c->head, b = m->head;
+    if (c->narrow) a = b;
     a.commit = b.commit;
     memcpy(a.hash, b.hash, sizeof a.hash);
     a.time = b.time;
     size_t rows = c->n_lanes + c->n_classes + c->n_specs + c->n_slots + c->n_tasks_new + c->n_tasks_changed + c->n_ready_add +
                   c->n_ready_remove + c->n_edges_new + c->n_edges_changed + c->n_holds_add + c->n_holds_remove + c->n_attempts_new +
                   c->n_attempts_changed + c->n_attempts_remove + c->n_outputs + c->n_unique_add + c->n_unique_remove + c->n_idempotency +
-                  c->n_executors + c->n_tokens + c->n_tokens_remove + c->n_site + c->n_archives + c->n_revisions + c->n_latest +
-                  c->n_schedules + c->n_schedules_remove + c->n_duties + c->n_notes + c->n_results_remove;
+                  c->n_executors + c->n_counts + c->n_tokens + c->n_tokens_remove + c->n_site + c->n_archives + c->n_revisions +
+                  c->n_latest + c->n_schedules + c->n_schedules_remove + c->n_duties + c->n_notes + c->n_results_remove;
     return rows > 0 || c->server || c->events.len > 0 || memcmp(&a, &b, sizeof a) != 0;
 }
 
@@ -103,16 +143,60 @@ static bool landed(struct memport *port, struct err *err)
     return lost(port, err);
 }
 
+/* What a narrow turn adds, as rows: see struct changes. */
+static struct changes narrow_rows(struct memport *port, const struct changes *c)
+{
+    struct memstore *m = port->rows;
+    struct changes full = *c;
+    const struct lane **lanes = ARENA_ARRAY(&m->arena, const struct lane *, c->n_lanes + 1);
+    for (size_t i = 0; i < c->n_lanes; i++) {
+        const struct lane *is = c->lanes[i], *was = c->lanes_was[i];
+        struct lane *row = lane_copy(&m->arena, map_find(&m->lanes, (uint64_t)is->id + 1));
+        if (is->last_vt > row->last_vt) row->last_vt = is->last_vt;
+        for (int k = 0; k < STATE_COUNT; k++) row->counts[k] += is->counts[k] - was->counts[k];
+        row->log_bytes += is->log_bytes - was->log_bytes;
+        row->file_bytes += is->file_bytes - was->file_bytes;
+        lanes[i] = row;
+    }
+    full.lanes = lanes;
+    full.head = m->head;
+    full.head.seq += c->head.seq - (c->first_seq - 1);
+    if (c->head.v_now > full.head.v_now) full.head.v_now = c->head.v_now;
+    full.first_seq = m->head.seq + 1;
+    if (c->time < m->head.time && m->head.time - c->time <= STAMP_BACK_MAX_MS) full.time = m->head.time;
+    if (c->events.len) full.head.time = full.time;
+    return full;
+}
+
+/* Counters of executors are added to, whatever the rows say. */
+static void counts_apply(struct memstore *m, const struct changes *c, const struct executor *before, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct executor *row = map_find(&m->executors, (uint64_t)before[i].id);
+        row->processed = before[i].processed;
+        row->failed = before[i].failed;
+    }
+    for (size_t i = 0; i < c->n_counts; i++) {
+        struct executor *row = map_find(&m->executors, (uint64_t)c->counts[i].executor);
+        row->processed += c->counts[i].processed;
+        row->failed += c->counts[i].failed;
+    }
+}
+
 static bool shared_commit(struct store *store, const struct changes *c, struct err *err)
 {
     struct memport *port = port_of(store);
     struct memstore *m = port->rows;
+    struct changes full;
     enum mem_fault fault = port->fault;
     if (!port->in_turn) return lost(port, err);
     if (!changes_any(m, c)) {
-        port->in_turn = false;
+        turn_over(port);
         return !port->real || port->real->ops->commit(port->real, c, err);
     }
+    port->aside = port->aside ? 1 : 0;
+    beside(port);
+    if (c->narrow) full = narrow_rows(port, c), c = &full;
     port->fault = MEM_OK;
     if (fault == MEM_FULL || fault == MEM_UNKNOWN_LOST) shared_rollback(store);
     if (fault == MEM_FULL) return err_set(err, ERR_disk_full, "simulated");
@@ -121,24 +205,40 @@ static bool shared_commit(struct store *store, const struct changes *c, struct e
     if (fault == MEM_CUT) return landed(port, err);
     ASSERT(c->head.commit == m->head.commit); /* nobody else has committed since the turn began */
     int64_t number = m->head.commit + 1;
+    struct executor *before = ARENA_ARRAY(&m->arena, struct executor, c->n_executors + 1);
+    size_t n_before = 0;
+    for (size_t i = 0; i < c->n_executors; i++) {
+        const struct executor *row = map_find(&m->executors, (uint64_t)c->executors[i]->id);
+        if (row) before[n_before++] = *row;
+    }
     if (port->real && !port->real->ops->commit(port->real, c, err)) return false;
     if (port->real && port->real->commit != number) memstore_differs("the number of a commit");
     memstore_apply(m, c);
+    counts_apply(m, c, before, n_before);
     m->head.commit = number;
+    if (c->out_head) *c->out_head = m->head;
     m->marks[port->index] = port->mark;
     duties_apply(m, c);
     rows_touch(m, c);
     if (fault == MEM_UNKNOWN_KEPT) return err_set(err, ERR_outcome_unknown, "simulated");
     if (fault == MEM_ANSWER_LOST && !landed(port, err)) return false;
-    port->in_turn = false;
+    turn_over(port);
     store->commit = number;
     return true;
 }
 
 static bool shared_expect(struct store *store, const struct turn_needs *needs, struct err *err)
 {
-    (void)store, (void)needs, (void)err;
+    struct memport *port = port_of(store);
+    if (!port->in_turn) port->expects_narrow = needs->narrow;
+    for (size_t i = 0; i < needs->n_tasks && port->in_turn; i++)
+        if (!lock_task(port, needs->tasks[i], err)) return false;
     return true;
+}
+
+static bool shared_passed(struct store *store)
+{
+    return port_of(store)->passed;
 }
 
 #define TOUCHED_TAKE(m, arena, out, kind, map, list, since, copier) \
@@ -156,7 +256,7 @@ bool memport_others(struct store *store, struct arena *arena, const struct store
     *out = (struct others){ .next_time = INT64_MAX };
     if (memport_read_fails(store, err)) return false;
     size_t first = m->n_turns, cap = 0;
-    while (first > 0 && m->turns[first - 1].turn > since->turn) first--;
+    while (first > 0 && m->turns[first - 1].first_seq > since->seq) first--;
     out->too_far = m->n_turns - first > port->turns_max;
     port->too_far |= out->too_far;
     if (out->too_far) return true;
@@ -187,7 +287,8 @@ bool memport_others(struct store *store, struct arena *arena, const struct store
 
 static bool shared_task(struct store *store, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
 {
-    return !memport_read_fails(store, err) && memstore_ops.load_task(store, arena, id, out, out_found, err);
+    return !memport_read_fails(store, err) && lock_task(port_of(store), id, err) &&
+           memstore_ops.load_task(store, arena, id, out, out_found, err);
 }
 
 static bool shared_edges(
@@ -199,7 +300,23 @@ static bool shared_edges(
 static bool shared_ready(
     struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out, size_t *out_n, struct err *err)
 {
-    return !memport_read_fails(store, err) && memstore_ops.ready_first(store, arena, class_id, n, out, out_n, err);
+    struct memport *port = port_of(store);
+    struct ready_row *rows;
+    size_t found, cap = 0;
+    if (memport_read_fails(store, err)) return false;
+    if (!port->narrow) return memstore_ops.ready_first(store, arena, class_id, n, out, out_n, err);
+    if (!memstore_ops.ready_first(store, arena, class_id, SIZE_MAX / 2, &rows, &found, err)) return false;
+    *out = NULL;
+    *out_n = 0;
+    for (size_t i = 0; i < found && *out_n < n; i++) {
+        if (locked_elsewhere(port, rows[i].task)) {
+            port->passed = true;
+            continue;
+        }
+        map_put(&port->locks, (uint64_t)rows[i].task, port);
+        *ARENA_PUSH(arena, *out, *out_n, cap) = rows[i];
+    }
+    return true;
 }
 
 static bool shared_holds_due(
@@ -230,8 +347,11 @@ void memport_open(struct memport *port, struct memstore *m, int index)
     ops.load_task = shared_task;
     ops.load_edges = shared_edges;
     ops.ready_first = shared_ready;
+    ops.ready_passed = shared_passed;
     ops.holds_due = shared_holds_due;
     ops.load_schedules = shared_schedules;
     ops.load_lanes = shared_lanes;
+    map_release(&port->locks);
     *port = (struct memport){ .store = { .ops = &ops }, .rows = m, .index = index, .turns_max = 500 };
+    m->ports[index] = port;
 }

@@ -20,9 +20,37 @@ bool several(const struct world *w)
 
 /* --- lives ---------------------------------------------------------------------------------------------------------------------------- */
 
+static struct world *world_beside; /* of turn_beside: there is one in a process */
+
+/* Another server's turn, in the middle of a narrow one: whatever is compared with the store before that one is compared with what it finds
+ * now. */
+static void turn_beside(struct memport *port)
+{
+    struct world *w = world_beside;
+    struct server *outer = w->at, *other = &w->servers[((size_t)outer->index + 1 + choose(&w->choices, w->n_servers - 1)) % w->n_servers];
+    (void)port;
+    if (!other->engine || other->port->in_turn || other->stalled_until > w->boot || other->away_until > w->boot) return;
+    bool anew = w->anew;
+    unsigned looked = w->looked_before;
+    outer->overtaken = true;
+    w->wall -= outer->wall_ahead;
+    w->at = other;
+    trace(w, "  beside it:");
+    w->depth++;
+    server_turn(w);
+    w->depth--;
+    w->at = outer;
+    w->wall += outer->wall_ahead;
+    w->anew = anew;
+    w->looked_before = looked;
+    w->seq_before = w->store->head.seq;
+    w->commit_before = w->store->head.commit;
+    watch_before(w);
+}
+
 void servers_open(struct world *w, size_t n)
 {
-    static const unsigned most[] = { 10, 10, 10, 3, 400, 300, 3 };
+    static const unsigned most[] = { 10, 10, 10, 3, 400, 300, 3, 300 };
     static const size_t turns[] = { 500, 20, 3 };
     unsigned *rates = &w->shared_faults.cut;
     _Static_assert(sizeof most / sizeof *most == sizeof(struct shared_faults) / sizeof(unsigned), "a rate for each");
@@ -40,6 +68,8 @@ void servers_open(struct world *w, size_t n)
         s->wall_ahead = skewed ? (int64_t)choose(&w->choices, 4000) : 0;
     }
     w->clocks_differ = skewed;
+    world_beside = w;
+    w->store->beside = turn_beside;
 }
 
 int server_choose(struct world *w)
@@ -207,6 +237,7 @@ void turn_before(struct world *w)
 {
     struct memport *port = w->at->port;
     w->anew = w->at->engine->stale || w->at->engine->head.incarnation != w->store->head.incarnation;
+    w->at->overtaken = false;
     w->seq_before = w->store->head.seq;
     w->commit_before = w->store->head.commit;
     port->too_far = false;
@@ -215,6 +246,7 @@ void turn_before(struct world *w)
     if (chance(&w->choices, w->shared_faults.cut)) port->fault = MEM_CUT;
     if (chance(&w->choices, w->shared_faults.answer_lost)) port->fault = MEM_ANSWER_LOST;
     port->reads_left = chance(&w->choices, w->shared_faults.cut_reading) ? 1 + (unsigned)choose(&w->choices, 12) : 0;
+    port->aside = chance(&w->choices, w->shared_faults.beside) ? 1 + (unsigned)choose(&w->choices, 8) : 0;
 }
 
 static void hints_send(struct world *w)
@@ -238,6 +270,10 @@ void turn_after(struct world *w, struct command **commands, size_t n, bool ok)
     s->port->reads_left = 0;
     if (s->port->n_looked > w->looked_before && ok) MARK(w, answer_lost);
     if (s->port->too_far) MARK(w, too_far);
+    if (s->engine->n_narrow > s->narrow_before) MARK(w, narrow);
+    if (s->engine->n_widened > s->widened_before) MARK(w, widened);
+    s->narrow_before = s->engine->n_narrow;
+    s->widened_before = s->engine->n_widened;
     check_under(w, commands, n);
     check_duties(w);
     if (w->store->head.seq > w->seq_before) hints_send(w);

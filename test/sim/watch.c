@@ -195,7 +195,8 @@ static void leases_heard(struct world *w, struct command **commands, size_t n)
     if (several(w)) leases_followed(w);
     for (size_t i = 0; i < n; i++) {
         struct sim_executor *e = (intptr_t)commands[i]->owner >= 0 ? &w->executors[(intptr_t)commands[i]->owner] : NULL;
-        if (e && commands[i]->kind == CMD_REGISTER && !commands[i]->err.code) e->server_seq[w->at->index] = 0;
+        bool done = !commands[i]->err.code || commands[i]->err.code == ERR_outcome_unknown; /* then the server has forgotten, too */
+        if (e && commands[i]->kind == CMD_REGISTER && done) e->server_seq[w->at->index] = 0;
         if (!e || commands[i]->kind != CMD_POLL || commands[i]->err.code) continue;
         const struct command *poll = commands[i];
         bool newest = poll->in.poll.seq >= e->server_seq[w->at->index];
@@ -433,7 +434,8 @@ static void check_grant(struct world *w, const struct attempt *attempt)
     MAP_EACH(&w->store->tasks, t) {
         const struct task *other = t->value;
         if (other->state != STATE_P || !executor_fits(w, e, other)) continue;
-        if (!w->parked_tasks && ranks_before(other, task)) world_fail(w, "a grant out of the order of rank", task->id);
+        bool beside = w->depth || w->at->overtaken; /* what another turn has locked is passed over */
+        if (!w->parked_tasks && !beside && ranks_before(other, task)) world_fail(w, "a grant out of the order of rank", task->id);
         if (!w->flat || other->lane == task->lane || other->lane >= 8 || task->grant > 1 || w->before[other->id].state != STATE_P)
             continue;
         struct passed *passed = &w->known.passed[other->id];

@@ -196,6 +196,7 @@ void server_start(struct world *w)
     struct engine_config config = { .store = &w->at->port->store,
         .lease_ms = LEASE_MS,
         .batch = w->batch,
+        .block = 4,
         .site = { .semaphores = { semaphores, 1 }, .tenants = tenants_conf(w) },
         .server_name = several(w) ? str_of(server->name) : STR("sim") };
     server->engine = engine_new(&config, w->wall + server->wall_ahead, w->boot + server->boot_ahead, &err);
@@ -492,6 +493,7 @@ void world_close(struct world *w)
 {
     struct heap_node *first;
     for (size_t i = 0; i < SERVERS_MAX; i++) engine_free(w->servers[i].engine);
+    for (size_t i = 0; i < SERVERS_MAX; i++) map_release(&w->servers[i].shared.locks);
     if (w->real) stores_close(w);
     while ((first = heap_first(&w->mail))) {
         heap_take(&w->mail, first);

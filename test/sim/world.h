@@ -111,6 +111,9 @@ enum { EXECUTORS_MAX = 5, JOBS_MAX = 6, TASKS_MAX = 400, LEASE_MS = 3000, CALLS_
     X(lapsed_elsewhere, "a lease lapsed at another server than the one that granted it") \
     X(cancel_elsewhere, "a job was cancelled at another server than the one that has its executor's poll") \
     X(hint_lost, "a hint was lost") \
+    X(beside, "another server committed in the middle of a turn") \
+    X(narrow, "a turn was narrow") \
+    X(widened, "a narrow turn was taken once more, wide") \
     X(read_waited, "a read waited for a commit of another server") \
     X(replayed_elsewhere, "a call was answered from its key by another server") \
     X(scheduled_after_takeover, "a schedule fired under a later epoch than the first")
@@ -241,6 +244,8 @@ struct server {
     int64_t boot_ahead, wall_ahead; /* its clocks, against the world's */
     int64_t away_until;  /* it can't reach the store */
     int64_t well_since;  /* it is up, takes its turns and reaches the store */
+    uint64_t narrow_before, widened_before;
+    bool overtaken;      /* another server took a turn in the middle of its last one */
     int64_t hint_at;     /* a hint arrives; INT64_MAX: none is under way */
     int64_t seen_commit; /* as of its last turn */
     int64_t epochs[MEM_DUTIES_MAX]; /* its own of each duty as of its last turn; 0: none */
@@ -250,7 +255,7 @@ struct server {
 struct lasting { const char *what; int64_t since, about; };
 
 struct shared_faults { /* in 1000 */
-    unsigned cut, cut_reading, answer_lost, away, hint_lost, hint_late, clock;
+    unsigned cut, cut_reading, answer_lost, away, hint_lost, hint_late, clock, beside;
 };
 
 struct world {
@@ -261,6 +266,7 @@ struct world {
     size_t n_servers; /* 1: it has the store for itself */
     struct shared_faults shared_faults;
     bool clocks_differ; /* wall clocks of servers ever did */
+    int depth;          /* turns that are in the middle of theirs, while this one is taken beside */
     bool anew;          /* this turn's server reads everything again */
     int64_t seq_before, commit_before; /* this turn */
     unsigned looked_before;

@@ -97,10 +97,10 @@ void ahead_queue(struct postgres_store *self, const struct turn_needs *needs)
     if (needs->since)
         others_queue(pg, needs->since);
     if (needs->n_tasks)
-        ids_queue(pg, PG_tasks_ahead, needs->tasks, needs->n_tasks);
+        ids_queue(pg, self->narrow ? PG_tasks_ahead_lock : PG_tasks_ahead, needs->tasks, needs->n_tasks);
     if (needs->n_preds) {
         ids_queue(pg, PG_edges_ahead, needs->preds, needs->n_preds);
-        ids_queue(pg, PG_waiters_ahead, needs->preds, needs->n_preds);
+        ids_queue(pg, self->narrow ? PG_waiters_ahead_lock : PG_waiters_ahead, needs->preds, needs->n_preds);
     }
     if (needs->n_grants)
         ids_queue(pg, PG_lives_ahead, needs->grants, needs->n_grants);

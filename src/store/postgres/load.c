@@ -70,7 +70,7 @@ static bool load_task(struct store *store, struct arena *arena, int64_t id, stru
     if (*out_found)
         return true;
     arg_i64(&args, id);
-    if (!writer_ask(postgres_of(store), PG_task_get, &args, &result, err))
+    if (!writer_ask(postgres_of(store), postgres_of(store)->narrow ? PG_task_get_lock : PG_task_get, &args, &result, err))
         return false;
     *out_found = PQntuples(result) > 0;
     return !*out_found || pg_row_task(result, 0, arena, out, err);
@@ -183,7 +183,7 @@ static bool ready_first(struct store *store, struct arena *arena, int64_t class_
     PGresult *result;
     arg_i64(&args, class_id);
     arg_i64(&args, (int64_t)n);
-    if (!writer_ask(self, PG_ready_tasks, &args, &result, err))
+    if (!writer_ask(self, self->narrow ? PG_ready_tasks_lock : PG_ready_tasks, &args, &result, err))
         return false;
     *out_n = (size_t)PQntuples(result);
     *out = *out_n ? ARENA_ARRAY(arena, struct ready_row, *out_n) : NULL;
@@ -192,7 +192,17 @@ static bool ready_first(struct store *store, struct arena *arena, int64_t class_
         if (!ready_take(self, result, i, err))
             return false;
     }
+    if (!self->narrow || *out_n == n)
+        return true;
+    if (!writer_ask(self, PG_ready_count, &args, &result, err))
+        return false;
+    self->passed |= cell_i64(result, 0, 0) > (int64_t)*out_n;
     return true;
+}
+
+static bool ready_passed(struct store *store)
+{
+    return postgres_of(store)->passed;
 }
 
 static bool holds_due(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key_max, size_t n, struct hold **out,
@@ -305,6 +315,7 @@ const struct store_ops postgres_ops = {
     .load_attempt = load_attempt,
     .load_outputs = load_outputs,
     .ready_first = ready_first,
+    .ready_passed = ready_passed,
     .holds_due = holds_due,
     .holds_of = holds_of,
     .holds_of_task = holds_of_task,

@@ -46,7 +46,7 @@ void others_queue(struct pg *pg, const struct store_head *since)
     for (size_t i = 0; i < OTHERS_COUNT; i++) {
         struct pg_args args = { 0 };
         if (others_ids[i] == PG_turns_others) {
-            arg_i64(&args, since->turn);
+            arg_i64(&args, since->seq);
             arg_i64(&args, TURNS_TAKEN_MAX + 1);
         } else if (others_ids[i] == PG_holds_due) {
             arg_i64(&args, HOLD_time);

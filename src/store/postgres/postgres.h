@@ -38,6 +38,8 @@ struct postgres_store {
     struct store_head head; /* as of the last commit */
     int64_t sure;           /* the last commit of which it is known that the synchronous standby has it */
     bool in_turn;           /* a transaction is open, with the turn's lock */
+    bool narrow;            /* and that one is shared */
+    bool passed;            /* ready_first has passed over somebody in this turn */
     char instance[40];      /* this process: whose mark our commits carry */
     int64_t nonce;          /* the mark of the last commit */
     struct listener *listener;

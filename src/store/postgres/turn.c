@@ -22,12 +22,20 @@ static bool begin_once(struct postgres_store *self, const struct turn_needs *nee
     struct pg *pg = &self->pg;
     if (pg->lost && !writer_reopen(self, err))
         return false;
+    self->narrow = needs->narrow;
     pg_queue(pg, PG_turn_begin, NULL);
-    pg_queue(pg, PG_turn_lock, NULL);
+    pg_queue(pg, self->narrow ? PG_turn_share : PG_turn_lock, NULL);
     pg_queue(pg, PG_head_get, NULL);
     ahead_queue(self, needs);
+    size_t last = pg->n_queue;
+    bool asks = self->port.asks_narrows && !self->narrow;
+    if (asks)
+        pg_queue(pg, PG_others_behind, NULL);
     if (!pg_exchange(pg, err) || !pg_row_head(pg->results[2], &self->head, NULL, err))
         return false;
+    if (asks)
+        self->port.narrows = cell_i64(pg->results[last], 0, 0) == 0;
+    self->port.asks_narrows &= !asks;
     self->port.commit = self->head.commit;
     return ahead_take(self, needs, 3, err);
 }
@@ -37,7 +45,7 @@ static void turn_over(struct postgres_store *self)
     struct err ignored = { 0 };
     if (self->in_turn && !self->pg.lost)
         (void)pg_run(&self->pg, PG_rollback, NULL, NULL, &ignored);
-    self->in_turn = false;
+    self->in_turn = self->narrow = self->passed = false;
     self->expire_max = 0;
     ahead_forget(self);
 }
@@ -108,6 +116,21 @@ static void lanes_write(struct write *w)
         bulk_text(b, lane->name);
     }
     write_end(w, PG_lane_put, false);
+}
+
+static void lanes_add(struct write *w)
+{
+    struct pg_bulk *b = write_begin(w, "iiiiiiiiiiii");
+    for (size_t i = 0; i < w->c->n_lanes; i++) {
+        const struct lane *lane = w->c->lanes[i], *was = w->c->lanes_was[i];
+        bulk_i64(b, lane->id);
+        bulk_i64(b, lane->last_vt);
+        for (int state = STATE_Q; state < STATE_COUNT; state++)
+            bulk_i64(b, lane->counts[state] - was->counts[state]);
+        bulk_i64(b, lane->log_bytes - was->log_bytes);
+        bulk_i64(b, lane->file_bytes - was->file_bytes);
+    }
+    write_end(w, PG_lane_add, false);
 }
 
 static void labels_add(struct write *w, struct pg_bulk *b, const struct label *labels, size_t n)
@@ -465,6 +488,17 @@ static void executors_write(struct write *w)
     write_end(w, PG_executor_put, false);
 }
 
+static void counts_write(struct write *w)
+{
+    struct pg_bulk *b = write_begin(w, "iii");
+    for (size_t i = 0; i < w->c->n_counts; i++) {
+        bulk_i64(b, w->c->counts[i].executor);
+        bulk_i64(b, w->c->counts[i].processed);
+        bulk_i64(b, w->c->counts[i].failed);
+    }
+    write_end(w, PG_executor_count, false);
+}
+
 static void site_write(struct write *w)
 {
     struct pg_bulk *b = write_begin(w, "ttiit");
@@ -572,23 +606,64 @@ static void turn_queue(struct write *w, struct store_head *head)
     struct postgres_store *self = w->self;
     struct pg_args args = { 0 }, hint = { 0 };
     char text[32];
-    chain_link(self->key, self->head.hash, w->c->head.turn, w->c->first_seq, w->c->time, w->c->events, head->hash);
-    arg_i64(&args, w->c->head.turn);
-    arg_i64(&args, w->c->first_seq);
-    arg_i64(&args, w->c->time);
+    int64_t first_seq = w->c->narrow ? self->head.seq + 1 : w->c->first_seq;
+    chain_link(self->key, self->head.hash, w->c->turn, first_seq, head->time, w->c->events, head->hash);
+    arg_i64(&args, w->c->turn);
+    arg_i64(&args, first_seq);
+    arg_i64(&args, head->time);
     arg_bytes(&args, head->hash, sizeof head->hash);
     arg_text(&args, w->c->events);
     pg_queue(&self->pg, PG_turn_insert, &args);
-    snprintf(text, sizeof text, "%lld", (long long)w->c->head.seq);
+    snprintf(text, sizeof text, "%lld", (long long)head->seq);
     arg_text(&hint, str_of(text));
     pg_queue(&self->pg, PG_notify, &hint);
 }
 
 static void (*const writes[])(struct write *w) = {
     lanes_write,   classes_write,  specs_write,   slots_write,   tasks_write,         readies_write,   edges_write,
-    holds_write,   attempts_write, results_write, uniques_write, idempotencies_write, executors_write, tokens_write, site_write,
-    pg_archives_write, servers_write,
+    holds_write,   attempts_write, results_write, uniques_write, idempotencies_write, executors_write, counts_write, tokens_write,
+    site_write,    pg_archives_write, servers_write, NULL,
 };
+
+/* Of a narrow turn, before and after it has the head. */
+static void (*const writes_narrow[])(struct write *w) = {
+    tasks_write, readies_write, edges_write, holds_write, attempts_write, results_write, uniques_write, NULL,
+};
+static void (*const writes_last[])(struct write *w) = { lanes_add, counts_write, NULL };
+
+static bool changes_fit(struct write *w, struct err *err)
+{
+    if (!w->full)
+        return true;
+    w->self->pg.lost = true; /* what was sent must not be committed: the connection goes with it */
+    return err_set(err, ERR_invalid, "one turn is larger than an array of PostgreSQL may be here");
+}
+
+/* A narrow turn: everything but what the head counts, then the head, as others have left it. */
+static bool narrow_queue(struct write *w, struct store_head *out_head, struct err *err)
+{
+    struct postgres_store *self = w->self;
+    for (size_t i = 0; writes_narrow[i]; i++)
+        writes_narrow[i](w);
+    size_t last = self->pg.n_queue;
+    if (!last && !w->c->n_lanes && !w->c->n_counts && !w->c->events.len && !w->full) {
+        *out_head = self->head;
+        return true; /* it has only looked */
+    }
+    pg_queue(&self->pg, PG_head_lock, NULL);
+    if (!changes_fit(w, err) || !pg_exchange(&self->pg, err) || !pg_row_head(self->pg.results[last], &self->head, NULL, err))
+        return false;
+    const struct store_head *now = &self->head;
+    *out_head = *now;
+    if (w->c->head.v_now > now->v_now)
+        out_head->v_now = w->c->head.v_now;
+    out_head->seq += w->c->head.seq - (w->c->first_seq - 1);
+    bool behind = w->c->time < now->time && now->time - w->c->time <= STAMP_BACK_MAX_MS; /* as slice_stamp */
+    if (w->c->events.len)
+        out_head->time = behind ? now->time : w->c->time;
+    pg_clear(&self->pg);
+    return true;
+}
 
 /* Sends the turn. *out_any false: there is nothing to write. */
 static bool changes_queue(struct postgres_store *self, const struct changes *c, struct store_head *out_head, bool *out_any, struct err *err)
@@ -597,8 +672,10 @@ static bool changes_queue(struct postgres_store *self, const struct changes *c, 
     pg_clear(&self->pg);
     *out_head = c->head;
     memcpy(out_head->hash, self->head.hash, sizeof out_head->hash);
-    for (size_t i = 0; i < sizeof writes / sizeof writes[0]; i++)
-        writes[i](&w);
+    if (c->narrow && !narrow_queue(&w, out_head, err))
+        return false;
+    for (void (*const *write)(struct write *) = c->narrow ? writes_last : writes; *write; write++)
+        (*write)(&w);
     if (c->events.len)
         turn_queue(&w, out_head);
     *out_any = self->pg.n_queue > 0 || !head_same(out_head, &self->head);
@@ -606,10 +683,7 @@ static bool changes_queue(struct postgres_store *self, const struct changes *c, 
         mark_queue(self);
     if (*out_any)
         head_queue(&self->pg, self->key, out_head, &self->head);
-    if (!w.full)
-        return true;
-    self->pg.lost = true; /* what was sent must not be committed: the connection goes with it */
-    return err_set(err, ERR_invalid, "one turn is larger than an array of PostgreSQL may be here");
+    return changes_fit(&w, err);
 }
 
 enum landed { LANDED, NOT_LANDED, NOT_KNOWN };
@@ -675,6 +749,8 @@ bool postgres_commit(struct store *store, const struct changes *changes, struct 
     } else if (ok && changes->told && self->sure != self->head.commit) {
         ok = commit_sure(self, err);
     }
+    if (ok && any && changes->out_head)
+        *changes->out_head = self->head;
     turn_over(self);
     return ok;
 }

@@ -49,7 +49,7 @@ static bool source_turns(void *owner, int64_t after, enum verify_visit (*visit)(
                 .hash = cell_view(result, i, 3),
                 .events = cell_view(result, i, 4),
             };
-            after = turn.turn;
+            after = turn.first_seq;
             *out_how = visit(visitor, &turn);
         }
     } while (n == TURNS_STEP && *out_how == VERIFY_ON);

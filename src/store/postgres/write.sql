@@ -14,6 +14,19 @@ ON CONFLICT (id) DO UPDATE SET last_vt = excluded.last_vt, n_q = excluded.n_q, n
     paused_by = excluded.paused_by, paused_reason = excluded.paused_reason, log_bytes = excluded.log_bytes, file_bytes = excluded.file_bytes,
     kind = excluded.kind, touched = excluded.touched;
 
+-- name: lane_add
+-- Of a narrow turn, after the head's lock: so many more than there are by now.
+UPDATE lane l SET last_vt = greatest(l.last_vt, u.last_vt), n_q = l.n_q + u.n_q, n_s = l.n_s + u.n_s, n_p = l.n_p + u.n_p, n_x = l.n_x + u.n_x,
+    n_d = l.n_d + u.n_d, n_f = l.n_f + u.n_f, n_t = l.n_t + u.n_t, n_a = l.n_a + u.n_a, log_bytes = l.log_bytes + u.log_bytes,
+    file_bytes = l.file_bytes + u.file_bytes, touched = (SELECT tick + 1 FROM head WHERE one = 1)
+FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[],
+    $11::bigint[], $12::bigint[]) AS u (id, last_vt, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a, log_bytes, file_bytes)
+WHERE l.id = ANY (ARRAY[u.id]);
+
+-- name: executor_count
+UPDATE executor e SET processed = e.processed + u.processed, failed = e.failed + u.failed
+FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u (id, processed, failed) WHERE e.id = ANY (ARRAY[u.id]);
+
 -- name: class_insert
 INSERT INTO class (id, class_key, tenant, zone, kind, labels)
 SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bytea[]);
@@ -164,12 +177,13 @@ ON CONFLICT (tenant, token, route, key_text) DO UPDATE SET body_hash = excluded.
 DELETE FROM idempotency WHERE ctid = ANY(ARRAY(SELECT ctid FROM idempotency WHERE expires <= $1 ORDER BY expires LIMIT $2));
 
 -- name: executor_put
+-- What it has done is counted by executor_count.
 INSERT INTO executor (id, name, instance, host, version, zone, slots, kinds, labels, state, registered, processed, failed, tenant, touched)
 SELECT *, (SELECT tick + 1 FROM head WHERE one = 1) FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::bytea[],
     $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::text[])
 ON CONFLICT (id) DO UPDATE SET name = excluded.name, instance = excluded.instance, host = excluded.host, version = excluded.version,
     zone = excluded.zone, slots = excluded.slots, kinds = excluded.kinds, labels = excluded.labels, state = excluded.state,
-    registered = excluded.registered, processed = excluded.processed, failed = excluded.failed, tenant = excluded.tenant,
+    registered = excluded.registered, tenant = excluded.tenant,
     touched = excluded.touched;
 
 -- name: site_put
@@ -258,6 +272,18 @@ BEGIN;
 -- One turn at a time, whoever takes it; the lock ends with the transaction.
 SELECT pg_advisory_xact_lock(1466263922, hashtext('turn ' || current_schema()));
 
+-- name: turn_share
+-- A narrow turn: beside those of other servers, not beside a wide one.
+SELECT pg_advisory_xact_lock_shared(1466263922, hashtext('turn ' || current_schema()));
+
+-- name: others_behind
+-- Servers that don't know how to follow narrow turns (before schema 8). They say so by locks; with ours none of them begins during this turn.
+SELECT count(*) FROM generate_series(1, 7) k WHERE NOT pg_try_advisory_xact_lock(1466263922, hashtext('knows ' || k || ' ' || current_schema()));
+
+-- name: head_lock
+-- The last lock of a narrow turn.
+SELECT @head_columns@, (SELECT t.at FROM turn t WHERE t.first_seq <= head.seq ORDER BY t.first_seq DESC LIMIT 1) FROM head WHERE one = 1 FOR UPDATE OF head;
+
 -- name: mark_put
 INSERT INTO mark (server, nonce) VALUES ($1, $2) ON CONFLICT (server) DO UPDATE SET nonce = excluded.nonce;
 
@@ -299,6 +325,27 @@ SELECT name, holder, epoch, beat FROM duty ORDER BY name;
 -- name: tasks_ahead
 SELECT @task_columns@ FROM task WHERE id = ANY($1::bigint[]);
 
+-- name: tasks_ahead_lock
+-- In the order of ids, as every lock is taken.
+SELECT @task_columns@ FROM task WHERE id = ANY($1::bigint[]) ORDER BY id FOR UPDATE;
+
+-- name: task_get_lock
+SELECT @task_columns@ FROM task WHERE id = $1 FOR UPDATE;
+
+-- name: waiters_ahead_lock
+SELECT @task_columns@ FROM task WHERE id = ANY(ARRAY(SELECT waiter FROM edge WHERE pred = ANY($1::bigint[]))) ORDER BY id FOR UPDATE;
+
+-- name: ready_tasks_lock
+-- Those that nobody else has locked. The task is locked too: who looks at it for another reason waits for what comes of it.
+SELECT r.task, r.nprio, r.vt, t.lane, t.rev, t.state, t.name, t.variant, t.run, t.rest, r.place, t.place
+FROM (SELECT task, nprio, vt, ctid AS place FROM ready WHERE class = $1 ORDER BY nprio, vt, task LIMIT $2 FOR UPDATE SKIP LOCKED) r
+JOIN LATERAL (SELECT lane, rev, state, name, variant, run, rest, ctid AS place FROM task WHERE id = r.task FOR UPDATE SKIP LOCKED) t ON true
+ORDER BY r.nprio, r.vt, r.task;
+
+-- name: ready_count
+-- $2 at most.
+SELECT count(*) FROM (SELECT 1 FROM ready WHERE class = $1 ORDER BY nprio, vt, task LIMIT $2) r;
+
 -- name: edges_ahead
 SELECT waiter, pred, kind, flags FROM edge WHERE pred = ANY($1::bigint[]) ORDER BY pred, waiter, kind;
 
@@ -310,4 +357,4 @@ SELECT task, grant_no, number, executor, started, poll_seq FROM live WHERE task 
 
 -- name: turns_others
 -- A few turns more than are taken over: then it is too much.
-SELECT turn, first_seq, at, events FROM turn WHERE turn > $1 ORDER BY turn LIMIT $2;
+SELECT turn, first_seq, at, events FROM turn WHERE first_seq > $1 ORDER BY first_seq LIMIT $2;

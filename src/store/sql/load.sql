@@ -9,7 +9,7 @@
 
 -- name: head_get
 -- With the time of its turn: the next one isn't older, whichever server's clock it is taken by.
-SELECT @head_columns@, (SELECT t.at FROM turn t WHERE t.turn = head.turn) FROM head WHERE one = 1;
+SELECT @head_columns@, (SELECT t.at FROM turn t WHERE t.first_seq <= head.seq ORDER BY t.first_seq DESC LIMIT 1) FROM head WHERE one = 1;
 
 -- name: lanes
 SELECT @lane_columns@ FROM lane ORDER BY id;

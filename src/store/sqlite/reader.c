@@ -283,7 +283,9 @@ static bool task_events_of_turn(struct db *db, struct arena *arena, int64_t task
         if (list->n < list->max)
             *ARENA_PUSH(arena, list->events, list->n, list->cap) = events[i];
     }
-    *turn = before < *turn ? before : 0;
+    bool earlier = n > 0 && (list->last == 0 || events[0].seq < list->last); /* or the list leads in a circle: it was damaged */
+    list->last = n > 0 ? events[0].seq : 0;
+    *turn = earlier ? before : 0;
     return true;
 }
 

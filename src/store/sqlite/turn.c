@@ -481,7 +481,7 @@ static bool history_write(struct sqlite_store *self, const struct changes *c, st
 {
     *out_head = c->head;
     memcpy(out_head->hash, self->head.hash, sizeof out_head->hash);
-    if (c->events.len && !turn_write(&self->db, self->key, self->head.hash, c->head.turn, c->first_seq, c->time, c->events, out_head->hash,
+    if (c->events.len && !turn_write(&self->db, self->key, self->head.hash, c->turn, c->first_seq, c->time, c->events, out_head->hash,
                                      err))
         return false;
     bool any = sqlite3_total_changes64(self->db.conn) != self->changes || !head_same(out_head, &self->head);

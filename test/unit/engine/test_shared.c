@@ -449,6 +449,123 @@ static void test_waiters_keep_their_order_over_two_servers(void **state)
     pair_close(&pair);
 }
 
+/* --- side by side (decision 0016) ----------------------------------------------------------------------------------------------------- */
+
+static struct {
+    const struct store_ops *real;
+    struct store_ops ops;
+    void (*beside)(void); /* once, before the next claim reads */
+    struct pair *pair;
+    struct fence fence;
+} claim;
+
+static bool ready_beside(
+    struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out, size_t *out_n, struct err *err)
+{
+    void (*beside)(void) = claim.beside;
+    claim.beside = NULL;
+    if (beside) beside();
+    return claim.real->ready_first(store, arena, class_id, n, out, out_n, err);
+}
+
+static void claim_plant(struct rig *rig, void (*beside)(void))
+{
+    claim.real = rig->store->ops;
+    claim.ops = *rig->store->ops;
+    claim.ops.ready_first = ready_beside;
+    claim.beside = beside;
+    rig->store->ops = &claim.ops;
+}
+
+static uint64_t narrow_turns(struct rig *rig)
+{
+    struct engine_counters counters;
+    engine_counters(rig->engine, &counters);
+    return counters.narrow;
+}
+
+/* Both know of each other, and have numbers for turns of their own. */
+static void pair_warm(struct pair *pair)
+{
+    for (int i = 0; i < 3; i++) {
+        rig_pass(&pair->a, 1100);
+        pair->b.boot = pair->a.boot;
+        pair->b.wall = pair->a.wall;
+        rig_pass(&pair->b, 0);
+    }
+}
+
+static void gives_up(void)
+{
+    assert_int_equal(rig_finish(&claim.pair->a, claim.fence, -1, 9), ERR_none);
+}
+
+/* In the middle of b's turn a ends the task's first attempt; b grants it anew. a's news, which b takes over later, are older than b's
+ * grant. */
+static void test_older_news_do_not_end_a_grant_of_our_own(void **state)
+{
+    struct pair pair;
+    (void)state;
+    pair_open(&pair);
+    pair_warm(&pair);
+    int64_t ea = rig_executor(&pair.a, "ea", NULL), eb = rig_executor(&pair.b, "eb", NULL), task = ENQUEUE(&pair.a, "t attempts=5");
+    claim.pair = &pair;
+    claim.fence = granted(rig_poll(&pair.a, ea, 1));
+    rig_turn(&pair.b, NULL, 0);
+    claim_plant(&pair.b, gives_up);
+    uint64_t before = narrow_turns(&pair.b);
+    struct command *poll = rig_poll(&pair.b, eb, 1);
+    pair.b.store->ops = claim.real;
+    assert_int_equal(narrow_turns(&pair.b), before + 1);
+    assert_int_equal(poll->out.poll.n_grants, 1);
+    assert_int_equal(poll->out.poll.grants[0].fence.grant, claim.fence.grant + 1);
+    rig_turn(&pair.b, NULL, 0); /* takes over what a did */
+    assert_int_equal(rig_state(&pair.b, task), 'X');
+    rig_pass(&pair.b, 20000); /* nobody hears of it any more: b must know that it gave it out */
+    if (rig_state(&pair.b, task) == 'X') fail_msg("b has forgotten its own grant");
+    pair_close(&pair);
+}
+
+static struct command *taken;
+
+static void takes(void)
+{
+    taken = rig_poll(&claim.pair->a, claim.fence.task, 1); /* the executor's number stands there */
+}
+
+/* Both claim at once: each gets another task, in the order of rank among those that are left. */
+static void test_claims_pass_over_each_other(void **state)
+{
+    struct pair pair;
+    (void)state;
+    pair_open(&pair);
+    pair_warm(&pair);
+    int64_t ea = rig_executor(&pair.a, "ea", NULL), eb = rig_executor(&pair.b, "eb", NULL), first = ENQUEUE(&pair.a, "1", "2", "3");
+    rig_turn(&pair.a, NULL, 0);
+    claim.pair = &pair;
+    claim.fence = (struct fence){ .task = ea };
+    uint64_t a = narrow_turns(&pair.a), b = narrow_turns(&pair.b);
+    claim_plant(&pair.b, takes);
+    struct command *poll = rig_poll(&pair.b, eb, 2);
+    pair.b.store->ops = claim.real;
+    assert_int_equal(narrow_turns(&pair.a), a + 1);
+    assert_int_equal(narrow_turns(&pair.b), b + 1);
+    assert_int_equal(granted(taken).task, first);
+    assert_int_equal(poll->out.poll.n_grants, 2);
+    assert_int_equal(poll->out.poll.grants[0].fence.task, first + 1);
+    assert_string_equal(rig_states(&pair.a, first, 3), "XXX");
+    rig_turn(&pair.b, NULL, 0);
+    rig_turn(&pair.a, NULL, 0);
+    struct lane **lanes;
+    size_t n;
+    struct err err = { 0 };
+    assert_true(pair.a.store->ops->load_lanes(pair.a.store, &pair.a.arena, &lanes, &n, &err));
+    for (size_t i = 0; i < n; i++)
+        if (lanes[i]->counts[STATE_P] || lanes[i]->counts[STATE_X] == 1 || lanes[i]->counts[STATE_X] == 2)
+            fail_msg("lane %lld miscounts", (long long)lanes[i]->id);
+    pair_close(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -465,6 +582,8 @@ int main(void)
         cmocka_unit_test(test_a_back_off_begun_elsewhere_is_not_stretched),
         cmocka_unit_test(test_who_has_just_registered_is_heard_elsewhere_too),
         cmocka_unit_test(test_waiters_keep_their_order_over_two_servers),
+        cmocka_unit_test(test_older_news_do_not_end_a_grant_of_our_own),
+        cmocka_unit_test(test_claims_pass_over_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -191,7 +191,9 @@ static void a_commit_is_done_once(void **state)
     for (int i = 0; i < 2; i++) {
         e.processed++;
         turn_begin(&w);
+        struct executor_count one = { 1, i > 0, 0 };
         w.c.executors = rows, w.c.n_executors = 1;
+        w.c.counts = &one, w.c.n_counts = 1;
         atomic_store(&proxy.fault, i ? LOSE_REQUEST : LOSE_ANSWER);
         turn_end_surely(&w);
         MUST(&w, OPS(&w)->load_executors(w.store, &w.arena, &out, &n, &w.err));
