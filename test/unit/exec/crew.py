@@ -85,16 +85,16 @@ class Crew:
         return self.agent.wait(60)
 
     def shims(self):
-        """pid by directory number. A sanitizer's leak check runs in a short-lived copy of the process, with a higher pid."""
+        """pid by directory number. What a shim has forked (a sanitizer's leak check, the first process of a sandbox) looks like it: its parent does, too."""
         found = {}
-        for entry in sorted((e for e in os.listdir('/proc') if e.isdigit()), key=int, reverse=True):
+        for entry in (e for e in os.listdir('/proc') if e.isdigit()):
             try:
                 words = pathlib.Path('/proc', entry, 'cmdline').read_bytes().split(b'\0')
+                if len(words) > 2 and words[1] == b'shim' and words[2].startswith(os.path.realpath(self.data).encode() + b'/'):
+                    found[int(entry)] = int(words[2].rsplit(b'/', 1)[1]), parent_of(entry)
             except OSError:
                 continue
-            if len(words) > 2 and words[1] == b'shim' and words[2].startswith(os.path.realpath(self.data).encode() + b'/'):
-                found[int(words[2].rsplit(b'/', 1)[1])] = int(entry)
-        return found
+        return {number: pid for pid, (number, parent) in found.items() if found.get(parent, (None,))[0] != number}
 
     def __enter__(self):
         return self
