@@ -14,6 +14,7 @@
 enum {
     TURNS_OWN = 2000, /* a block of numbers; half used up, the next wide turn takes another */
     WIDE_MS = 500,    /* so long nothing is tried narrow after it had to be widened: the work is of that kind */
+    MADE_MS = 100,    /* and so long after tasks were made here: wide turns that wait take along what comes, which is worth more */
 };
 
 void turn_widen(struct turn *turn)
@@ -46,6 +47,11 @@ bool turn_can_be_narrow(struct engine *engine, struct command **commands, size_t
     if (!others_are_about(engine, boot) || boot < engine->wide_until || engine->passed_over || engine->cancels_left) return false;
     if (engine->own.turn >= engine->own.turn_end || engine->own.incarnation != engine->head.incarnation) return false;
     return commands_are_narrow(commands, n) && !something_due(engine, wall, boot);
+}
+
+void turn_noted(struct engine *engine, struct command **commands, size_t n, int64_t boot)
+{
+    if (!commands_are_narrow(commands, n) && engine->wide_until < boot + MADE_MS) engine->wide_until = boot + MADE_MS;
 }
 
 /* In a wide turn's commit. */
