@@ -397,7 +397,7 @@ static bool turn_run(struct turn *turn, struct command **commands, size_t *n_com
     polls_settle(turn);
     for (size_t i = 0; i < n && !turn->slice->failed; i++)
         if (commands[i]->kind == CMD_ENQUEUE && !commands[i]->err.code) enqueue_fill(turn, commands[i]);
-    if (turn->n_idempotency && ++engine->turns_since_expiry >= 256 && !turn->narrow) {
+    if (turn->n_idempotency && ++engine->turns_since_expiry >= 256) {
         engine->turns_since_expiry = 0;
         if (!store->ops->idempotency_expire(store, turn->wall, BATCH, err)) turn->slice->failed = true;
     }
