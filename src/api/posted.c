@@ -56,13 +56,13 @@ static void posted_begin(struct posted *out, struct arena *arena, size_t n, bool
             out->defs[i].path = json_read_path_at(arena, STR("/tasks"), i);
 }
 
-static bool lists_keep(const struct def_parse *p, const json_t **lists)
+/* links_keep: does it name others? */
+static bool links_keep(const struct def_parse *p, struct def_links *out)
 {
     bool any = false;
-    for (size_t k = 0; k < DEF_LISTS; k++) {
-        lists[k] = p->lists[k];
-        any |= p->lists[k] != NULL;
-    }
+    *out = p->links;
+    for (size_t k = 0; k < DEF_LISTS; k++)
+        any |= p->links.lists[k] != NULL;
     return any;
 }
 
@@ -72,7 +72,7 @@ bool posted_read_document(struct arena *arena, const json_t *document, struct st
     if (err->code != ERR_none)
         return false;
     posted_begin(out, arena, list != NULL ? json_array_size(list) : 1, list != NULL);
-    const json_t *(*lists)[DEF_LISTS] = arena_array(arena, sizeof *lists, out->n);
+    struct def_links *links = ARENA_ARRAY(arena, struct def_links, out->n);
     struct def_raw raws = { .many = out->many, .rest = out->many ? raw_items(raw_member(raw, STR("tasks"))) : raw };
     bool refs = false;
     struct buf body;
@@ -80,11 +80,11 @@ bool posted_read_document(struct arena *arena, const json_t *document, struct st
     for (size_t i = 0; i < out->n; i++) {
         struct def_parse p = { .arena = arena, .err = err, .def = &out->defs[i], .out = &body, .raw = &raws, .index = i };
         task_read(&p, out->many ? json_array_get(list, i) : document);
-        refs |= lists_keep(&p, lists[i]);
+        refs |= links_keep(&p, &links[i]);
     }
     buf_release(&body);
     if (out->many || refs)
-        refs_resolve(arena, out, lists, err);
+        refs_resolve(arena, out, links, err);
     return err->code == ERR_none;
 }
 
@@ -116,7 +116,7 @@ static void quick_field(struct quick_read *q, struct def_parse *p, struct str na
     def_field_read(p, name, i, value);
 }
 
-static bool quick_task(struct quick_read *q, struct def_parse *p, struct str raw, const json_t **lists)
+static bool quick_task(struct quick_read *q, struct def_parse *p, struct str raw, struct def_links *out)
 {
     struct str rest = raw_members(raw), name, value;
     p->out = &q->body;
@@ -124,7 +124,7 @@ static bool quick_task(struct quick_read *q, struct def_parse *p, struct str raw
     while (raw_member_next(&rest, &name, &value))
         quick_field(q, p, name, value);
     def_end(p);
-    return lists_keep(p, lists);
+    return links_keep(p, out);
 }
 
 /* quick_list: the tasks of {"tasks": [...]} as texts; false: there is more in it, or something that isn't an object. */
@@ -163,17 +163,17 @@ static bool quick_start(struct str raw, struct arena *arena, struct quick_tasks 
 static bool posted_read_quick(struct arena *arena, const struct quick_tasks *tasks, struct posted *out, struct err *err)
 {
     struct quick_read q = { 0 };
-    const json_t *(*lists)[DEF_LISTS] = arena_array(arena, sizeof *lists, tasks->n);
+    struct def_links *links = ARENA_ARRAY(arena, struct def_links, tasks->n);
     bool refs = false;
     posted_begin(out, arena, tasks->n, tasks->many);
     buf_init(&q.body, BODY_BYTES_MAX);
     for (size_t i = 0; i < out->n; i++) {
         struct def_parse p = { .arena = arena, .err = err, .def = &out->defs[i], .index = i };
-        refs |= quick_task(&q, &p, tasks->items[i], lists[i]);
+        refs |= quick_task(&q, &p, tasks->items[i], &links[i]);
     }
     buf_release(&q.body);
     if (out->many || refs)
-        refs_resolve(arena, out, lists, err);
+        refs_resolve(arena, out, links, err);
     for (size_t i = 0; i < q.n_kept; i++)
         json_decref(q.kept[i]);
     return err->code == ERR_none;

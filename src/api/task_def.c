@@ -514,19 +514,26 @@ static void field_only_false(struct def_parse *p, const json_t *value)
         def_fault(p, p->field, "'%s' must be true or false, not %s", p->field, def_type_of(value));
 }
 
+static void field_allow_failure(struct def_parse *p, const json_t *value)
+{
+    p->links.allow_failure = json_is_true(value);
+    if (!json_is_boolean(value))
+        def_fault(p, p->field, "'%s' must be true or false, not %s", p->field, def_type_of(value));
+}
+
 static void field_depends(struct def_parse *p, const json_t *value)
 {
-    p->lists[DEF_DEPENDS] = value;
+    p->links.lists[DEF_DEPENDS] = value;
 }
 
 static void field_after(struct def_parse *p, const json_t *value)
 {
-    p->lists[DEF_AFTER] = value;
+    p->links.lists[DEF_AFTER] = value;
 }
 
 static void field_cancels(struct def_parse *p, const json_t *value)
 {
-    p->lists[DEF_CANCELS] = value;
+    p->links.lists[DEF_CANCELS] = value;
 }
 
 static const struct {

@@ -14,6 +14,12 @@ struct def_limits { /* 0: none */
     int64_t memory_bytes, pids, cpu_ms, files, file_bytes;
 };
 
+/* What is resolved once all tasks of the call are read. */
+struct def_links {
+    const json_t *lists[DEF_LISTS];
+    bool allow_failure; /* what depends on it waits for its end, whichever it is */
+};
+
 struct def_raw { /* the text of the document, walked as far as needed */
     bool many;
     struct str rest; /* one task: its text; many: the text of those from `next` on */
@@ -36,7 +42,7 @@ struct def_parse {
     struct str script, shell, image, unique, concurrency;
     int64_t timeout_ms, grace_ms; /* 0 and -1: not given */
     struct def_limits limits;
-    const json_t *lists[DEF_LISTS];
+    struct def_links links;
 };
 
 /* def_fault: adds a fault at FIELD (may hold slashes: "retry/on/0") of the task; returns false. */
@@ -61,7 +67,7 @@ bool def_members_next(struct def_members *members, struct str *out_name, const j
 struct str def_pointer_part(struct arena *arena, struct str name); /* ~ and / escaped (RFC 6901) */
 
 /* refs_resolve: depends, after and cancels of all tasks, once their names are known. Names that are used twice and names that no task of
- * the call has are faults. */
-void refs_resolve(struct arena *arena, struct posted *posted, const json_t *(*lists)[DEF_LISTS], struct err *err);
+ * the call has are faults. A `depends` that doesn't say `on` is an `after` where the other, of the same call, has allow_failure. */
+void refs_resolve(struct arena *arena, struct posted *posted, const struct def_links *links, struct err *err);
 
 #endif

@@ -13,6 +13,7 @@ struct resolve {
     struct arena *arena;
     struct err *err;
     struct posted *posted;
+    const struct def_links *links;
     struct smap names; /* -> struct task_def */
     struct map seen;   /* of one task: target -> struct task_ref */
     size_t cap_refs;
@@ -96,6 +97,8 @@ static bool target_read(struct resolve *r, const json_t *value, struct str path,
     const struct task_def *def = smap_find(&r->names, name);
     if (def != NULL) {
         out->index = (size_t)(def - r->posted->defs);
+        if (out->kind == EDGE_DEPENDS && r->links[out->index].allow_failure)
+            out->kind = EDGE_AFTER;
         return true;
     }
     struct key key;
@@ -116,20 +119,22 @@ static bool target_read(struct resolve *r, const json_t *value, struct str path,
     return false;
 }
 
-/* on_read: {task, on: success|finished}; the word decides what kind of edge it is, whichever list it stands in. */
+/* on_read: {task, on: success|finished}; the word decides what kind of edge it is, whichever list it stands in and whatever the other
+ * allows. */
 static bool on_read(struct resolve *r, const json_t *value, struct str path, struct task_ref *out)
 {
     struct json_reader reader;
     struct str on;
     size_t before = r->err->n_items;
+    enum edge_kind said = EDGE_NONE;
     if (!json_read_object(&reader, value, path, r->arena, r->err))
         return false;
     const json_t *task = json_read_any(&reader, "task");
     if (json_read_str(&reader, "on", 20, &on)) {
         if (str_eqz(on, "success"))
-            out->kind = EDGE_DEPENDS;
+            said = EDGE_DEPENDS;
         else if (str_eqz(on, "finished"))
-            out->kind = EDGE_AFTER;
+            said = EDGE_AFTER;
         else
             err_item(
                 r->err, ERR_invalid, json_read_path(&reader, "on"), "'on' must be \"success\" or \"finished\", not \"%.*s\"", STR_ARG(on));
@@ -137,7 +142,10 @@ static bool on_read(struct resolve *r, const json_t *value, struct str path, str
     json_read_end(&reader);
     if (task == NULL)
         return err_item(r->err, ERR_invalid, json_read_path(&reader, "task"), "'task' is required");
-    return target_read(r, task, json_read_path(&reader, "task"), out) && r->err->n_items == before;
+    bool good = target_read(r, task, json_read_path(&reader, "task"), out) && r->err->n_items == before;
+    if (said != EDGE_NONE)
+        out->kind = said;
+    return good;
 }
 
 /* ref_add: the same task twice is one edge, the stronger one; waiting for what one cancels is a contradiction. */
@@ -195,21 +203,21 @@ static void names_collect(struct resolve *r)
     }
 }
 
-void refs_resolve(struct arena *arena, struct posted *posted, const json_t *(*lists)[DEF_LISTS], struct err *err)
+void refs_resolve(struct arena *arena, struct posted *posted, const struct def_links *links, struct err *err)
 {
-    struct resolve r = { .arena = arena, .err = err, .posted = posted };
+    struct resolve r = { .arena = arena, .err = err, .posted = posted, .links = links };
     names_collect(&r);
     for (size_t i = 0; i < posted->n; i++) {
         bool any = false;
         for (size_t k = 0; k < DEF_LISTS; k++) {
-            if (lists[i][k] == NULL)
+            if (links[i].lists[k] == NULL)
                 continue;
             if (!any) {
                 map_clear(&r.seen);
                 r.cap_refs = 0;
             }
             any = true;
-            list_resolve(&r, &posted->defs[i], (enum def_list)k, lists[i][k]);
+            list_resolve(&r, &posted->defs[i], (enum def_list)k, links[i].lists[k]);
         }
     }
     smap_release(&r.names);

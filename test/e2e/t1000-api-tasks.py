@@ -118,6 +118,14 @@ first = s.post('/v1/tasks', dict(tasks=chain)).json['tasks'][0]['id']
 graph = s.get(f'/v1/tasks/{first}/graph').json
 same((len(graph['tasks']), graph['truncated']), (5000, True), 'graph: at most 5,000 tasks, and it says so')
 
+# -- allow_failure: what depends on it, in the same call, goes on when it fails; `on: success` still means that
+loose = s.post('/v1/tasks', dict(tasks=[dict(name='loose', queue='lq', data=1, allow_failure=True), dict(name='goes', queue='lq', data=1, depends=['loose']),
+                                        dict(name='strict', queue='lq', data=1, depends=[dict(task='loose', on='success')])]))
+same(loose.status, 201, 'allow_failure in a posted task')
+loose, goes, strict = (t['id'] for t in loose.json['tasks'])
+s.post(f'/v1/tasks/{loose}/cancel', dict(reason='as good as failed'))
+same((s.state(loose), s.state(goes), s.state(strict)), ('T', 'P', 'F'), 'its failure is allowed to whom it was not said otherwise')
+
 # -- unique
 u1 = s.post('/v1/tasks', dict(name='u', queue='uq', data=1, unique='{archive}/{name}'))
 u2 = s.post('/v1/tasks', dict(name='u', queue='uq', data=2, unique='{archive}/{name}'))

@@ -140,6 +140,24 @@ static void test_many(void **state)
     release(&f);
 }
 
+/* allow_failure loosens what the call itself says without `on`; where it stands in the call doesn't matter. */
+static void test_allow_failure(void **state)
+{
+    (void)state;
+    struct fixture f;
+    assert_true(read_text(&f, "{\"tasks\":[{\"name\":\"a\",\"depends\":[\"b\",\"c\"]},{\"name\":\"b\",\"allow_failure\":true},"
+                              "{\"name\":\"c\"},"
+                              "{\"name\":\"d\",\"depends\":[{\"task\":\"b\",\"on\":\"success\"},{\"task\":\"c\",\"on\":\"finished\"}]},"
+                              "{\"name\":\"e\",\"depends\":[{\"task\":\"b\"},7]},"
+                              "{\"name\":\"f\",\"depends\":[\"b\"],\"after\":[{\"task\":\"b\",\"on\":\"success\"}]}]}"));
+    static const char *const wanted[] = { "default/a none {} after@1 depends@2", "default/b none {}", "default/c none {}",
+        "default/d none {} depends@1 after@2", "default/e none {} after@1 depends#7", "default/f none {} depends@1" };
+    assert_int_equal(f.posted.n, COUNT_OF(wanted));
+    for (size_t i = 0; i < COUNT_OF(wanted); i++)
+        check_str(def_text(&f.arena, &f.posted.defs[i]), wanted[i]);
+    release(&f);
+}
+
 #define LATER(word) "invalid | /" word ": '" word "' isn't supported for queue tasks yet"
 static const struct { const char *text, *wanted;
 } bad[] = {
@@ -205,6 +223,7 @@ static const struct { const char *text, *wanted;
         "invalid | /artifacts/0: an artifact's pattern isn't one: it is no path beneath the working directory" },
     { "{\"name\":\"a\",\"artifacts\":\"a\"}", "invalid | /artifacts: 'artifacts' must be an array of at most 100 patterns" },
     { "{\"name\":\"a\",\"collapse\":true}", LATER("collapse") },
+    { "{\"name\":\"a\",\"allow_failure\":1}", "invalid | /allow_failure: 'allow_failure' must be true or false, not a number" },
     { "{\"name\":\"a\",\"matrix\":{\"os\":[\"a\"]}}", LATER("matrix") },
     { "{\"name\":\"a\",\"on\":[]}", LATER("on") },
     { "{\"name\":\"a\",\"depends\":\"b\"}", "invalid | /depends: 'depends' must be an array of at most 10000 tasks" },
@@ -303,6 +322,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_good),    cmocka_unit_test(test_many),    cmocka_unit_test(test_bad),
         cmocka_unit_test(test_names),   cmocka_unit_test(test_numbers), cmocka_unit_test(test_many_faults),
+        cmocka_unit_test(test_allow_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
