@@ -219,6 +219,7 @@ void names_release(struct api *api);
 
 /* ---- render (render.c) ---- */
 void render_task(struct api *api, struct json *json, const struct task_view *view, struct str spec);
+void render_task_existing(struct api *api, struct json *json, const struct task_view *view); /* it was there already, by its unique key */
 struct render_new { /* a task as just created: nothing is read from the store */
     const struct enqueued *tasks;
     const struct task_def *defs;

@@ -149,7 +149,7 @@ static void outputs_render(struct json *json, struct str outputs)
     }
 }
 
-void render_task(struct api *api, struct json *json, const struct task_view *view, struct str spec)
+static void task_render(struct api *api, struct json *json, const struct task_view *view, struct str spec, bool existing)
 {
     json_object_begin(json);
     head_render(api, json, view->lane_name, view->lane_kind, &view->task);
@@ -164,7 +164,19 @@ void render_task(struct api *api, struct json *json, const struct task_view *vie
         json_key(json, "spec");
         json_raw(json, spec);
     }
+    if (existing)
+        json_put_bool(json, "existing", true);
     json_object_end(json);
+}
+
+void render_task(struct api *api, struct json *json, const struct task_view *view, struct str spec)
+{
+    task_render(api, json, view, spec, false);
+}
+
+void render_task_existing(struct api *api, struct json *json, const struct task_view *view)
+{
+    task_render(api, json, view, (struct str){ 0 }, true);
 }
 
 static void ref_render(struct api *api, struct json *json, const struct render_new *task, const struct task_ref *ref, const char *on)

@@ -10,7 +10,7 @@
 enum { LIST_MAX = 1000 };
 
 /* task_add: one task as it is now, from the store. */
-static bool task_add(struct call *call, struct json *json, int64_t id)
+static bool task_add(struct call *call, struct json *json, int64_t id, bool existing)
 {
     struct task_view view;
     bool found;
@@ -18,7 +18,10 @@ static bool task_add(struct call *call, struct json *json, int64_t id)
         return false;
     if (!found)
         return err_set(&call->err, ERR_not_found, "there is no task %lld", (long long)id);
-    render_task(call->api, json, &view, (struct str){ 0 });
+    if (existing)
+        render_task_existing(call->api, json, &view);
+    else
+        render_task(call->api, json, &view, (struct str){ 0 });
     return true;
 }
 
@@ -38,7 +41,7 @@ static void tasks_created(struct call *call)
         const struct enqueued *enqueued = &task.tasks[task.index];
         if (!command->replay && !enqueued->existing)
             render_task_new(call->api, &json, &task);
-        else if (!task_add(call, &json, enqueued->task.id)) {
+        else if (!task_add(call, &json, enqueued->task.id, enqueued->existing)) {
             call_problem(call);
             return;
         }
@@ -162,7 +165,7 @@ void serve_tasks_get(struct call *call)
 static void task_changed(struct call *call)
 {
     struct json json = json_to(&call->out);
-    if (task_add(call, &json, call->command.in.task.task))
+    if (task_add(call, &json, call->command.in.task.task, false))
         call_answer(call, call->command.status != 0 ? call->command.status : 200);
     else
         call_problem(call);

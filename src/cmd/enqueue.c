@@ -35,7 +35,8 @@ const struct command_spec enqueue_spec = {
     .operands_max = 4096,
     .summary = "post tasks",
     .description = "FILE (or - for stdin) holds one task as a JSON object, a list of tasks, or {\"tasks\": [...]}: all are taken or none. "
-                   "The keys of the new tasks are printed, one a line, in the order given.\n"
+                   "The keys of the new tasks are printed, one a line, in the order given. Where no task was made, because one "
+                   "that hasn't started yet has its `unique` key, the key is that one's, and a line on stderr says so.\n"
                    "A task: {name, command|script|data, queue, depends, after, cancels, priority, unique, not_before, timeout, retry, "
                    "labels, semaphores, env, ...}.",
     .options = enqueue_options,
@@ -150,6 +151,9 @@ static void task_print(struct session *s, const json_t *task)
     if (s->term.tty)
         printf("  %s%s%s", paint_on(&s->term, PAINT_DIM), term_safe_z(&s->arena, task_name(task)), paint_off(&s->term, PAINT_DIM));
     fputc('\n', stdout);
+    if (json_is_true(json_object_get(task, "existing")))
+        session_note(
+            s, "%s was there already and has the same unique key: no task was made", term_safe_z(&s->arena, task_key(&s->arena, task)));
 }
 
 static int answer_print(struct session *s, const json_t *answer)

@@ -73,6 +73,13 @@ struct node *unique_find(struct turn *turn, struct str tenant, struct str key)
     return node && !state_ended(node->row.state) && str_eq(node->row.unique, key) ? node : NULL;
 }
 
+void unique_tell(struct turn *turn, struct node *node, struct str actor, struct str asked)
+{
+    struct because because = { .actor = actor, .reason = str_fmt(turn->arena, "%.*s was not made: this task has its unique key '%.*s'",
+                                   STR_ARG(asked), STR_ARG(node->row.unique)) };
+    slice_node_event(turn->slice, node, EVENT_unique, node->row.state, node->row.state, &because);
+}
+
 static size_t slots_of(struct turn *turn, struct str tenant, const struct task_def *def, int64_t **out)
 {
     int64_t *ids = ARENA_ARRAY(turn->arena, int64_t, def->n_semaphores + 2);
@@ -127,12 +134,28 @@ void edge_make(struct turn *turn, struct node *node, struct node *other, enum ed
     if (kind == EDGE_DEPENDS && state_ended(state) && state != STATE_D && !*doomed_by) *doomed_by = other;
 }
 
-/* The same ids as the first time; what they are now is filled in when the turn is decided. */
+/* The same ids as the first time, and behind them the places of those that were there already; what they are now is filled in when the
+ * turn is decided. */
 static void enqueue_again(struct command *command, const struct kept_answer *kept)
 {
-    command->out.enqueue.n_tasks = kept->n;
-    command->out.enqueue.tasks = ARENA_ARRAY(command->arena, struct enqueued, kept->n + 1);
-    for (size_t i = 0; i < kept->n; i++) command->out.enqueue.tasks[i].task.id = kept->numbers[i];
+    size_t n = kept->n < command->in.enqueue.n_defs ? kept->n : command->in.enqueue.n_defs; /* the same body: it has as many */
+    command->out.enqueue.n_tasks = n;
+    command->out.enqueue.tasks = ARENA_ARRAY(command->arena, struct enqueued, n + 1);
+    for (size_t i = 0; i < n; i++) command->out.enqueue.tasks[i].task.id = kept->numbers[i];
+    for (size_t i = n; i < kept->n; i++)
+        if (kept->numbers[i] >= 0 && (size_t)kept->numbers[i] < n) command->out.enqueue.tasks[kept->numbers[i]].existing = true;
+}
+
+/* The answer, for whoever sends the same again. */
+static void enqueue_keep(struct turn *turn, struct command *command)
+{
+    const struct enqueued *tasks = command->out.enqueue.tasks;
+    size_t n = command->out.enqueue.n_tasks, n_numbers = n;
+    int64_t *numbers = ARENA_ARRAY(turn->arena, int64_t, 2 * n + 1);
+    for (size_t i = 0; i < n; i++) numbers[i] = tasks[i].task.id;
+    for (size_t i = 0; i < n; i++)
+        if (tasks[i].existing) numbers[n_numbers++] = (int64_t)i;
+    idempotency_keep(turn, command, numbers, n_numbers);
 }
 
 void cmd_enqueue(struct turn *turn, struct command *command)
@@ -162,6 +185,8 @@ void cmd_enqueue(struct turn *turn, struct command *command)
         command->out.enqueue.tasks[i].existing = nodes[i] != NULL;
         existing += nodes[i] != NULL;
         if (!nodes[i]) nodes[i] = task_make(turn, command, &defs[i]);
+        else unique_tell(turn, nodes[i], command->actor.name,
+            str_fmt(turn->arena, "%.*s of queue %.*s", STR_ARG(defs[i].name), STR_ARG(defs[i].queue)));
         command->out.enqueue.tasks[i].task.id = nodes[i]->row.id;
     }
     for (size_t i = 0; i < n; i++) {
@@ -177,9 +202,7 @@ void cmd_enqueue(struct turn *turn, struct command *command)
         else task_consider(turn->slice, nodes[i]);
     }
     command->status = existing == n ? 200 : 201;
-    int64_t *ids = ARENA_ARRAY(turn->arena, int64_t, n + 1);
-    for (size_t i = 0; i < n; i++) ids[i] = nodes[i]->row.id;
-    idempotency_keep(turn, command, ids, n);
+    enqueue_keep(turn, command);
 }
 
 void enqueue_fill(struct turn *turn, struct command *command)

@@ -348,6 +348,9 @@ static struct node *opening_node(struct opening *o, const struct expand_task *ta
     struct task_def def = def_of(o, task, (struct str){ 0 });
     node = def.unique.len ? unique_find(turn, o->tenant, def.unique) : NULL;
     *out_existing = node != NULL;
+    if (node)
+        unique_tell(turn, node, o->because.actor, str_fmt(turn->arena, "%.*s@%lld:%.*s", STR_ARG(o->archive_name),
+                                                      (long long)o->revision->rev, STR_ARG(task->name)));
     return node ? node : task_new(o, task, 0, (struct str){ 0 });
 }
 

@@ -302,6 +302,7 @@ void finish_items(struct turn *turn, const struct actor *actor, struct finish_it
 struct node *task_make_of(struct turn *turn, struct str tenant, const struct task_def *def, const struct task *like,
                           const struct because *because);
 struct node *unique_find(struct turn *turn, struct str tenant, struct str key);
+void unique_tell(struct turn *turn, struct node *node, struct str actor, struct str asked); /* in the history of who has the key */
 void edge_make(struct turn *turn, struct node *node, struct node *other, enum edge_kind kind, struct node **doomed_by);
 
 /* archives.c: archives as the turn sees them. */

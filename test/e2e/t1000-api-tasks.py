@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Tasks over HTTP: created, listed, shown, cancelled, retried, promoted, explained, drawn; the same call twice."""
+import json
 import pathlib
 import re
 import sys
@@ -126,10 +127,24 @@ loose, goes, strict = (t['id'] for t in loose.json['tasks'])
 s.post(f'/v1/tasks/{loose}/cancel', dict(reason='as good as failed'))
 same((s.state(loose), s.state(goes), s.state(strict)), ('T', 'P', 'F'), 'its failure is allowed to whom it was not said otherwise')
 
+
+def uniques():
+    return [e for e in map(json.loads, s.get('/v1/events').body.splitlines()) if e['kind'] == 'unique']
+
+
 # -- unique
 u1 = s.post('/v1/tasks', dict(name='u', queue='uq', data=1, unique='{archive}/{name}'))
 u2 = s.post('/v1/tasks', dict(name='u', queue='uq', data=2, unique='{archive}/{name}'))
 ok(u1.json['id'] == u2.json['id'] and u2.status in (200, 201), 'a second task with the same unique key is the first one', u2)
+same((u2.status, 'existing' in u1.json, u2.json.get('existing')), (200, False, True), 'and the answer says that it was there')
+ok([e['reason'] for e in uniques() if e['task'] == u1.json['id']] ==
+   ["u of queue uq was not made: this task has its unique key 'uq/u'"], 'so does its history', uniques())
+mixed = dict(tasks=[dict(name='v', queue='uq', data=1, unique='{archive}/u'), dict(name='w', queue='uq', data=1), dict(name='v2', queue='uq', data=1, unique='{archive}/u')])
+for text in ('some there, some new', 'the same call again'):
+    answer = s.post('/v1/tasks', mixed, headers={'Idempotency-Key': 'mixed'})
+    same((answer.status, [(t['id'] == u1.json['id'], t.get('existing')) for t in answer.json['tasks']]), (201, [(True, True), (False, None), (True, True)]), text)
+same('existing' in s.task(u1.json['id']), False, 'it is said in the answer to a post only')
+same(len(uniques()), 3, 'what was answered again is no event')
 
 # -- the same call twice
 body = dict(name='idem', data=1)

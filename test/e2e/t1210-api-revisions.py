@@ -204,6 +204,14 @@ why = s.get('/v1/tasks/locked@2:x/why').json
 ok([(c['kind'], c['holder']) for c in why['conditions'] if c['kind'] == 'lock'] == [('lock', 'locked@1:x')], "why: the archive's lock", why)
 ok([e for e in rev(2, 'locked')['edges'] if e.get('lock')] == [{'from': 'locked@2:x', 'to': 'locked@1:x', 'kind': 'after', 'lock': True}], 'the edge says that it is a lock', rev(2, 'locked')['edges'])
 
+# -- a unique task that isn't made: whose it is instead says so
+s.post(A, dict(name='single', kind='external'))
+for n in (1, 2):
+    post(n, 'single', workflow=[dict(name='u', unique='{archive}/{name}', command='true')])
+same((states(1, 'single'), states(2, 'single')), ({'COMMIT': 'D', 'u': 'P'}, {'COMMIT': 'D'}), 'a second one with the unique key is not made')
+same([(e['key'], e['reason']) for e in s.events('archive=single') if e['kind'] == 'unique'],
+     [('single@1:u', "single@2:u was not made: this task has its unique key 'single/u'")], 'the history of the first one says so')
+
 # -- filters of the task list, keys everywhere
 same([t['key']['rev'] for t in s.get('/v1/tasks?archive=docs&name=indexing').json['tasks']], [2, 3, 1], 'tasks?archive=&name=: newest first')
 same([t['key']['name'] for t in s.get('/v1/tasks?archive=docs&rev=3').json['tasks']], ['build-PDF', 'indexing', 'COMMIT'], 'tasks?archive=&rev=')
