@@ -9,7 +9,7 @@
 #include "core/why.h"
 #include "io/clock.h"
 
-enum { GRAPH_TASKS_MAX = 5000, GRAPH_STEP = 100, HOLDERS_MAX = 20, AHEAD_MAX = 10000, DOOMED_MAX = 200 };
+enum { GRAPH_TASKS_MAX = 5000, GRAPH_STEP = 100, HOLDERS_MAX = 20, AHEAD_MAX = 10000, DOOMED_MAX = 200, GAP_READ_MAX = 200 };
 
 static const char *const verdicts[] = {
     [WHY_RUNNING] = "running", [WHY_ENDED] = "ended", [WHY_WAITING] = "waiting", [WHY_NEVER] = "never"
@@ -52,6 +52,25 @@ static bool lanes_collect(struct call *call, struct why_facts *facts)
     return true;
 }
 
+/* gap_read: what else is missing below `rev`. Of very many revisions that wait, only the oldest are looked at. */
+static bool gap_read(struct call *call, int64_t lane, int64_t rev, struct why_gap *gap)
+{
+    struct reader *reader = call->api->config.reader;
+    struct revision *known;
+    size_t n;
+    int64_t end = rev;
+    if (!reader_revisions(reader, &call->arena, lane, end, GAP_READ_MAX, &known, &n, &call->err))
+        return false;
+    if (n == GAP_READ_MAX && known[n - 1].rev > gap->rev) {
+        end = known[n - 1].rev < gap->rev + GAP_READ_MAX ? known[n - 1].rev : gap->rev + GAP_READ_MAX;
+        gap->unread = true;
+        if (!reader_revisions(reader, &call->arena, lane, end, GAP_READ_MAX, &known, &n, &call->err))
+            return false;
+    }
+    why_gap_ranges(gap, known, n, end);
+    return true;
+}
+
 /* gap_collect: of a task in Q: which revision its own waits for. */
 static bool gap_collect(struct call *call, struct why_facts *facts)
 {
@@ -66,8 +85,10 @@ static bool gap_collect(struct call *call, struct why_facts *facts)
         return true;
     if (!archive_missing(call->api, &call->arena, &view.archive, &missing, &call->err))
         return false;
-    facts->gap = (struct why_gap){ view.archive.next, missing > 0, view.archive.kind == ARCHIVE_EXTERNAL };
-    return true;
+    facts->gap = (struct why_gap){
+        .rev = view.archive.next, .missing = missing > 0, .posted = view.archive.kind == ARCHIVE_EXTERNAL
+    };
+    return missing == 0 || gap_read(call, view.archive.lane, facts->task.rev, &facts->gap);
 }
 
 /* What will have ended by the time the task is ready: all that it comes after, what it supersedes then, and what those would have

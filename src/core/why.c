@@ -34,6 +34,40 @@ static struct why_condition *condition(struct explain *x, const char *kind, int6
     return c;
 }
 
+static void range_add(struct why_gap *gap, int64_t first, int64_t last)
+{
+    if (first > last) return;
+    if (gap->n_ranges < WHY_RANGES_MAX) gap->ranges[gap->n_ranges++] = (struct why_range){ first, last };
+    else gap->more += last - first + 1;
+}
+
+void why_gap_ranges(struct why_gap *gap, const struct revision *known, size_t n_known, int64_t end)
+{
+    int64_t from = gap->rev + 1;
+    for (size_t i = n_known; i-- > 0;) {
+        if (known[i].rev < from || known[i].rev >= end) continue;
+        range_add(gap, from, known[i].rev - 1);
+        from = known[i].rev + 1;
+    }
+    range_add(gap, from, end - 1);
+}
+
+/* others_text: ", and so are 7, 9 to 12 and 3 more"; empty: none. */
+static struct str others_text(struct arena *arena, const struct why_gap *gap)
+{
+    if (gap->n_ranges == 0) return gap->unread ? STR(", and perhaps more") : (struct str){ 0 };
+    bool one = gap->n_ranges == 1 && gap->ranges[0].first == gap->ranges[0].last && !gap->unread;
+    struct str text = one ? STR(", and so is ") : STR(", and so are ");
+    for (size_t i = 0; i < gap->n_ranges; i++) {
+        const struct why_range *range = &gap->ranges[i];
+        bool last = i + 1 == gap->n_ranges && gap->more == 0 && !gap->unread;
+        text = str_fmt(arena, "%.*s%s%lld", STR_ARG(text), i == 0 ? "" : last ? " and " : ", ", (long long)range->first);
+        if (range->last > range->first) text = str_fmt(arena, "%.*s to %lld", STR_ARG(text), (long long)range->last);
+    }
+    if (gap->unread) return str_fmt(arena, "%.*s and perhaps more", STR_ARG(text));
+    return gap->more > 0 ? str_fmt(arena, "%.*s and %lld more", STR_ARG(text), (long long)gap->more) : text;
+}
+
 /* explain_gap: revisions are initialised in their order, whatever order they were told in. */
 static void explain_gap(struct explain *x)
 {
@@ -47,9 +81,13 @@ static void explain_gap(struct explain *x)
         c->remedy = STR("it goes on by itself");
         return;
     }
-    c->detail = str_fmt(x->arena, "revision %lld of %.*s is missing: nobody has told of it yet", (long long)gap->rev, STR_ARG(lane));
-    c->remedy = gap->posted ? str_fmt(x->arena, "post revision %lld, or give it up: weir archive skip %.*s %lld --reason TEXT",
-                                  (long long)gap->rev, STR_ARG(lane), (long long)gap->rev)
+    struct str others = others_text(x->arena, gap);
+    bool several = others.len > 0;
+    c->detail = str_fmt(x->arena, "revision %lld of %.*s is missing%.*s: nobody has told of %s yet", (long long)gap->rev, STR_ARG(lane),
+        STR_ARG(others), several ? "them" : "it");
+    c->remedy = gap->posted ? str_fmt(x->arena, "post revision %lld%s, or give %s up: weir archive skip %.*s %lld --reason TEXT",
+                                  (long long)gap->rev, several ? " and the others" : "", several ? "each" : "it", STR_ARG(lane),
+                                  (long long)gap->rev)
                             : str_fmt(x->arena, "it is read from the repository; weir archive show %.*s tells what keeps it from that",
                                   STR_ARG(lane));
 }

@@ -23,10 +23,15 @@ struct why_pred {
     bool due;   /* cancels: it has not fired yet, its own or one that it will inherit */
     bool lock;  /* after: the archive's lock */
 };
+enum { WHY_RANGES_MAX = 4 };
 struct why_gap { /* of a task whose revision isn't initialised */
     int64_t rev;  /* the revision that is due; 0: no such task */
     bool missing; /* nobody has told of it */
     bool posted;  /* its revisions are posted: it comes when somebody does so */
+    struct why_range { int64_t first, last; } ranges[WHY_RANGES_MAX]; /* what else is missing below the task's revision, ascending */
+    size_t n_ranges;
+    int64_t more;    /* so many are missing besides */
+    bool unread;     /* there are revisions that weren't looked at */
 };
 struct why_slot { /* one that the task wants; what will be put to an end when the task is ready doesn't count any more in any of it */
     struct slot slot;
@@ -50,6 +55,8 @@ struct why_facts {
     int64_t now;
 };
 struct why { enum why_verdict verdict; struct why_condition *conditions; size_t n_conditions; };
+/* why_gap_ranges: of `known`, the revisions behind gap->rev and below `end` that were told, newest first: the ranges between them. */
+void why_gap_ranges(struct why_gap *gap, const struct revision *known, size_t n_known, int64_t end);
 void why_explain(const struct why_facts *facts, struct arena *arena, struct why *out);
 
 /* class_fits: may an executor with these labels, zone and kinds run tasks of this class? */

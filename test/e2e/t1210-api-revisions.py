@@ -68,6 +68,8 @@ gap = why['conditions'][0]
 ok(why['verdict'] == 'waiting' and gap['kind'] == 'gap' and 'revision 2' in gap['detail'] and gap['holder'] == 'docs@2', 'why: a gap, which names the first missing one', why)
 ok('post revision 2' in gap['remedy'] and 'weir archive skip docs 2' in gap['remedy'], 'and what would lift it', gap)
 same(post(5).status, 202, 'another gap behind it')
+gap = s.get('/v1/tasks/docs@5:COMMIT/why').json['conditions'][0]
+ok('revision 2 of docs is missing, and so is 4:' in gap['detail'] and 'post revision 2 and the others' in gap['remedy'], 'why: all that are missing', gap)
 ok('revision 2' in s.get('/v1/tasks/docs@5:COMMIT/why').json['conditions'][0]['detail'], 'the first missing one is named there too')
 two = post(2, author='ann', message='two', workflow=ARK)
 same(two.status, 202, 'the missing one')
@@ -195,6 +197,17 @@ same([states(n, 'mixed') for n in range(1, 9)], [dict(COMMIT='D', x='D')] * 8, '
 done = [e['key'] for e in s.events() if e['kind'] == 'move' and e['to'] == 'D' and e['key'].startswith('mixed@') and e['key'].endswith(':COMMIT')]
 same(done, [f'mixed@{n}:COMMIT' for n in range(1, 9)], 'in the order of revisions')
 same(len([e for e in s.events() if e['kind'] == 'created' and e['key'].startswith('mixed@')]), 16, 'and made once')
+
+# -- very many that wait behind a gap
+s.post(A, dict(name='many', kind='external'))
+for n in range(2, 206):
+    post(n, 'many')
+gap = s.get('/v1/tasks/many@201:COMMIT/why').json['conditions'][0]
+ok(gap['detail'].startswith('revision 1 of many is missing:'), 'why looks through 200 of them', gap)
+gap = s.get('/v1/tasks/many@205:COMMIT/why').json['conditions'][0]
+ok(gap['detail'].startswith('revision 1 of many is missing, and perhaps more:'), 'and says where it stopped', gap)
+post(1, 'many')
+until(lambda: {t['state'] for t in s.get('/v1/tasks?archive=many').json['tasks']} == {'D'}, 'one closes the gap for all')
 
 # -- locks in why
 s.post(A, dict(name='locked', kind='external'))

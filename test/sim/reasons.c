@@ -325,7 +325,7 @@ static void check_gap(struct world *w, const struct task *task)
     const struct archive *archive = map_find(&w->store->archives, (uint64_t)task->lane);
     facts_collect(w, task, &arena, &facts);
     bool missing = !memstore_revision(w->store, task->lane, archive->next);
-    facts.gap = (struct why_gap){ archive->next, missing, archive->kind == ARCHIVE_EXTERNAL };
+    facts.gap = (struct why_gap){ .rev = archive->next, .missing = missing, .posted = archive->kind == ARCHIVE_EXTERNAL };
     why_explain(&facts, &arena, &why);
     MARK(w, why_gap);
     bool named = why.n_conditions > 0 && strcmp(why.conditions[0].kind, "gap") == 0;

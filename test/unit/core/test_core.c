@@ -313,6 +313,33 @@ static void test_why_names_gaps_and_locks(void **state)
     assert_non_null(gap);
     assert_true(str_eqz(gap->holder, "docs@2"));
     assert_true(str_eqz(gap->remedy, "post revision 2, or give it up: weir archive skip docs 2 --reason TEXT"));
+    static const struct {
+        int64_t end, known[8]; /* newest first */
+        bool unread;
+        const char *wanted;
+    } gaps[] = {
+        { 3, { 1 }, false, "revision 2 of docs is missing: nobody has told of it yet" },
+        { 8, { 4, 3, 1 }, false, "revision 2 of docs is missing, and so are 5 to 7: nobody has told of them yet" },
+        { 6, { 4, 3, 1 }, false, "revision 2 of docs is missing, and so is 5: nobody has told of them yet" },
+        { 1000001, { 0 }, false, "revision 2 of docs is missing, and so are 3 to 1000000: nobody has told of them yet" },
+        { 17, { 15, 13, 11, 9, 7, 6, 3, 1 }, false, "revision 2 of docs is missing, and so are 4 to 5, 8, 10, 12 and 2 more: "
+                                                   "nobody has told of them yet" },
+        { 7, { 5, 3 }, false, "revision 2 of docs is missing, and so are 4 and 6: nobody has told of them yet" },
+        { 5, { 4, 3 }, true, "revision 2 of docs is missing, and perhaps more: nobody has told of them yet" },
+    };
+    for (size_t i = 0; i < sizeof gaps / sizeof gaps[0]; i++) {
+        struct revision known[8] = { 0 };
+        size_t n = 0;
+        while (n < 8 && gaps[i].known[n] > 0) {
+            known[n].rev = gaps[i].known[n];
+            n++;
+        }
+        struct why_facts wide = facts;
+        wide.gap.unread = gaps[i].unread;
+        why_gap_ranges(&wide.gap, known, n, gaps[i].end);
+        why_explain(&wide, &arena, &why);
+        assert_string_equal(str_dupz(&arena, reason(&why, "gap")->detail), gaps[i].wanted);
+    }
     facts.gap.posted = false; /* of a repository: nobody posts it */
     why_explain(&facts, &arena, &why);
     assert_true(str_ends(reason(&why, "gap")->remedy, STR("weir archive show docs tells what keeps it from that")));
