@@ -8,6 +8,7 @@
 #include "cmd/command.h"
 #include "cmd/session.h"
 #include "exec/agent.h"
+#include "text/conf.h"
 #include "text/key.h"
 
 enum { SLOTS_MAX = 4096 };
@@ -25,7 +26,7 @@ static const struct option_spec executor_options[] = {
     {"client-cert", 0, "F", "our certificate, for servers that want one (env WEIR_CLIENT_CERT)", OPTION_NON_EMPTY, NULL},
     {"client-key", 0, "F", "its key (env WEIR_CLIENT_KEY; default: in the certificate's file)", OPTION_NON_EMPTY, NULL},
     {"log-limit", 0, "SIZE", "a task's log is cut, and marked so, after this much (default 1GiB)", 0, NULL},
-    {"grace", 0, "D", "time between TERM and KILL (default 5s)", 0, NULL},
+    {"grace", 0, "D", "time between TERM and KILL (default " CONF_GRACE_DEFAULT ")", 0, NULL},
     {"container", 0, "PROGRAM", "runs images (default: podman, else docker)", OPTION_NON_EMPTY, NULL},
     {"container-option", 0, "O", "stands between `run` and the image", OPTION_REPEATABLE | OPTION_NON_EMPTY, NULL},
     {"beside", 0, NULL, "belongs to the server on this machine: ends when that is gone and no task runs", OPTION_HIDDEN, NULL},
@@ -154,7 +155,8 @@ static bool executor_configure(struct session *s, struct agent_config *config)
     struct arena *arena = &s->arena;
     size_t n_options;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    *config = (struct agent_config){ .slots = cores > 0 ? cores : 1, .grace_ms = 5000, .log_bytes_max = (uint64_t)1 << 30 };
+    *config = (struct agent_config){ .slots = cores > 0 ? cores : 1, .log_bytes_max = (uint64_t)1 << 30 };
+    ASSERT(duration_parse(STR(CONF_GRACE_DEFAULT), &config->grace_ms));
     config->servers = list_of(options, "server", &config->n_servers, arena);
     if (config->n_servers == 0) {
         const char **one = ARENA_ARRAY(arena, const char *, 1);

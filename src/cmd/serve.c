@@ -29,7 +29,7 @@ static const struct option_spec serve_options[] = {
     { "tls-client-ca", 0, "F", "let in only clients with a certificate of this CA", OPTION_NON_EMPTY, NULL },
     { "slots", 0, "N", "how many tasks run here at the same time (default: number of cores; 0: no executor)", OPTION_NON_EMPTY, NULL },
     { "lease", 0, "D", "after how long without a sign of life an executor is lost (default 15s)", OPTION_NON_EMPTY, NULL },
-    { "grace", 0, "D", "time between TERM and KILL (default 10s)", OPTION_NON_EMPTY, NULL },
+    { "grace", 0, "D", "time between TERM and KILL (default " CONF_GRACE_DEFAULT ")", OPTION_NON_EMPTY, NULL },
     { "zone", 0, "Z", "the zone of the executor here", OPTION_NON_EMPTY, NULL },
     { "label", 0, "K=V", "a label of the executor here", OPTION_REPEATABLE | OPTION_NON_EMPTY, NULL },
     { "log-limit", 0, "SIZE", "a task's log is cut, and marked so, after this much (default 1GiB)", OPTION_NON_EMPTY, NULL },

@@ -26,7 +26,7 @@ static const struct conf_setting settings[] = {
     SETTING("tls.key", CONF_PATH, tls.key, .normal = NULL),
     SETTING("tls.client_ca", CONF_PATH, tls.client_ca, .normal = NULL),
     SETTING("lease", CONF_DURATION, lease_ms, .min = 100, .max = DAY_MS, .normal = "15s"),
-    SETTING("grace", CONF_DURATION, grace_ms, .min = 0, .max = DAY_MS, .normal = "10s"),
+    SETTING("grace", CONF_DURATION, grace_ms, .min = 0, .max = DAY_MS, .normal = CONF_GRACE_DEFAULT),
     SETTING("slots", CONF_COUNT, slots, .min = 0, .max = 10000),
     SETTING("zone", CONF_TEXT, zone, .check = conf_check_name),
     SETTING("labels", CONF_LABELS, labels, .normal = NULL),

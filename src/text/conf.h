@@ -28,6 +28,7 @@ struct conf_input {
 enum conf_origin { CONF_DEFAULT, CONF_FILE, CONF_ENVIRONMENT, CONF_OPTION };
 
 #define CONF_SETTINGS_MAX 48
+#define CONF_GRACE_DEFAULT "10s" /* of every executor, whoever starts it */
 
 struct conf_value { /* one setting as it is shown */
     enum conf_origin origin;

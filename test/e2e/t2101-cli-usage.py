@@ -50,6 +50,8 @@ for command in 'serve executor archive run notify lint plan enqueue wait cancel 
     one = weir(command, '--help')
     ok(one.returncode == 0 and 'usage: weir ' + command in one.out and '--help' in one.out, f'{command} --help', one.out, one.err)
     same(weir('help', command).out, one.out, f'help {command} is the same text')
+for command in ('serve', 'executor'):
+    ok('between TERM and KILL (default 10s)' in weir(command, '--help').out, f'{command}: the same default of --grace')
 ok('shim' not in commands, 'the hidden command is not listed')
 has(weir('help', 'token', 'create').out, '--expires D', 'help of a part')
 for args in (['--version'], ['version']):
