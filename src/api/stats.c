@@ -14,13 +14,16 @@ enum { HOLDERS_MAX = 1000, WAITERS_MAX = 1000 };
 
 struct counts {
     int64_t processed, failed, queued, working;
+    int64_t terminated, abandoned; /* of lanes: processed are these, the failed and the done */
 };
 
 static struct counts lane_counts(const struct lane *lane)
 {
     const int64_t *c = lane->counts;
     return (struct counts){ .processed = c[STATE_D] + c[STATE_F] + c[STATE_T] + c[STATE_A],
-        .failed = c[STATE_F] + c[STATE_T],
+        .failed = c[STATE_F],
+        .terminated = c[STATE_T],
+        .abandoned = c[STATE_A],
         .queued = c[STATE_Q] + c[STATE_S] + c[STATE_P],
         .working = c[STATE_X] };
 }
@@ -31,6 +34,13 @@ static void counts_put(struct json *json, const struct counts *counts)
     json_put_i64(json, "failed", counts->failed);
     json_put_i64(json, "queued", counts->queued);
     json_put_i64(json, "working", counts->working);
+}
+
+static void lane_counts_put(struct json *json, const struct counts *counts)
+{
+    counts_put(json, counts);
+    json_put_i64(json, "terminated", counts->terminated);
+    json_put_i64(json, "abandoned", counts->abandoned);
 }
 
 struct facts { /* what most of these answers need */
@@ -74,7 +84,9 @@ static void executors_put(struct json *json, const struct facts *facts)
     for (size_t i = 0; i < facts->n_executors; i++) {
         const struct executor *executor = facts->executors[i];
         const struct executor_live *live = executor_live_find(facts->lives, facts->n_lives, executor->id);
-        struct counts counts = { executor->processed, executor->failed, 0, live != NULL ? live->running : 0 };
+        struct counts counts = {
+            .processed = executor->processed, .failed = executor->failed, .working = live != NULL ? live->running : 0
+        };
         json_key_str(json, executor->name);
         json_object_begin(json);
         counts_put(json, &counts);
@@ -103,10 +115,12 @@ void serve_stats_get(struct call *call)
         all.failed += counts.failed;
         all.queued += counts.queued;
         all.working += counts.working;
+        all.terminated += counts.terminated;
+        all.abandoned += counts.abandoned;
     }
     struct json json = json_to(&call->out);
     json_object_begin(&json);
-    counts_put(&json, &all);
+    lane_counts_put(&json, &all);
     json_key(&json, "queues");
     json_object_begin(&json);
     for (size_t i = 0; i < facts.n_lanes; i++) {
@@ -115,7 +129,7 @@ void serve_stats_get(struct call *call)
         struct counts counts = lane_counts(facts.lanes[i]);
         json_key_str(&json, facts.lanes[i]->name);
         json_object_begin(&json);
-        counts_put(&json, &counts);
+        lane_counts_put(&json, &counts);
         json_object_end(&json);
     }
     json_object_end(&json);

@@ -1,4 +1,4 @@
-/* stats: processed, failed, queued, working: in all, per queue, per executor. */
+/* stats: processed (failed, terminated, abandoned among them), queued, working: in all, per queue, per executor. */
 #include "cmd/command.h"
 #include "cmd/session.h"
 #include "cmd/task_text.h"
@@ -7,10 +7,12 @@ const struct command_spec stats_spec = {
     .name = "stats",
     .operands = "",
     .summary = "counts: processed, failed, queued, working",
+    .description = "PROCESSED are all that have ended; FAILED, TERMINATED and ABANDONED are among them. Of an executor its attempts "
+                   "are counted.",
     .flags = COMMAND_CLIENT,
 };
 
-static const char *const stats_fields[] = { "processed", "failed", "queued", "working" };
+static const char *const stats_fields[] = { "processed", "failed", "terminated", "abandoned", "queued", "working" };
 
 static void stats_row(struct table *table, const char *kind, const char *name, const json_t *counts)
 {
@@ -52,7 +54,7 @@ int stats_main(int argc, char **argv)
         session_print(&s, stats);
     } else {
         struct table table;
-        table_init(&table, &s.arena, "OF|NAME|>PROCESSED|>FAILED|>QUEUED|>WORKING");
+        table_init(&table, &s.arena, "OF|NAME|>PROCESSED|>FAILED|>TERMINATED|>ABANDONED|>QUEUED|>WORKING");
         stats_row(&table, "all", "", stats);
         stats_rows(&table, "queue", json_object_get(stats, "queues"));
         stats_rows(&table, "executor", json_object_get(stats, "executors"));

@@ -58,7 +58,8 @@ static void attempt_close(struct turn *turn, const struct attempt *attempt)
     pending->ended = true;
     struct known_executor *known = map_find(&turn->engine->executors, (uint64_t)attempt->executor);
     if (known && attempt->outcome != OUTCOME_lost) {
-        bool failed = attempt->outcome != OUTCOME_done && attempt->outcome != OUTCOME_skipped;
+        static const unsigned others = 1u << OUTCOME_done | 1u << OUTCOME_skipped | 1u << OUTCOME_cancelled | 1u << OUTCOME_timeout;
+        bool failed = (others >> attempt->outcome & 1) == 0; /* what was cancelled or ran out of time is T, which isn't F */
         executor_counted(turn, attempt->executor, failed);
         if (!turn->narrow) {
             known->row.processed++;

@@ -29,6 +29,15 @@ same(stats['seq'], len(s.get('/v1/events?since=0').body.splitlines()), 'the seq 
 same(sum(q['queued'] for q in stats['queues'].values()), 2, 'stats by queue')
 same(sorted(stats['queues']), ['qa', 'qb'], 'each queue')
 same(stats['executors']['w'], dict(processed=2, failed=1, queued=0, working=1), 'stats by executor')
+w.finish(grants[2], outcome='timeout')
+left = [t['id'] for t in s.get('/v1/tasks?state=P').json['tasks']]
+for task in left:
+    s.post(f'/v1/tasks/{task}/cancel', dict(reason='not needed'))
+stats = s.get('/v1/stats').json
+same({k: stats[k] for k in ('processed', 'failed', 'terminated', 'abandoned', 'queued', 'working')},
+     dict(processed=5, failed=1, terminated=3, abandoned=0, queued=0, working=0), 'what is cancelled or runs out of time is terminated, not failed')
+same({k: sum(q[k] for q in stats['queues'].values()) for k in ('failed', 'terminated')}, dict(failed=1, terminated=3), 'by queue too')
+same(stats['executors']['w'], dict(processed=3, failed=1, queued=0, working=0), 'and by executor')
 
 # -- metrics
 text = s.get('/metrics').body.decode()
@@ -39,8 +48,9 @@ names = {re.match(r'[a-z_]+', line)[0] for line in samples}
 ok(all(f'# TYPE {name} ' in text and f'# HELP {name} ' in text for name in names), 'each with HELP and TYPE')
 ok({'weir_tasks', 'weir_turns_total', 'weir_commits_total', 'weir_commit_seconds_total', 'weir_events_total', 'weir_grants_total', 'weir_executors_live', 'weir_store_bytes',
     'weir_resident_bytes'} <= names, 'the names that operators want', names)
-ok('weir_grants_total 3\n' in text and 'weir_finishes_total 2\n' in text, 'grants and finishes are counted', text)
-ok('weir_tasks{lane="qa",state="failed"}' in text, 'tasks by lane and state')
+ok('weir_grants_total 3\n' in text and 'weir_finishes_total 3\n' in text, 'grants and finishes are counted', text)
+by_state = {word: sum(int(line.split()[-1]) for line in samples if re.match(r'weir_tasks\{lane="q[ab]",state="%s"\} ' % word, line)) for word in ('done', 'failed', 'terminated')}
+same(by_state, dict(done=1, failed=1, terminated=3), 'tasks by lane and state')
 
 # -- nodes
 nodes = {n['name']: n for n in s.get('/v1/nodes').json['nodes']}
