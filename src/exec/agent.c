@@ -99,6 +99,7 @@ void agent_answered(struct agent *agent, int64_t sent_ms)
         log_event("server.back", "server=%s", agent->config->servers[agent->server]);
     agent->silent_since_ms = 0;
     agent->failures = 0;
+    agent->unheard = false;
     if (sent_ms > agent->heard_ms)
         agent->heard_ms = sent_ms;
 }
@@ -119,6 +120,7 @@ void agent_failed(struct agent *agent, const char *what, const struct err *err)
     clock_entropy(&chance, sizeof chance);
     wait_ms = wait_ms * 3 / 4 + (int64_t)(chance % 1024) * wait_ms / 2048;
     agent->failures++;
+    agent->unheard = true;
     agent->hung = clock_boot_ms() >= agent->answer_by_ms;
     loop_arm(agent->loop, &agent->retry, loop_now(agent->loop) + wait_ms);
     agent_check_end(agent);

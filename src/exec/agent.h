@@ -43,7 +43,7 @@ struct grant_ahead {
 struct poll_call {
     struct list_node node; /* of agent.calls */
     struct agent *agent;
-    int64_t seq, sent_ms;
+    int64_t seq, sent_ms, wait_ms;
     bool quick;        /* carries ends: answered at once, never parked */
     bool ends_only;    /* not a poll but POST /v1/finishes, beside a poll that listens */
     struct seat **told; /* seats whose end it carries, in order */
@@ -72,6 +72,7 @@ struct agent {
     int64_t answer_by_ms;    /* boot time when the newest registration or poll should have an answer */
     unsigned failures;
     bool hung;               /* the last failure was such a silence: the next server is asked at once */
+    bool unheard;            /* we registered, or something failed, and no poll has been answered since */
     struct loop_timer retry, pause, stop, idle;
 
     int64_t found_ms;        /* boot time when shims of an earlier life were looked for */

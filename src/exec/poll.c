@@ -6,6 +6,9 @@
  * answers it empty. A poll whose answer was lost is sent again, byte for byte, under its number: the server repeats itself. (Not one with
  * an end whose log isn't durable yet: that end is told anew, after its log.)
  *
+ * While there is a job that ends with its lease, polls listen for a shorter time, are given up sooner, and after a failure ask to be
+ * answered at once: one that hangs costs no job its life.
+ *
  * While jobs are very short the agent asks for a few more than it has slots for, starts them the moment a slot is free and is silent until
  * all are started: then one poll carries many ends and brings many grants, and nobody waits for a round trip. Grants that are still not
  * started after AHEAD_MS (the jobs before them turned out to be long) go back: the next poll doesn't renew them, and no attempt is spent.
@@ -25,6 +28,7 @@
 enum { ANSWER_DEPTH_MAX = 256, REQUEST_TIMEOUT_MS = 10000, LISTEN_PAUSE_MS = 10, SPARE_SEATS = 4, ENDS_MAX = 256, SICK_MS = 1000 };
 enum { POLL_BYTES_MAX = 16 << 20, ENDS_BYTES_MAX = 512 << 10 }; /* of ends, before the last one; the server's limits are 32 MiB and 1 MiB */
 enum { AHEAD_MS = 20, AHEAD_JOB_US = 8000, AHEAD_MAX = 16, AHEAD_JOBS_KNOWN = 8 };
+enum { PATIENCE_MIN_MS = 1000, HELD_PATIENCE_MIN_MS = 200 };
 enum { HELLO_MS = 1000, BOOT_ID_MAX = 64, REGISTER_MS = 2500 }; /* the last: below the time to connect */
 
 static void poll_send(struct agent *agent, struct poll_call *call);
@@ -162,6 +166,7 @@ void agent_register(struct agent *agent)
     static const char *const kinds[] = { "command", "script", "image" }; /* all but data */
     struct buf body;
     agent->registered = false;
+    agent->unheard = true;
     ASSERT(!agent->call); /* the newest poll has failed, or there was none */
     call_forget(agent, agent->again);
     buf_init(&body, 1 << 20);
@@ -441,8 +446,30 @@ static void body_ends(struct agent *agent, struct poll_call *call, const char *k
     json_array_end(json);
 }
 
+/* lease_counts: is there a job that dies when the lease isn't renewed? */
+static bool lease_counts(const struct agent *agent)
+{
+    for (size_t i = 0; i < agent->n_seats; i++)
+        if (seat_needs_lease(agent->seats[i]))
+            return true;
+    return false;
+}
+
+/* poll_wait: how long a poll may listen. A third of the lease is allowed. A job that must die with its lease is told to end when 0.675 of
+ * it have gone since the last poll that was answered was sent (seat.c: lease_times): that one may have listened for a quarter, the next is
+ * given up after 0.27 more (poll_send), and then its successor, which doesn't listen, has its time. */
+static int64_t poll_wait(const struct agent *agent, const struct poll_call *call)
+{
+    if (call->quick)
+        return 0;
+    if (!lease_counts(agent))
+        return agent->lease_ms / 4;
+    return agent->unheard ? 0 : agent->lease_ms / 6;
+}
+
 static void poll_body(struct agent *agent, struct poll_call *call)
 {
+    call->wait_ms = poll_wait(agent, call);
     buf_reset(&agent->body);
     struct json json = json_to(&agent->body);
     json_object_begin(&json);
@@ -450,8 +477,7 @@ static void poll_body(struct agent *agent, struct poll_call *call)
     json_put_i64(&json, "free", agent->told_free);
     if (agent->seen > 0)
         json_put_i64(&json, "seen", agent->seen);
-    /* A quarter of the lease: a third is allowed, but a job that must die with its lease has to die by then. */
-    json_put_i64(&json, "wait_ms", call->quick ? 0 : agent->lease_ms / 4);
+    json_put_i64(&json, "wait_ms", call->wait_ms);
     body_renew(agent, &json);
     if (call->quick)
         body_ends(agent, call, "finishes", POLL_BYTES_MAX, &json);
@@ -461,15 +487,16 @@ static void poll_body(struct agent *agent, struct poll_call *call)
 static void poll_send(struct agent *agent, struct poll_call *call)
 {
     struct str path = str_fmt(&agent->scratch, "/v1/executors/%s/poll", agent->id);
-    int64_t wait_ms = call->quick ? 0 : agent->lease_ms / 4;
     /* A poll that listens is given up early: its successor must still be answered before jobs that hold something are ended. */
-    int64_t patience_ms = agent->lease_ms / (call->quick ? 4 : 10) < 1000 ? 1000 : agent->lease_ms / (call->quick ? 4 : 10);
+    int64_t patience_ms = agent->lease_ms / (call->wait_ms == 0 ? 4 : 10);
+    int64_t least_ms = lease_counts(agent) ? HELD_PATIENCE_MIN_MS : PATIENCE_MIN_MS;
+    patience_ms = patience_ms > least_ms ? patience_ms : least_ms;
     call->sent_ms = clock_boot_ms();
-    agent->answer_by_ms = call->sent_ms + wait_ms + patience_ms;
+    agent->answer_by_ms = call->sent_ms + call->wait_ms + patience_ms;
     agent->call = call;
     agent->again = NULL;
     client_start(agent_client(agent), "POST", str_dupz(&agent->scratch, path), buf_str(&agent->body), "application/json",
-        wait_ms + patience_ms, polled, call);
+        call->wait_ms + patience_ms, polled, call);
     arena_reset(&agent->scratch);
 }
 
@@ -537,6 +564,8 @@ bool agent_poll_if_due(struct agent *agent, int64_t *out_next)
     if (!agent->registered)
         return false;
     if (agent->again) {
+        if (poll_wait(agent, agent->again) < agent->again->wait_ms)
+            poll_body(agent, agent->again); /* the same but that it doesn't listen: it carries no ends */
         poll_send(agent, agent->again);
         return true;
     }

@@ -270,9 +270,14 @@ void seat_signal(struct seat *seat, int signo, int64_t grace_ms, enum outcome ou
     wire_send(seat->conn.fd, &message); /* a shim that is gone is noticed by the end of its connection */
 }
 
+bool seat_needs_lease(const struct seat *seat)
+{
+    return seat->state == SEAT_RUNNING && (seat->holds || seat->signalled != 0) && seat->conn.fd >= 0;
+}
+
 void seat_lease(struct seat *seat)
 {
-    if (seat->state != SEAT_RUNNING || (!seat->holds && seat->signalled == 0) || seat->conn.fd < 0)
+    if (!seat_needs_lease(seat))
         return;
     struct wire message = { .kind = WIRE_LEASE };
     lease_times(seat, &message.at_ms, &message.grace_ms);

@@ -74,6 +74,7 @@ bool seat_find_all(struct agent *agent, struct err *err);
 /* seat_start: writes the record and says START; spawns a shim first when there is none. */
 bool seat_start(struct seat *seat, int64_t task, struct str fence, const json_t *spec, struct err *err);
 void seat_signal(struct seat *seat, int signo, int64_t grace_ms, enum outcome outcome);
+bool seat_needs_lease(const struct seat *seat); /* its job dies with the lease */
 void seat_lease(struct seat *seat); /* tells the shim of a job that must not outlive its lease when that is */
 void seat_drop(struct seat *seat);     /* kill and forget */
 void seat_release(struct seat *seat);  /* everything of its job is at the server */

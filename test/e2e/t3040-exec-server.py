@@ -131,19 +131,22 @@ def last_sign(name):
 
 
 def leases():
-    lease = 8  # seconds: a poll that a busy machine holds up for two of them costs nothing
+    lease = 10  # seconds: a poll that a busy machine holds up for two of them costs nothing
     with Crew(slots=4, lease_ms=1000 * lease, options=['--grace', '10s']) as crew:
         f = crew.fake
         free = f.add(script='echo up; while [ ! -e %s/survived ]; do sleep 0.05; done; echo survived' % TMP)
         ending = f.add(script='trap "" TERM; echo up; while :; do sleep 0.05; done', grace_ms=60000)
         f.wait(lambda: all(b'up' in t.log for t in (free, ending)), 10)
-        for _ in range(2):  # an executor whose polls don't come through for half a lease is right to kill it: then once more
+        for _ in range(3):  # an executor whose polls don't come through for half a lease is right to kill it: then once more
             held = f.add(script='trap "" TERM; echo up; while :; do date +%%s.%%N >> %s/held; sleep 0.05; done' % TMP, holds=True)
             f.wait(lambda: b'up' in held.log, 10)
+            f.hang_polls, f.hung = 1, []
             time.sleep(lease)
             if processes(held.fence):
                 break
-        tap.ok(processes(held.fence) != [], 'a job that holds a slot lives while its lease is renewed')
+        tap.ok(processes(held.fence) != [], 'a job that holds a slot lives while its lease is renewed, also when one poll is never answered')
+        again = [p for p in f.polls if f.hung and p['seq'] == f.hung[0]['seq']][1:]
+        tap.ok(f.hung and again and again[0]['wait_ms'] == 0 < f.hung[0]['wait_ms'], 'that poll is repeated, to be answered at once', (f.hung, again))
         f.cancel(ending, 'TERM')
         f.wait(lambda: any(True for p in f.polls[-3:]), 20)
         time.sleep(0.3)

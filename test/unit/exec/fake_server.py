@@ -46,6 +46,8 @@ class FakeServer:
         self.state = 'active'
         self.durable_follows = True
         self.lose_answers = 0   # so many poll answers are computed and then not sent
+        self.hang_polls = 0     # so many polls are taken and never answered
+        self.hung = []          # their bodies
         self.fail_finishes = 0  # so many results are 503
         self.die_at_end = False # the next poll with ends finds a server that was just started again: what wasn't durable is gone
         self.http = None
@@ -275,6 +277,13 @@ class FakeServer:
     def poll(self, executor, body):
         with self.lock:
             self.polls.append(body)
+            if self.hang_polls > 0:
+                self.hang_polls -= 1
+                self.hung.append(body)
+                self.lock.notify_all()
+                while self.http is not None:
+                    self.lock.wait(1)
+                return None, None
             if executor not in self.executors:
                 return 404, {'code': 'not_found', 'detail': executor}
             if self.die_at_end and body.get('finishes'):
