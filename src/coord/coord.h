@@ -124,6 +124,7 @@ void coord_leave(struct coord *coord); /* this server is about to end: the next 
 int64_t coord_next(struct coord *coord); /* boot ms at which a row may be taken if nothing moves; INT64_MAX: none */
 bool coord_holds(struct coord *coord, size_t name); /* as of the last follow or commit: in a turn, the truth */
 int64_t coord_epoch(struct coord *coord, size_t name, int64_t boot); /* 0: not held, or not sure any more. Any thread */
+bool coord_claims(const struct coord *coord, size_t name); /* as of the last turn it is held, sure or not any more. Any thread */
 
 /* ---- locks ---- */
 struct coord_waiter { /* who asks; kept by the asker until coord_unlock */

@@ -143,3 +143,8 @@ int64_t coord_epoch(struct coord *coord, size_t name, int64_t boot)
         return 1;
     return boot < atomic_load(&coord->seats[name].until) ? atomic_load(&coord->seats[name].epoch) : 0;
 }
+
+bool coord_claims(const struct coord *coord, size_t name)
+{
+    return coord->ops->alone || atomic_load(&coord->seats[name].epoch) > 0;
+}

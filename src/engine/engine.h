@@ -266,6 +266,9 @@ void engine_counters(struct engine *engine, struct engine_counters *out);
 /* engine_duty: the epoch under which this server has the duty now; 0: it hasn't. Any thread. What is then asked of the engine as part of
  * the duty carries the epoch (command.under) and is refused (stale_fence) when another server has taken over meanwhile. */
 int64_t engine_duty(struct engine *engine, enum duty_kind duty);
+/* engine_duty_claimed: it has it, or had it last: where engine_duty says 0 its turns don't get through in time, and the next one tells
+ * whether another server has taken over. */
+bool engine_duty_claimed(struct engine *engine, enum duty_kind duty);
 const char *engine_duty_name(enum duty_kind duty);
 struct coord *engine_coord(struct engine *engine);
 /* engine_lock: `granted` of the waiter is called when this server, and in it this waiter, has the lock: perhaps before it returns. What it

@@ -354,6 +354,11 @@ int64_t engine_duty(struct engine *engine, enum duty_kind duty)
     return coord_epoch(engine->coord, duty, clock_boot_ms());
 }
 
+bool engine_duty_claimed(struct engine *engine, enum duty_kind duty)
+{
+    return coord_claims(engine->coord, duty);
+}
+
 const char *engine_duty_name(enum duty_kind duty)
 {
     return duty_names[duty];

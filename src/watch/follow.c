@@ -320,11 +320,15 @@ static void round_done(struct crew_job *job)
     }
 }
 
-/* follow_rest: another server follows the repositories; woken when this one has to. */
+/* follow_rest: another server follows the repositories, or may do so; woken when this one has to, or when it is known that another does. */
 static void follow_rest(struct follow *follow)
 {
     heap_take(&follow->watch->dues, &follow->due);
     dues_arm(follow->watch);
+    if (engine_duty_claimed(follow->watch->config.engine, DUTY_watch)) {
+        follow->watch->lapsed = true; /* what was known of it is all that is known */
+        return;
+    }
     eyes_close(follow);
     follow_source_close(follow);
     follow->recheck = true;

@@ -128,6 +128,7 @@ struct watch {
     struct loop_timer timer;
     bool closing, closed;
     int64_t epoch;             /* of the duty; 0: another server follows the repositories */
+    bool lapsed;               /* follows rest because the duty may be another's; whether it is isn't known yet */
     uint64_t archives_version; /* the engine's, when the store was asked last */
     struct list probes, trees;
     struct watch *left_before;

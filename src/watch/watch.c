@@ -134,7 +134,9 @@ static void woken(void *owner)
         return;
     int64_t epoch = engine_duty(watch->config.engine, DUTY_watch);
     uint64_t version = engine_archives_version(watch->config.engine);
-    bool news = (epoch > 0 && epoch != watch->epoch) || version != watch->archives_version;
+    bool taken = watch->lapsed && epoch == 0 && !engine_duty_claimed(watch->config.engine, DUTY_watch); /* it turned out so */
+    bool news = (epoch > 0 && epoch != watch->epoch) || version != watch->archives_version || taken;
+    watch->lapsed = watch->lapsed && epoch == 0 && !taken;
     watch->epoch = epoch;
     watch->archives_version = version;
     if (news)

@@ -28,11 +28,30 @@ if not postgres.available():
 pg = postgres.Postgres().start()
 url = pg.create('weir')
 servers = {}
+
+
+# -- alone, and the database is slow: what was known of an archive is known still, since nobody else can have looked
+def alone(server):
+    svn_make('bad', 1)
+    same(server.cli('archive', 'add', 'bad', '--svn', str(TMP / 'bad'), '--from', '1', '--no-hook').code, 0, 'an archive')
+    until(lambda: next_of(server, 'bad') == 2, 'is taken', seconds=40)
+    (TMP / 'bad/db/current').write_text('garbage\n')
+    until(lambda: server.get('/v1/archives/bad').json['watch']['state'] == 'fault', 'and breaks', seconds=40)
+    pg.sql('BEGIN; LOCK TABLE duty IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(7); COMMIT', 'weir')  # its beat gets old, and looks are due after that
+    same(server.post('/v1/lanes/bad/pause', dict(reason='a turn')).status, 200, 'turns go on')
+    until(lambda: server.get('/v1/archives/bad').json['watch']['state'] == 'fault', 'it is broken', seconds=40)
+    said = [line for line in server.log.read_text().splitlines() if line.startswith(('archive.healed', 'archive.fault'))]
+    ok(1 <= len(said) <= 2 and not any(line.startswith('archive.healed') for line in said), 'it did not heal and break again meanwhile', said)
+    server.cli('archive', 'remove', 'bad')
+
+
 for name in 'ab':
     if name == 'b':
         (TMP / 'b').mkdir(mode=0o711)
         shutil.copy(TMP / 'a/verify.key', TMP / 'b/verify.key')
     servers[name] = House(name, '--store', url, '--name', name, '--look-remote', '10m', slots=0)
+    if name == 'a':
+        alone(servers[name])
 a, b = servers['a'], servers['b']
 
 
