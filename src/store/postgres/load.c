@@ -183,9 +183,12 @@ static bool ready_first(struct store *store, struct arena *arena, int64_t class_
     PGresult *result;
     arg_i64(&args, class_id);
     arg_i64(&args, (int64_t)n);
-    if (!writer_ask(self, self->narrow ? PG_ready_tasks_lock : PG_ready_tasks, &args, &result, err))
+    if (!page_take(self, class_id, (int64_t)n, &result) &&
+        !writer_ask(self, self->narrow ? PG_ready_tasks_lock : PG_ready_tasks, &args, &result, err))
         return false;
-    *out_n = (size_t)PQntuples(result);
+    *out_n = (size_t)PQntuples(result) < n ? (size_t)PQntuples(result) : n;
+    if (*out_n == n)
+        page_wish(self, class_id, (int64_t)n);
     *out = *out_n ? ARENA_ARRAY(arena, struct ready_row, *out_n) : NULL;
     for (int i = 0; i < (int)*out_n; i++) {
         (*out)[i] = (struct ready_row){ .task = cell_i64(result, i, 0), .prio = -cell_i64(result, i, 1), .vt = cell_i64(result, i, 2) };

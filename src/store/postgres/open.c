@@ -210,6 +210,7 @@ void postgres_store_close(struct store *store)
     listener_stop(self);
     if (self->away_since)
         writer_back(); /* nobody looks for it any more: who reads may try himself */
+    page_close(self);
     pg_close(&self->pg);
     if (self->lock_fd >= 0)
         close(self->lock_fd);

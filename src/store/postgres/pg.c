@@ -241,6 +241,7 @@ void pg_close(struct pg *pg)
         PQfinish(pg->conn);
     pg->conn = NULL;
     pg->n_queue = 0;
+    pg->sent = pg->exchanged = false;
     bulk_release(&pg->bulk);
 }
 
@@ -364,15 +365,22 @@ static bool sync_take(struct pg *pg)
     return ok;
 }
 
+void pg_send(struct pg *pg)
+{
+    if (!pg->lost && !pg->sent && !PQpipelineSync(pg->conn))
+        pg->lost = true;
+    pg->sent = true;
+}
+
 bool pg_exchange(struct pg *pg, struct err *err)
 {
     bool ok = true;
     ASSERT(!pg->exchanged);
+    pg_send(pg);
+    pg->sent = false;
     pg->exchanged = true;
-    pg->answer_by_ms = clock_boot_ms() + ANSWER_MS;
+    pg->answer_by_ms = clock_boot_ms() + (pg->answer_ms ? pg->answer_ms : ANSWER_MS);
     memset(pg->results, 0, sizeof pg->results);
-    if (!pg->lost && !PQpipelineSync(pg->conn))
-        pg->lost = true;
     if (pg->lost)
         return err_set(err, ERR_unavailable, "the connection to %s is lost: %s", pg->place, pg->conn ? PQerrorMessage(pg->conn) : "");
     for (size_t i = 0; i < pg->n_queue && !pg->lost; i++) {
@@ -398,7 +406,7 @@ void pg_queue(struct pg *pg, enum pg_id id, const struct pg_args *args)
     static const int binary[PG_ARGS_MAX] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
     static const struct pg_args none;
     pg_clear(pg);
-    ASSERT(pg->n_queue < PG_QUEUE_MAX);
+    ASSERT(pg->n_queue < PG_QUEUE_MAX && !pg->sent);
     pg->queue[pg->n_queue++] = id;
     if (!args)
         args = &none;

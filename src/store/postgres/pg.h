@@ -37,6 +37,7 @@ struct pg {
     bool lost;
     bool unsure; /* a commit was answered before the synchronous standby had it */
     bool silent; /* lost because no answer came in time */
+    int64_t answer_ms;    /* so long an exchange may last; 0: as long as it may anywhere */
     int64_t answer_by_ms; /* boot time */
     char system[PG_SYSTEM_BYTES]; /* the cluster and its timeline; 0: a standby's */
     int64_t timeline;
@@ -44,6 +45,7 @@ struct pg {
     enum pg_id queue[PG_QUEUE_MAX];
     PGresult *results[PG_QUEUE_MAX]; /* of the last exchange, in the order they were queued */
     size_t n_queue;
+    bool sent;      /* the queue is on its way */
     bool exchanged; /* results are those of the queue */
     char name[PG_NAME_BYTES];   /* application_name: who we are */
     char place[PG_PLACE_BYTES]; /* the database in words, without its password */
@@ -65,8 +67,9 @@ bool pg_number_for(struct pg *pg, enum pg_id id, int64_t arg, int64_t *out, stru
 bool pg_words(struct pg *pg, enum pg_id id, char *out, size_t size, int64_t *out_number);
 
 /* pg_queue: sends a statement; NULL args: it has none. Its result is results[its place in the queue]. A connection that is lost is told
- * by pg_exchange. */
+ * by pg_exchange. pg_send: what is queued goes now, and pg_exchange only waits for what comes of it. */
 void pg_queue(struct pg *pg, enum pg_id id, const struct pg_args *args);
+void pg_send(struct pg *pg);
 bool pg_exchange(struct pg *pg, struct err *err);
 bool pg_run(struct pg *pg, enum pg_id id, const struct pg_args *args, PGresult **out, struct err *err); /* both, for one */
 void pg_clear(struct pg *pg);

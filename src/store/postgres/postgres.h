@@ -26,6 +26,17 @@ struct ahead { /* ahead.c: what came before it was asked for, good until the tur
     struct arena arena;
 };
 
+struct page { /* page.c: the next pending tasks of a class, read beside the turns */
+    struct pg pg;           /* a connection of its own, made with the first page */
+    int64_t class_id, n;    /* what was asked for */
+    int64_t first, commit;  /* the commit before it was asked for; the newest that has left it true */
+    int64_t wish, wish_n;   /* class and number of the largest claim of this turn, if there may be more of them */
+    int64_t next, next_n;   /* of the turn before */
+    unsigned misses, skips; /* pages in vain, one after the other; claims that go without */
+    int64_t retry_ms;       /* no connection came about: not before then */
+    bool asked, under_way;  /* it is still true; its answer isn't read yet */
+};
+
 struct postgres_store {
     struct store port; /* first: a struct store * is one of these */
     struct pg pg;
@@ -47,6 +58,7 @@ struct postgres_store {
     int64_t expire_now, expire_max; /* idempotency keys that the next commit deletes; 0: none */
     struct buf scratch;             /* lists on their way into a cell */
     struct ahead ahead;
+    struct page page;
 };
 
 static inline struct postgres_store *postgres_of(struct store *store)
@@ -101,6 +113,16 @@ bool ahead_live(struct postgres_store *self, int64_t task, int64_t grant, struct
 void ahead_task_put(struct postgres_store *self, const struct task *row); /* its strings are in ahead.arena */
 void ahead_forget(struct postgres_store *self);
 void ahead_release(struct postgres_store *self);
+
+/* page.c. page_look: a turn has begun; has anybody else committed since? page_take: within a wide turn; false: it isn't here. page_wish: a
+ * claim of this turn has taken n of a class, and there may be more. page_ask: a turn is on its way. page_follow: it is committed; NULL: it
+ * came to nothing. */
+void page_look(struct postgres_store *self);
+bool page_take(struct postgres_store *self, int64_t class_id, int64_t n, PGresult **out);
+void page_wish(struct postgres_store *self, int64_t class_id, int64_t n);
+void page_ask(struct postgres_store *self, const struct changes *changes);
+void page_follow(struct postgres_store *self, const struct changes *changes);
+void page_close(struct postgres_store *self);
 
 /* load.c. writer_ask: one statement on the writer's connection; one that is lost outside a turn is made anew once. */
 bool writer_ask(struct postgres_store *self, enum pg_id id, const struct pg_args *args, PGresult **out, struct err *err);

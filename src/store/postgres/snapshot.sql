@@ -11,9 +11,11 @@ COMMIT;
 -- name: rollback
 ROLLBACK;
 
+-- let ready_tasks_columns: r.task, r.nprio, r.vt, t.lane, t.rev, t.state, t.name, t.variant, t.run, t.rest, r.ctid, t.ctid
+
 -- name: ready_tasks
 -- ready_first together with the rows of those tasks: who asks for the first will ask for them next.
-SELECT r.task, r.nprio, r.vt, t.lane, t.rev, t.state, t.name, t.variant, t.run, t.rest, r.ctid, t.ctid
+SELECT @ready_tasks_columns@
 FROM (SELECT task, nprio, vt, ctid FROM ready WHERE class = $1 ORDER BY nprio, vt, task LIMIT $2) r LEFT JOIN task t ON t.id = ANY (ARRAY[r.task])
 ORDER BY r.nprio, r.vt, r.task;
 

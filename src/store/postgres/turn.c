@@ -37,6 +37,7 @@ static bool begin_once(struct postgres_store *self, const struct turn_needs *nee
         self->port.narrows = cell_i64(pg->results[last], 0, 0) == 0;
     self->port.asks_narrows &= !asks;
     self->port.commit = self->head.commit;
+    page_look(self);
     return ahead_take(self, needs, 3, err);
 }
 
@@ -735,6 +736,8 @@ bool postgres_commit(struct store *store, const struct changes *changes, struct 
     bool any = false, ok = changes_queue(self, changes, &head, &any, err);
     if (ok && any) {
         pg_queue(&self->pg, PG_commit, NULL);
+        pg_send(&self->pg);
+        page_ask(self, changes);
         ok = pg_exchange(&self->pg, err);
         if (ok)
             self->in_turn = false;
@@ -752,5 +755,6 @@ bool postgres_commit(struct store *store, const struct changes *changes, struct 
     if (ok && any && changes->out_head)
         *changes->out_head = self->head;
     turn_over(self);
+    page_follow(self, ok ? changes : NULL);
     return ok;
 }

@@ -10,7 +10,7 @@
 #include "store/postgres/postgres.h"
 #include "world.h"
 
-enum { COLUMNS_MAX = 40, TURN_USERS = PG_FOR_WRITER | PG_FOR_READER | PG_FOR_BYTES };
+enum { COLUMNS_MAX = 40, TURN_USERS = PG_FOR_WRITER | PG_FOR_READER | PG_FOR_BYTES | PG_FOR_PAGE };
 
 static const char *golden_path;
 static const char *const bytes_fill[] = { /* tables that only PostgreSQL has */
