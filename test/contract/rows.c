@@ -365,6 +365,47 @@ static void attempts_live_and_end(void **state)
     world_release(&w);
 }
 
+/* Of one claim and one report: the same in every field but task, grant and hash; or all but one of them are. */
+static void many_attempts_at_once(void **state)
+{
+    enum { N = 40 };
+    struct world w;
+    struct attempt running[N], ended[N];
+    (void)state;
+    world_make(&w);
+    for (int64_t grant = 1; grant <= 3; grant++) {
+        for (int64_t i = 0; i < N; i++) {
+            ended[i] = attempt_sample(100 + i, grant, 60);
+            memset(ended[i].finish_hash, (int)i + 1, sizeof ended[i].finish_hash);
+            running[i] = (struct attempt){ .task = ended[i].task, .grant = grant, .number = ended[i].number, .executor = ended[i].executor,
+                                           .started = ended[i].started, .exit = -1, .signal = -1, .cpu_ms = -1, .max_rss_bytes = -1,
+                                           .log_bytes = -1, .poll_seq = 77 };
+        }
+        if (grant == 2)
+            running[N - 1].poll_seq++, ended[N - 1].log_bytes++;
+        if (grant == 3)
+            ended[0].outcome = OUTCOME_lost;
+        turn_begin(&w);
+        w.c.attempts_new = running, w.c.n_attempts_new = N;
+        turn_end(&w);
+        for (int i = 0; i < N; i++)
+            attempt_expect(&w, &running[i], N);
+        turn_begin(&w);
+        w.c.attempts_changed = ended, w.c.n_attempts_changed = N;
+        turn_end(&w);
+        for (int i = 0; i < N; i++)
+            attempt_expect(&w, &ended[i], 0);
+    }
+    for (int i = 0; i < N; i++)
+        ended[i].ended_before = true, ended[i].exit = 1, ended[i].outcome = OUTCOME_done;
+    turn_begin(&w);
+    w.c.attempts_changed = ended, w.c.n_attempts_changed = N;
+    turn_end(&w);
+    for (int i = 0; i < N; i++)
+        attempt_expect(&w, &ended[i], 0);
+    world_release(&w);
+}
+
 static void outputs_and_log_tails_are_kept(void **state)
 {
     struct world w;
@@ -863,6 +904,7 @@ const struct CMUnitTest contract_rows[] = {
     cmocka_unit_test(edges_are_kept_and_marked),
     cmocka_unit_test(what_is_expected_is_what_is_loaded),
     cmocka_unit_test(attempts_live_and_end),
+    cmocka_unit_test(many_attempts_at_once),
     cmocka_unit_test(outputs_and_log_tails_are_kept),
     cmocka_unit_test(unique_keys_have_one_owner),
     cmocka_unit_test(idempotency_keys_are_kept_until_they_expire),

@@ -322,80 +322,6 @@ static void holds_write(struct write *w)
     hold_write(w, PG_hold_insert, w->c->holds_add, w->c->n_holds_add);
 }
 
-/* Which attempts of a list a statement is for. */
-enum of_attempts { ALL, RUNNING, ENDED };
-
-static bool attempt_of(const struct attempt *a, enum of_attempts which)
-{
-    return which == ALL || (which == ENDED) == (a->finished != 0);
-}
-
-static void attempt_keys_write(struct write *w, enum pg_id id, const struct attempt *attempts, size_t n, enum of_attempts which)
-{
-    struct pg_bulk *b = write_begin(w, "ii");
-    for (size_t i = 0; i < n; i++) {
-        if (!attempt_of(&attempts[i], which))
-            continue;
-        bulk_i64(b, attempts[i].task);
-        bulk_i64(b, attempts[i].grant);
-    }
-    write_end(w, id, false);
-}
-
-static void attempt_begin_add(struct pg_bulk *b, const struct attempt *a)
-{
-    bulk_i64(b, a->task);
-    bulk_i64(b, a->grant);
-    bulk_i64(b, a->number);
-    bulk_i64(b, a->executor);
-    bulk_i64(b, a->started);
-}
-
-static void attempts_running_write(struct write *w, enum pg_id id, const struct attempt *attempts, size_t n)
-{
-    struct pg_bulk *b = write_begin(w, "iiiiii");
-    for (size_t i = 0; i < n; i++)
-        if (attempt_of(&attempts[i], RUNNING)) {
-            attempt_begin_add(b, &attempts[i]);
-            bulk_i64(b, attempts[i].poll_seq);
-        }
-    write_end(w, id, false);
-}
-
-static void attempts_ended_write(struct write *w, enum pg_id id, const struct attempt *attempts, size_t n)
-{
-    struct pg_bulk *b = write_begin(w, "iiiiiiiitiiib");
-    for (size_t i = 0; i < n; i++) {
-        const struct attempt *a = &attempts[i];
-        if (!attempt_of(a, ENDED) || a->ended_before != (id == PG_attempt_put))
-            continue;
-        attempt_begin_add(b, a);
-        bulk_i64(b, a->finished);
-        bulk_i64(b, a->exit);
-        bulk_i64(b, a->signal);
-        bulk_text(b, str_of(outcome_name(a->outcome)));
-        bulk_i64(b, a->cpu_ms);
-        bulk_i64(b, a->max_rss_bytes);
-        bulk_i64(b, a->log_bytes);
-        bulk_bytes(b, a->finish_hash, sizeof a->finish_hash);
-    }
-    write_end(w, id, false);
-}
-
-static void attempts_write(struct write *w)
-{
-    const struct changes *c = w->c;
-    attempts_running_write(w, PG_live_insert, c->attempts_new, c->n_attempts_new);
-    attempts_ended_write(w, PG_attempt_insert, c->attempts_new, c->n_attempts_new);
-    attempts_running_write(w, PG_live_update, c->attempts_changed, c->n_attempts_changed);
-    attempt_keys_write(w, PG_attempt_delete, c->attempts_changed, c->n_attempts_changed, RUNNING); /* lost, and taken up again */
-    attempt_keys_write(w, PG_live_delete, c->attempts_changed, c->n_attempts_changed, ENDED);
-    attempts_ended_write(w, PG_attempt_insert, c->attempts_changed, c->n_attempts_changed);
-    attempts_ended_write(w, PG_attempt_put, c->attempts_changed, c->n_attempts_changed);
-    attempt_keys_write(w, PG_live_delete, c->attempts_remove, c->n_attempts_remove, ALL);
-    attempt_keys_write(w, PG_attempt_delete, c->attempts_remove, c->n_attempts_remove, ALL);
-}
-
 static void results_write(struct write *w)
 {
     struct pg_bulk *b = write_begin(w, "it");
@@ -622,13 +548,13 @@ static void turn_queue(struct write *w, struct store_head *head)
 
 static void (*const writes[])(struct write *w) = {
     lanes_write,   classes_write,  specs_write,   slots_write,   tasks_write,         readies_write,   edges_write,
-    holds_write,   attempts_write, results_write, uniques_write, idempotencies_write, executors_write, counts_write, tokens_write,
+    holds_write,   pg_attempts_write, results_write, uniques_write, idempotencies_write, executors_write, counts_write, tokens_write,
     site_write,    pg_archives_write, servers_write, NULL,
 };
 
 /* Of a narrow turn, before and after it has the head. */
 static void (*const writes_narrow[])(struct write *w) = {
-    tasks_write, readies_write, edges_write, holds_write, attempts_write, results_write, uniques_write, NULL,
+    tasks_write, readies_write, edges_write, holds_write, pg_attempts_write, results_write, uniques_write, NULL,
 };
 static void (*const writes_last[])(struct write *w) = { lanes_add, counts_write, NULL };
 

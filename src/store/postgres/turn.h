@@ -15,4 +15,6 @@ struct pg_bulk *write_begin(struct write *w, const char *types); /* the rows of 
 void write_end(struct write *w, enum pg_id id, bool counted);
 void write_numbers(struct write *w, struct pg_bulk *b, const int64_t *numbers, size_t n); /* a list as one cell */
 
+void pg_attempts_write(struct write *w); /* attempts.c */
+
 #endif

@@ -100,6 +100,11 @@ WHERE h.kind = ANY (ARRAY[u.kind]) AND h.hold_key = u.hold_key AND h.rank = u.ra
 INSERT INTO live (task, grant_no, number, executor, started, poll_seq)
 SELECT unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::bigint[]), unnest($5::bigint[]), unnest($6::bigint[]);
 
+-- name: live_insert_same
+-- What one poll was granted. An array that has the same value throughout costs as much as any other: 0.1 us a row.
+INSERT INTO live (task, grant_no, number, executor, started, poll_seq)
+SELECT unnest($1::bigint[]), unnest($2::bigint[]), $3::bigint, $4::bigint, $5::bigint, $6::bigint;
+
 -- name: live_update
 -- Also of one that had been recorded as lost: attempt_delete goes with it.
 INSERT INTO live (task, grant_no, number, executor, started, poll_seq)
@@ -117,6 +122,13 @@ INSERT INTO attempt (task, grant_no, number, executor, started, finished, exit_s
 SELECT unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::bigint[]), unnest($5::bigint[]), unnest($6::bigint[]),
     unnest($7::bigint[]), unnest($8::bigint[]), unnest($9::text[]), unnest($10::bigint[]), unnest($11::bigint[]), unnest($12::bigint[]),
     unnest($13::bytea[]);
+
+-- name: attempt_insert_same
+-- As live_insert_same: what one worker reports of work that isn't a process.
+INSERT INTO attempt (task, grant_no, number, executor, started, finished, exit_status, signal_no, outcome, cpu_ms, max_rss_bytes, log_bytes,
+    finish_hash)
+SELECT unnest($1::bigint[]), unnest($2::bigint[]), $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::bigint, $9::bigint, $13::text, $10::bigint,
+    $11::bigint, $12::bigint, unnest($3::bytea[]);
 
 -- name: attempt_put
 -- A late result rewrites an attempt that was recorded as lost.
