@@ -8,6 +8,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import sys
 import threading
 import time
@@ -15,6 +16,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
 import postgres  # noqa: E402
 from house import TMP, House, end, ok, processes, run, same, skip, until  # noqa: E402
+from ports import free_port  # noqa: E402
 
 if not postgres.available():
     skip('PostgreSQL', f'there is no {postgres.BIN}')
@@ -28,6 +30,16 @@ def serve(data, store, *more):
     """a server that should not start"""
     return run('serve', '--data', TMP / data, '--listen', '127.0.0.1:0', '--slots', '0', '--store', store, *more, timeout=60)
 
+
+# -- of two hosts the first takes connections and says nothing: it costs the time to connect once, not for each connection anew
+mute, reached = socket.create_server(('127.0.0.1', 0), backlog=100), []
+threading.Thread(target=lambda: [reached.append(mute.accept()[0]) for _ in iter(int, 1)], daemon=True).start()
+other = postgres.Postgres(port=free_port()).start()
+other.create('weir')
+two = House('two', '--store', f'postgresql://{postgres.USER}@127.0.0.1:{mute.getsockname()[1]},127.0.0.1:{other.port}/weir?connect_timeout=2', slots=0)
+same((two.enqueue(dict(name='a', data=1))['id'], len(reached)), (1, 1), 'a silent host is asked once, then last')
+two.stop(signal.SIGINT)
+other.remove()
 
 # -- refused at once, with what to do
 done = serve('x', 'postgresql://127.0.0.1:1/weir')

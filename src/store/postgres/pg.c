@@ -5,7 +5,8 @@
  *
  * Nothing waits for ever: a link that was cut is noticed by the kernel (keepalives, tcp_user_timeout) in about 3 s, a database that
  * stands still by the deadline of each exchange. Of several hosts the first that is what the URL wants (target_session_attrs) and isn't a
- * primary of the past (timeline.h) is taken; where nothing is known of timelines yet, all of them are asked first. */
+ * primary of the past (timeline.h) is taken; where nothing is known of timelines yet, all of them are asked first. One that was silent
+ * lately is asked last: it costs the whole connect_timeout each time. */
 #include "store/postgres/pg.h"
 
 #include <arpa/inet.h>
@@ -21,6 +22,7 @@
 #include "store/postgres/timeline.h"
 
 enum { ANSWER_MS = 15000, HOST_BYTES_MAX = 256, HOSTS_MAX = 16, LOOKS_MAX = 8 }; /* the first: longer than lock_timeout of session_turns */
+enum { SILENCE_MS = 1500, SILENT_FOR_MS = 10000 }; /* the first: below the least connect_timeout that libpq knows */
 enum { BULK_BYTES_MAX = 256 << 20, ARRAY_HEAD_BYTES = 20, SERVER_VERSION_MIN = 130000, OID_BYTEA = 17, OID_INT8 = 20, OID_TEXT = 25,
        OID_TID = 27 };
 
@@ -55,6 +57,7 @@ static bool pg_fail(struct pg *pg, const PGresult *result, const char *what, str
     text_trim(text);
     if (pg->silent || PQstatus(pg->conn) != CONNECTION_OK || (!state && !primary)) {
         pg->lost = true;
+        pg->silent = pg->silent || strstr(text, strerrordesc_np(ETIMEDOUT)) != NULL; /* the kernel gave the link up */
         return err_set(err, ERR_unavailable, "%s: the connection to %s is lost: %s", what, pg->place, text);
     }
     for (size_t i = 0; state && i < sizeof states / sizeof states[0]; i++)
@@ -148,6 +151,27 @@ static bool host_connect(struct pg *pg, const char *url, const char *host, const
     return server_fits(pg, err) && timeline_check(pg, err) && pg_exec(pg, PG_session, err) && pg_exec(pg, PG_session_keepalive, err);
 }
 
+/* Until when a host counts as silent, boot time; by its place in the URL. Only the order of asking hangs on it. */
+static _Atomic int64_t silent_until[HOSTS_MAX];
+
+static void host_was_silent(size_t at)
+{
+    silent_until[at] = clock_boot_ms() + SILENT_FOR_MS;
+}
+
+/* host_try: the host at this place of the URL. */
+static bool host_try(struct pg *pg, const char *url, size_t at, const char *host, const char *port, struct err *err)
+{
+    int64_t began = clock_boot_ms();
+    bool ok = host_connect(pg, url, host, port, err);
+    if (ok)
+        silent_until[at] = 0;
+    else if (err->code == ERR_unreachable && clock_boot_ms() - began >= SILENCE_MS)
+        host_was_silent(at);
+    pg->host = at;
+    return ok;
+}
+
 /* The n-th of a list with commas; a list of one is for all. */
 static bool list_item(const char *list, size_t n, char out[HOST_BYTES_MAX])
 {
@@ -183,7 +207,7 @@ static void hosts_ask(const struct pg *like, const char *url, const char *hosts,
         struct pg pg = { 0 };
         struct err why = { 0 };
         memcpy(pg.name, like->name, sizeof pg.name);
-        if (list_item(hosts, i, host) && list_item(ports, i, port) && !host_connect(&pg, url, host, port, &why) &&
+        if (list_item(hosts, i, host) && list_item(ports, i, port) && !host_try(&pg, url, i, host, port, &why) &&
             why.code == ERR_unreachable)
             log_warn("store.unasked", "host=%s error=%s", log_quote(str_of(host)).z, log_quote(str_of(why.text)).z);
         pg_close(&pg);
@@ -191,27 +215,35 @@ static void hosts_ask(const struct pg *like, const char *url, const char *hosts,
 }
 
 /* libpq goes from host to host by itself, but stops at one that we refuse: so it gets them one by one. The one that was good last comes
- * first: another may be a machine that is gone, and cost the whole connect_timeout. */
+ * first, and one that was silent last: it may be a machine that is gone, and cost the whole connect_timeout. */
 static bool hosts_connect(struct pg *pg, const char *url, const char *hosts, const char *ports, struct err *err)
 {
     static _Atomic size_t good;
     size_t n = list_count(hosts), first = good;
+    n = n < HOSTS_MAX ? n : HOSTS_MAX;
     char host[HOST_BYTES_MAX], port[HOST_BYTES_MAX];
     struct err why = { 0 };
     if (!timeline_known())
         hosts_ask(pg, url, hosts, ports);
-    for (size_t i = 0; i < n && i < HOSTS_MAX; i++) {
+    if (pg->silent)
+        host_was_silent(pg->host);
+    bool last[HOSTS_MAX];
+    for (size_t i = 0; i < n; i++)
+        last[i] = clock_boot_ms() < silent_until[i];
+    for (size_t i = 0, tried = 0; i < 2 * n; i++) {
         struct err one = { 0 };
         size_t at = (first + i) % n;
+        if (last[at] != (i >= n))
+            continue;
         if (!list_item(hosts, at, host) || !list_item(ports, at, port))
             return err_set(err, ERR_invalid, "the store: the hosts and ports of the URL don't fit together: HOST:PORT,HOST:PORT");
-        if (host_connect(pg, url, host, port, &one)) {
+        if (host_try(pg, url, at, host, port, &one)) {
             good = at;
             return true;
         }
         pg_close(pg);
         pg->lost = true;
-        if (i == 0 || one.code != ERR_unreachable) /* what can be helped is told rather than that one of them is away */
+        if (tried++ == 0 || one.code != ERR_unreachable) /* what can be helped is told rather than that one of them is away */
             why = one;
     }
     return err_set(err, why.code, "%s", why.text);

@@ -37,6 +37,7 @@ struct pg {
     bool lost;
     bool unsure; /* a commit was answered before the synchronous standby had it */
     bool silent; /* lost because no answer came in time */
+    size_t host; /* of several in the URL, the one it is or was connected to */
     int64_t answer_ms;    /* so long an exchange may last; 0: as long as it may anywhere */
     int64_t answer_by_ms; /* boot time */
     char system[PG_SYSTEM_BYTES]; /* the cluster and its timeline; 0: a standby's */
