@@ -77,7 +77,10 @@
     X(recent_kept, "rows of tasks are remembered though another server has committed") \
     X(takeover_late, "a duty whose holder is gone is taken over after 10 s") \
     X(numbers_kept, "numbers of turns are used again after a commit of unknown outcome") \
-    X(lanes_uncounted, "what a narrow turn moves isn't counted in its lane")
+    X(lanes_uncounted, "what a narrow turn moves isn't counted in its lane") \
+    X(archive_unlocked, "two servers open revisions of one archive at once") \
+    X(slot_unlocked, "two servers take and give back one slot at once") \
+    X(specs_kept, "what a narrow turn that came to nothing would have written is taken for written")
 
 /* of a tenant with quotas, and of pruning: the simulator's worlds with --quotas */
 #define PLANTS_QUOTAS(X) \

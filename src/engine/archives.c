@@ -59,6 +59,11 @@ void archives_drop(struct engine *engine)
         mem_free(known);
     }
     map_clear(&engine->archives);
+    definitions_drop(engine);
+}
+
+void definitions_drop(struct engine *engine)
+{
     MAP_EACH(&engine->definitions, e) definition_release(e->value);
     map_clear(&engine->definitions);
 }
@@ -81,10 +86,26 @@ struct archive *turn_archive(struct turn *turn, int64_t lane)
     return copy;
 }
 
+struct archive *archive_own(struct turn *turn, int64_t lane)
+{
+    struct engine *engine = turn->engine;
+    struct archive *copy = turn_archive(turn, lane), row;
+    if (!copy || !turn->narrow || map_find(&turn->locked, (uint64_t)lane) || turn->slice->failed) return copy;
+    row = *copy;
+    if (!PLANT(archive_unlocked) && !engine->store->ops->archive_lock(engine->store, turn->arena, lane, &row, turn->err)) {
+        turn->slice->failed = true;
+        return copy;
+    }
+    archive_put(engine, &row);
+    *copy = ((struct known_archive *)map_find(&engine->archives, (uint64_t)lane))->row;
+    map_put(&turn->locked, (uint64_t)lane, copy);
+    return copy;
+}
+
 struct archive *archive_named(struct turn *turn, const struct command *command, struct str name)
 {
     const struct lane *lane = cache_lane_find(turn, command->actor.tenant, name);
-    return lane ? turn_archive(turn, lane->id) : NULL;
+    return lane ? archive_own(turn, lane->id) : NULL;
 }
 
 static bool archive_same(const struct archive *a, const struct archive *b)
@@ -119,10 +140,7 @@ void changes_archives(struct turn *turn, struct changes *c)
 
 static void definition_remember(struct engine *engine, int64_t id, struct definition *definition)
 {
-    if (engine->definitions.n >= DEFINITIONS_MAX) {
-        MAP_EACH(&engine->definitions, e) definition_release(e->value);
-        map_clear(&engine->definitions);
-    }
+    if (engine->definitions.n >= DEFINITIONS_MAX) definitions_drop(engine);
     map_put(&engine->definitions, (uint64_t)id, definition);
 }
 
@@ -143,6 +161,7 @@ struct definition *definition_get(struct turn *turn, int64_t id)
 int64_t definition_put(struct turn *turn, struct definition *definition)
 {
     int64_t id = cache_spec_get(turn, &(struct task_def){ .body = definition->text }, NULL, 0);
+    if (id == 0) return 0; /* the turn has failed */
     if (!map_find(&turn->engine->definitions, (uint64_t)id)) definition_remember(turn->engine, id, definition_keep(definition));
     return id;
 }

@@ -49,6 +49,7 @@ struct lane *cache_lane_find(struct turn *turn, struct str tenant, struct str na
 
 struct lane *cache_lane_make(struct turn *turn, struct str tenant, struct str name, enum lane_kind kind)
 {
+    if (turn->narrow) return turn_widen(turn), map_find(&turn->engine->lanes, 1);
     struct lane row = { .id = turn->head.next_lane++, .kind = kind, .tenant = tenant, .name = name };
     struct lane *lane = lane_put(turn->engine, &row);
     slice_lane(turn->slice, lane->id); /* so that it is written */
@@ -94,6 +95,7 @@ int64_t cache_class_get(struct turn *turn, struct str tenant, const struct task_
         key = str_fmt(turn->arena, "%.*s\x1f%.*s=%.*s", STR_ARG(key), STR_ARG(def->labels[i].name), STR_ARG(def->labels[i].value));
     struct task_class *class_ = smap_find(&turn->engine->class_keys, key);
     if (class_) return class_->id;
+    if (turn->narrow) return turn_widen(turn), 0;
     class_ = class_put(turn->engine, &(struct task_class){ .id = turn->head.next_class++, .key = key, .tenant = tenant, .zone = def->zone,
                                                             .kind = def->kind, .labels = def->labels, .n_labels = def->n_labels });
     *ARENA_PUSH(turn->arena, turn->classes_new, turn->n_classes_new, turn->cap_classes_new) = class_;
@@ -132,6 +134,8 @@ static struct slot *slot_put(struct engine *engine, const struct slot *row)
 
 struct slot *cache_slot_put(struct turn *turn, struct str tenant, struct str name, int64_t limit)
 {
+    static struct slot none;
+    if (turn->narrow) return turn_widen(turn), &none;
     struct slot *slot =
         slot_put(turn->engine, &(struct slot){ .id = turn->head.next_slot++, .tenant = tenant, .name = name, .limit = limit });
     slice_slot(turn->slice, slot->id);
@@ -150,20 +154,39 @@ struct slot *cache_slot_get(struct turn *turn, struct str tenant, struct str nam
     return slot ? slot : cache_slot_put(turn, tenant, name, 1);
 }
 
+/* As it is now, and nobody else's until the turn is over: what waits for it too. */
+static const struct slot *slot_own(struct turn *turn, struct slot *slot)
+{
+    struct store *store = turn->engine->store;
+    struct slot row;
+    if (turn->slice->failed || PLANT(slot_unlocked)) return slot;
+    if (!store->ops->slot_lock(store, turn->arena, slot->id, &row, turn->err)) {
+        turn->slice->failed = true;
+        return slot;
+    }
+    slot->limit = row.limit;
+    slot->used = row.used;
+    slot->waiting = row.waiting;
+    return slot;
+}
+
 static const struct slot *rows_slot(void *owner, int64_t id)
 {
     struct engine *engine = owner;
-    const struct slot *slot = map_find(&engine->slots, (uint64_t)id);
+    struct slot *slot = map_find(&engine->slots, (uint64_t)id);
     ASSERT(slot);
-    if (engine->narrow) turn_widen(engine->narrow);
-    return slot;
+    return engine->narrow ? slot_own(engine->narrow, slot) : slot;
 }
 
 /* --- specs --------------------------------------------------------------------------------------------------------------------- */
 
 void caches_specs_trim(struct engine *engine)
 {
-    if (engine->specs.n < SPECS_CACHED_MAX && engine->spec_arena.used_bytes < SPEC_BYTES_CACHED_MAX) return;
+    if (engine->specs.n >= SPECS_CACHED_MAX || engine->spec_arena.used_bytes >= SPEC_BYTES_CACHED_MAX) caches_specs_drop(engine);
+}
+
+void caches_specs_drop(struct engine *engine)
+{
     map_clear(&engine->specs);
     smap_clear(&engine->spec_texts);
     arena_reset(&engine->spec_arena);
@@ -172,6 +195,7 @@ void caches_specs_trim(struct engine *engine)
 int64_t cache_spec_get(struct turn *turn, const struct task_def *def, const int64_t *slots, size_t n_slots)
 {
     struct engine *engine = turn->engine;
+    if (turn->widened) return 0; /* nothing will come of it, and what it refers to may not be there */
     int64_t policy[3] = { def->attempts_max, def->backoff_ms, (int64_t)def->retry_on };
     size_t head = sizeof policy + n_slots * sizeof *slots;
     char *bytes = arena_alloc(turn->arena, head + def->body.len + 1);
@@ -185,7 +209,7 @@ int64_t cache_spec_get(struct turn *turn, const struct task_def *def, const int6
         if (n_slots) memcpy(ids, slots, n_slots * sizeof *slots);
         spec = ARENA_NEW(&engine->spec_arena, struct spec);
         struct str kept = str_dup(&engine->spec_arena, text);
-        *spec = (struct spec){ .id = turn->head.next_spec++,
+        *spec = (struct spec){ .id = spec_number(turn),
             .body = str_sub(kept, kept.len - def->body.len, kept.len),
             .attempts_max = def->attempts_max,
             .backoff_ms = def->backoff_ms,
@@ -333,7 +357,7 @@ static bool rows_holds_of(
     void *owner, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n, struct err *err)
 {
     struct engine *engine = owner;
-    if (engine->narrow) turn_widen(engine->narrow);
+    if (engine->narrow && kind != HOLD_slot) turn_widen(engine->narrow); /* those of a slot are its owner's */
     return engine->store->ops->holds_of(engine->store, arena, kind, key, n, out, out_n, err);
 }
 
@@ -368,12 +392,10 @@ void caches_drop(struct engine *engine)
     map_clear(&engine->lanes);
     map_clear(&engine->classes);
     map_clear(&engine->slots);
-    map_clear(&engine->specs);
     smap_clear(&engine->lane_names);
     smap_clear(&engine->class_keys);
     smap_clear(&engine->slot_names);
-    smap_clear(&engine->spec_texts);
-    arena_reset(&engine->spec_arena);
+    caches_specs_drop(engine);
     tenants_drop(engine);
     archives_drop(engine);
     schedules_drop(engine);

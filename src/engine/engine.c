@@ -75,6 +75,7 @@ static void turn_open(struct turn *turn, struct engine *engine, int64_t wall, in
         .wall = wall,
         .boot = boot,
         .head = engine->head,
+        .own = engine->own,
         .err = err };
     slice_init(turn->slice, turn->arena, &engine->rows, wall, engine->head.turn + 1, err);
     slice_stamp(turn->slice, engine->head.time);
@@ -89,6 +90,7 @@ static void turn_close(struct turn *turn)
     smap_release(&turn->uniques);
     smap_release(&turn->idempotents);
     map_release(&turn->archives);
+    map_release(&turn->locked);
     smap_release(&turn->names);
 }
 
@@ -263,6 +265,7 @@ static bool turn_commit(struct turn *turn, struct err *err)
         c.events = buf_str(&events);
     }
     if (!turn->narrow) numbers_reserve(turn, &c.head);
+    c.numbers = !turn->narrow && c.head.next_task != engine->head.next_task && others_are_about(engine, turn->boot);
     int64_t before = clock_boot_us();
     bool ok = engine->store->ops->commit(engine->store, &c, err) || (PLANT(answer_early) && err->code == ERR_outcome_unknown);
     atomic_fetch_add(&engine->commit_us, (uint64_t)(clock_boot_us() - before));
@@ -397,7 +400,8 @@ static bool turn_run(struct turn *turn, struct command **commands, size_t *n_com
     polls_settle(turn);
     for (size_t i = 0; i < n && !turn->slice->failed; i++)
         if (commands[i]->kind == CMD_ENQUEUE && !commands[i]->err.code) enqueue_fill(turn, commands[i]);
-    if (turn->n_idempotency && ++engine->turns_since_expiry >= 256) {
+    engine->turns_since_expiry += turn->n_idempotency > 0;
+    if (engine->turns_since_expiry >= 256 && !turn->narrow) {
         engine->turns_since_expiry = 0;
         if (!store->ops->idempotency_expire(store, turn->wall, BATCH, err)) turn->slice->failed = true;
     }

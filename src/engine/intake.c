@@ -106,7 +106,7 @@ struct node *task_make_of(struct turn *turn, struct str tenant, const struct tas
     int64_t *slots = NULL;
     size_t n_slots = slots_of(turn, tenant, def, &slots);
     struct task row = *like;
-    row.id = turn->head.next_task++;
+    row.id = task_number(turn);
     row.name = def->name;
     row.class_id = cache_class_get(turn, tenant, def);
     row.prio = def->prio;

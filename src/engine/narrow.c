@@ -5,14 +5,18 @@
  * set. Servers meet at the rows of one task, and at the head, which is taken last. Its number comes from a block of its server's own: rows
  * carry the number of their turn, and are written before it is known which turn is the next.
  *
- * Narrow are the turns that executors make: polls, claims, finishes and what follows from them over the edges. Slots, the archive's lock,
- * pauses, duties and whatever makes tasks (their numbers are in the order in which they came) are decided wide, while nobody else decides
- * anything. What turns out to need that in the middle of a narrow turn ends it (turn_widen): nothing was changed, and the same commands are
- * decided once more, wide. */
+ * Narrow are the turns that do work: they make tasks, of requests and of revisions, claim and finish them, cancel and retry them. An
+ * archive is locked by whoever opens its revisions or moves its lock on (archive_own), a slot by whoever takes it or gives it back, both as
+ * rows; who makes tasks takes numbers for them when he begins, so that they are in the order in which requests came, to whichever server.
+ * What is the site's is decided wide, while nobody else decides anything: pauses, duties and what is due by itself, executors, tokens,
+ * configuration, archives that come and go, names that are new. What turns out to need that in the middle of a narrow turn ends it
+ * (turn_widen): nothing was changed, and the same commands are decided once more, wide. */
 #include "engine/turn.h"
 
 enum {
     TURNS_OWN = 2000, /* a block of numbers; half used up, the next wide turn takes another */
+    SPECS_A_TURN = 10,
+    NUMBERS_MORE = 64,
     WIDE_MS = 500,    /* so long nothing is tried narrow after it had to be widened: the work is of that kind */
     MADE_MS = 100,    /* and so long after tasks were made here: wide turns that wait take along what comes, which is worth more */
 };
@@ -23,12 +27,51 @@ void turn_widen(struct turn *turn)
     turn->widened = turn->slice->failed = true;
 }
 
+static const bool kinds[CMD_KIND_COUNT] = {
+    [CMD_POLL] = true, [CMD_FINISH] = true, [CMD_ENQUEUE] = true, [CMD_REVISION] = true, [CMD_CAUSE] = true, [CMD_RUN] = true,
+    [CMD_ARCHIVE_SKIP] = true, [CMD_CANCEL] = true, [CMD_RETRY] = true, [CMD_PROMOTE] = true,
+};
+
 bool commands_are_narrow(struct command **commands, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (commands[i]->kind != CMD_POLL && commands[i]->kind != CMD_FINISH) return false;
+        if (!kinds[commands[i]->kind]) return false;
     return true;
 }
+
+/* --- numbers ------------------------------------------------------------------------------------------------------------------------- */
+
+static bool numbers_more(struct turn *turn)
+{
+    struct store *store = turn->engine->store;
+    size_t n = turn->n_numbers > NUMBERS_MORE ? turn->n_numbers : NUMBERS_MORE;
+    struct turn_needs needs = { .narrow = true, .numbers = ARENA_ARRAY(turn->arena, int64_t, n), .n_numbers = n };
+    if (!store->ops->expect(store, &needs, turn->err)) return false;
+    turn->numbers = needs.numbers;
+    turn->n_numbers = n;
+    turn->numbers_used = 0;
+    return true;
+}
+
+int64_t task_number(struct turn *turn)
+{
+    if (!turn->narrow) return turn->head.next_task++;
+    if (turn->numbers_used == turn->n_numbers && !numbers_more(turn)) turn->slice->failed = true;
+    int64_t number = turn->slice->failed ? 0 : turn->numbers[turn->numbers_used++];
+    if (number == 0) turn_widen(turn);
+    if (number < turn->head.next_task) return turn->head.next_task++; /* nothing will come of it */
+    turn->head.next_task = number + 1;
+    return number;
+}
+
+int64_t spec_number(struct turn *turn)
+{
+    if (!turn->narrow) return turn->head.next_spec++;
+    if (turn->own.spec >= turn->own.spec_end) turn_widen(turn);
+    return turn->own.spec++;
+}
+
+/* --- when ---------------------------------------------------------------------------------------------------------------------------- */
 
 bool something_due(struct engine *engine, int64_t wall, int64_t boot)
 {
@@ -58,13 +101,14 @@ void turn_noted(struct engine *engine, struct command **commands, size_t n, int6
 void numbers_reserve(struct turn *turn, struct store_head *head)
 {
     const struct engine *engine = turn->engine;
-    int64_t block = engine->config.block ? engine->config.block : TURNS_OWN;
+    int64_t block = engine->config.block ? engine->config.block : TURNS_OWN, specs = block * SPECS_A_TURN;
     struct numbers *own = &turn->own;
-    *own = engine->own;
     if (!engine->store->narrows || !others_are_about(engine, turn->boot)) return;
-    if (own->incarnation == head->incarnation && own->turn_end - own->turn > block / 2) return;
-    *own = (struct numbers){ head->incarnation, head->turn + 1, head->turn + 1 + block };
+    bool last = own->incarnation == head->incarnation;
+    if (last && own->turn_end - own->turn > block / 2 && own->spec_end - own->spec > specs / 2) return;
+    *own = (struct numbers){ head->incarnation, head->turn + 1, head->turn + 1 + block, head->next_spec, head->next_spec + specs };
     head->turn += block;
+    head->next_spec += specs;
 }
 
 /* --- changes ------------------------------------------------------------------------------------------------------------------------- */
@@ -80,23 +124,41 @@ void executor_counted(struct turn *turn, int64_t executor, bool failed)
     *ARENA_PUSH(turn->arena, turn->counts, turn->n_counts, turn->cap_counts) = (struct executor_count){ executor, 1, failed };
 }
 
-static bool holds_are_times(const struct hold *holds, size_t n)
+static bool holds_pause(const struct hold *holds, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (holds[i].kind != HOLD_time) return false;
-    return true;
+        if (holds[i].kind == HOLD_pause) return true;
+    return false;
+}
+
+static bool archives_are_own(struct turn *turn, const struct changes *c)
+{
+    bool own = true;
+    for (size_t i = 0; i < c->n_archives && own; i++) own = map_find(&turn->locked, (uint64_t)c->archives[i]->lane);
+    for (size_t i = 0; i < c->n_revisions && own; i++) own = map_find(&turn->locked, (uint64_t)c->revisions[i].lane);
+    for (size_t i = 0; i < c->n_latest && own; i++) own = map_find(&turn->locked, (uint64_t)c->latest[i].lane);
+    return own;
+}
+
+/* last_vt: from where on it was moved, so that the steps of two turns count both. */
+static const struct lane *lane_before(struct turn *turn, const struct lane *lane)
+{
+    if (PLANT(lanes_uncounted)) return lane;
+    struct lane *was = ARENA_NEW(turn->arena, struct lane);
+    *was = *(const struct lane *)map_find(&turn->engine->lanes, (uint64_t)lane->id + 1);
+    if (was->last_vt < turn->head.v_now) was->last_vt = turn->head.v_now;
+    if (was->last_vt > lane->last_vt) was->last_vt = lane->last_vt;
+    return was;
 }
 
 bool changes_narrow(struct turn *turn, struct changes *c)
 {
-    size_t others = c->n_classes + c->n_specs + c->n_slots + c->n_tasks_new + c->n_edges_new + c->n_results_remove + c->n_unique_add +
-                    c->n_idempotency + c->n_executors + c->n_tokens + c->n_tokens_remove + c->n_site + c->n_archives + c->n_revisions +
-                    c->n_latest + c->n_schedules + c->n_schedules_remove + c->n_duties + c->n_notes;
-    if (others || c->server || !holds_are_times(c->holds_add, c->n_holds_add) || !holds_are_times(c->holds_remove, c->n_holds_remove))
-        return turn_widen(turn), false;
+    size_t others = c->n_classes + c->n_results_remove + c->n_executors + c->n_tokens + c->n_tokens_remove + c->n_site + c->n_schedules +
+                    c->n_schedules_remove + c->n_duties + c->n_notes;
+    bool pause = holds_pause(c->holds_add, c->n_holds_add) || holds_pause(c->holds_remove, c->n_holds_remove);
+    if (others || c->server || pause || !archives_are_own(turn, c)) return turn_widen(turn), false;
     const struct lane **was = ARENA_ARRAY(turn->arena, const struct lane *, c->n_lanes + 1);
-    for (size_t i = 0; i < c->n_lanes; i++)
-        was[i] = PLANT(lanes_uncounted) ? c->lanes[i] : map_find(&turn->engine->lanes, (uint64_t)c->lanes[i]->id + 1);
+    for (size_t i = 0; i < c->n_lanes; i++) was[i] = lane_before(turn, c->lanes[i]);
     c->lanes_was = was;
     c->narrow = true;
     return true;
@@ -110,6 +172,7 @@ void narrow_committed(struct turn *turn, const struct store_head *head)
     engine->cancels_left = false;
     if (!head->commit) return; /* nothing was written */
     bool alone = head->commit == engine->taken.commit + 1; /* nobody else has committed meanwhile */
+    engine->own = turn->own;
     engine->own.turn += turn->slice->n_events > 0;
     if (alone) engine->taken = *head;
     engine->own_seq = alone ? 0 : head->seq; /* our own turn isn't followed as another's */
@@ -128,6 +191,10 @@ void narrow_undo(struct turn *turn, struct command **commands, size_t n)
     struct engine *engine = turn->engine;
     polls_unpark_failed(engine);
     for (size_t i = 0; i < n; i++) commands[i]->answered = false;
+    if (turn->n_specs_new && !PLANT(specs_kept)) { /* they aren't there */
+        caches_specs_drop(engine);
+        definitions_drop(engine);
+    }
     engine->claims_left = true;
     engine->wide_until = turn->boot + WIDE_MS;
 }

@@ -214,7 +214,7 @@ struct node **lock_before(struct turn *turn, const struct archive *archive, size
  * keep the end of the queue. Its own edges lead to some that the end of the queue doesn't know when all between them were stopped. */
 void lock_again(struct turn *turn, struct node *node)
 {
-    struct archive *archive = node->row.marks & MARK_LOCKED ? turn_archive(turn, node->row.lane) : NULL;
+    struct archive *archive = node->row.marks & MARK_LOCKED ? archive_own(turn, node->row.lane) : NULL;
     if (!archive || state_ended(node->row.state)) return;
     struct before b = { .turn = turn, .again = node, .left = LOOK_MAX };
     struct look look = { turn, node, LOOK_MAX, LOOK_MAX, (node->row.marks & MARK_EXCLUSIVE) != 0 };

@@ -73,7 +73,7 @@ void cmd_retry(struct turn *turn, struct command *command)
             "--reason TEXT retries all the same", (long long)later->row.id, STR_ARG(later->row.name), (long long)later->row.rev);
         return;
     }
-    const struct archive *archive = node->row.rev ? turn_archive(turn, node->row.lane) : NULL;
+    const struct archive *archive = node->row.rev ? archive_own(turn, node->row.lane) : NULL;
     if (archive && (archive->removed || node->row.rev >= archive->next)) {
         turn_refuse(turn, command, ERR_conflict, archive->removed ? "the archive of task %lld was removed"
             : "the revision of task %lld waits for an earlier one", (long long)node->row.id);

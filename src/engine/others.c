@@ -157,6 +157,7 @@ static bool others_take(struct turn *turn, const struct store_head *head, struct
     for (size_t i = 0; i < others.n_events && !PLANT(events_unfollowed); i++) {
         const struct event *event = &others.events[i];
         bool ours = own && event->seq <= own && event->seq > own - engine->own_events;
+        ours &= event->kind != EVENT_ending; /* of a grant that we hear of only now, by an event before this one */
         if (!ours && event->seq <= head->seq) event_follow(turn, event, &tokens, &schedules, &site); /* what is newer comes next time */
     }
     coord_follow(engine->coord, others.duties, others.n_duties, turn->boot);
@@ -228,6 +229,47 @@ static void finish_need(struct turn *turn, const struct finish_item *item, struc
     if (!live || live->unread) grants[needs->n_grants++] = item->fence.task;
 }
 
+/* The archive that a command is about, by its lane; 0: none. */
+static int64_t archive_of(struct turn *turn, const struct command *command)
+{
+    struct str name = { 0 };
+    if (command->kind == CMD_REVISION || command->kind == CMD_CAUSE) name = command->in.revision.archive;
+    if (command->kind == CMD_RUN) name = command->in.run.archive;
+    if (command->kind == CMD_ARCHIVE_SKIP) name = command->in.archive.name;
+    const struct lane *lane = name.len ? cache_lane_find(turn, command->actor.tenant, name) : NULL;
+    return lane && map_find(&turn->engine->archives, (uint64_t)lane->id) ? lane->id : 0;
+}
+
+static size_t numbers_of(const struct command *command)
+{
+    const struct definition *definition = command->kind == CMD_REVISION ? command->in.revision.definition : NULL;
+    if (command->kind == CMD_ENQUEUE) return command->in.enqueue.n_defs;
+    return command->kind != CMD_REVISION ? 0 : 1 + (definition ? definition->workflow.n_tasks : 0);
+}
+
+/* Of a narrow turn: what it can wait for, and the numbers of the tasks that it will make. */
+static void narrow_need(struct turn *turn, struct command **commands, size_t n, struct turn_needs *needs, int64_t *tasks, int64_t *preds,
+                        size_t most)
+{
+    int64_t *archives = ARENA_ARRAY(turn->arena, int64_t, n + 1);
+    for (size_t i = 0; i < n; i++) {
+        const struct command *command = commands[i];
+        int64_t archive = archive_of(turn, command);
+        if (archive) archives[needs->n_archives++] = archive;
+        needs->n_numbers += numbers_of(command);
+        bool order = command->kind == CMD_CANCEL || command->kind == CMD_RETRY || command->kind == CMD_PROMOTE;
+        if (order && needs->n_tasks < most) tasks[needs->n_tasks++] = preds[needs->n_preds++] = command->in.task.task;
+        for (size_t k = 0; command->kind == CMD_ENQUEUE && k < command->in.enqueue.n_defs; k++) {
+            const struct task_def *def = &command->in.enqueue.defs[k];
+            for (size_t r = 0; r < def->n_refs && needs->n_tasks < most; r++)
+                if (def->refs[r].id) tasks[needs->n_tasks++] = def->refs[r].id;
+        }
+    }
+    needs->archives = archives;
+    needs->numbers = turn->numbers = ARENA_ARRAY(turn->arena, int64_t, needs->n_numbers + 1);
+    turn->n_numbers = needs->n_numbers;
+}
+
 /* A hint: what isn't named is loaded one by one. Several servers: what the others did comes too. */
 void needs_expect(struct turn *turn, struct command **commands, size_t n)
 {
@@ -239,8 +281,8 @@ void needs_expect(struct turn *turn, struct command **commands, size_t n)
         (void)finishes_of(commands[i], &n_of);
         n_items += n_of;
     }
-    size_t left = n_items < NEEDS_MAX ? n_items : NEEDS_MAX;
-    int64_t *tasks = ARENA_ARRAY(turn->arena, int64_t, left + 1), *preds = ARENA_ARRAY(turn->arena, int64_t, left + 1),
+    size_t left = n_items < NEEDS_MAX ? n_items : NEEDS_MAX, most = turn->narrow ? 2 * NEEDS_MAX : left;
+    int64_t *tasks = ARENA_ARRAY(turn->arena, int64_t, most + 1), *preds = ARENA_ARRAY(turn->arena, int64_t, most + 1),
             *grants = ARENA_ARRAY(turn->arena, int64_t, left + 1);
     struct turn_needs needs = { .since = turn->begun || !engine->others_about || engine->stale ? NULL : &engine->taken,
                                 .narrow = turn->narrow, .tasks = tasks, .preds = preds, .grants = grants };
@@ -248,6 +290,7 @@ void needs_expect(struct turn *turn, struct command **commands, size_t n)
         const struct finish_item *items = finishes_of(commands[i], &n_of);
         for (size_t k = 0; k < n_of && left > 0; k++, left--) finish_need(turn, &items[k], &needs, tasks, preds, grants);
     }
+    if (turn->narrow) narrow_need(turn, commands, n, &needs, tasks, preds, most);
     bool any = needs.n_tasks || needs.n_preds || needs.n_grants || !turn->begun;
     if (any && !store->ops->expect(store, &needs, turn->err)) turn->slice->failed = true;
 }

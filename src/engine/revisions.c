@@ -326,6 +326,7 @@ static void semaphores_declare(struct opening *o)
     const struct workflow *workflow = &o->definition->workflow;
     for (size_t i = 0; i < workflow->n_semaphores; i++) {
         const struct slot *known = cache_slot_get(turn, o->tenant, workflow->semaphores[i].name);
+        if (turn->slice->failed) return;
         struct slot *slot = slice_slot(turn->slice, known->id);
         if (slot->tenant.len == 0 || slot->limit == workflow->semaphores[i].limit) continue; /* a global one is the site's */
         if (semaphore_is_configured(turn->engine, o->tenant, slot->name)) continue;            /* and so is this */

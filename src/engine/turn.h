@@ -95,9 +95,10 @@ struct known_tenant { /* one that the configuration lists, and what it has as of
     int64_t running;                     /* the slot that limits its running tasks; 0: none */
 };
 
-struct numbers { /* of turns that this server may give without asking, up to the end: for narrow ones */
+struct numbers { /* that this server may give without asking, up to the end: for narrow turns, and for specs that they make */
     uint64_t incarnation;
     int64_t turn, turn_end;
+    int64_t spec, spec_end;
 };
 
 struct engine {
@@ -185,6 +186,8 @@ struct turn {
     bool begun; /* it has the store's lock */
     bool narrow, widened; /* see narrow.c; widened: it has to be taken once more, wide */
     struct numbers own;   /* the engine's, after the commit */
+    int64_t *numbers; size_t n_numbers, numbers_used; /* of a narrow turn: for tasks that it makes */
+    struct map locked;    /* of a narrow turn: lanes whose archives are its own until it is over */
     struct executor_count *counts; size_t n_counts, cap_counts;
 
     struct map attempts; /* task -> newest pending_attempt of this turn */
@@ -247,6 +250,8 @@ bool commands_are_narrow(struct command **commands, size_t n); /* as far as they
 bool something_due(struct engine *engine, int64_t wall, int64_t boot); /* that only a wide turn does */
 void turn_noted(struct engine *engine, struct command **commands, size_t n, int64_t boot); /* what it was about tells what comes next */
 void turn_widen(struct turn *turn);    /* what follows needs a wide turn: a narrow one fails */
+int64_t task_number(struct turn *turn); /* of a task that is made */
+int64_t spec_number(struct turn *turn);
 void numbers_reserve(struct turn *turn, struct store_head *head);
 void executor_counted(struct turn *turn, int64_t executor, bool failed);
 bool changes_narrow(struct turn *turn, struct changes *c); /* false: they aren't */
@@ -257,6 +262,7 @@ void narrow_undo(struct turn *turn, struct command **commands, size_t n);
 bool caches_load(struct engine *engine, struct err *err);
 void caches_drop(struct engine *engine);
 void caches_specs_trim(struct engine *engine);
+void caches_specs_drop(struct engine *engine);
 void recent_follow(struct turn *turn); /* rows that the turn wrote are remembered, after the commit */
 bool recent_row(const struct engine *engine, int64_t id, const struct task **out); /* false: not remembered */
 struct rows caches_rows(struct engine *engine);
@@ -310,8 +316,10 @@ bool archives_load(struct engine *engine, struct err *err);
 void archive_put(struct engine *engine, const struct archive *row);
 void archives_drop(struct engine *engine);
 void archives_follow(struct turn *turn); /* after the commit */
-struct archive *turn_archive(struct turn *turn, int64_t lane); /* this turn's copy, for change; NULL: the lane is a queue */
-struct archive *archive_named(struct turn *turn, const struct command *command, struct str name); /* NULL: none */
+struct archive *turn_archive(struct turn *turn, int64_t lane); /* this turn's copy; NULL: the lane is a queue */
+struct archive *archive_own(struct turn *turn, int64_t lane); /* the same, for change: nobody else changes it until the turn is over */
+struct archive *archive_named(struct turn *turn, const struct command *command, struct str name); /* that one by name; NULL: none */
+void definitions_drop(struct engine *engine);
 void changes_archives(struct turn *turn, struct changes *c);
 struct definition *definition_get(struct turn *turn, int64_t id); /* NULL: it can't be read (the turn has failed) */
 int64_t definition_put(struct turn *turn, struct definition *definition);

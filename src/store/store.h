@@ -82,10 +82,11 @@ struct changes {
     struct store_head head;   /* after the turn; head.hash is filled in by the store */
     int64_t turn;             /* the one that carries `events`; of a narrow turn a number of its server's own, else head.turn */
     int64_t first_seq, time;  /* of the events */
-    /* Of a narrow turn the head counts only for v_now, and first_seq not at all: they are taken when everything else is written, and what
-     * came of it is put into *out_head, unless there was nothing to write. Lanes aren't set: what the turn made of lanes_was[i] to get
-     * lanes[i] is added. */
+    /* Of a narrow turn the head counts only for v_now and next_task (neither goes back), and first_seq not at all: they are taken when
+     * everything else is written, and what came of it is put into *out_head, unless there was nothing to write. Lanes aren't set: what the
+     * turn made of lanes_was[i] to get lanes[i] is added; last_vt by its steps, but to no less than it is. */
     bool narrow;
+    bool numbers; /* of a wide turn: narrow ones after it take numbers for tasks from head.next_task on */
     const struct lane **lanes_was;
     struct store_head *out_head;
     bool told; /* somebody is told that something is accepted, be it long ago: what the turn has read must be durable, too */
@@ -112,6 +113,11 @@ struct turn_needs {
     const int64_t *tasks;  size_t n_tasks;        /* load_task */
     const int64_t *preds;  size_t n_preds;        /* load_edges by pred, and load_task of those that wait */
     const int64_t *grants; size_t n_grants;       /* load_attempt of the unfinished attempts of these tasks */
+    /* Of a narrow turn: */
+    const int64_t *archives; size_t n_archives;   /* archive_lock; they are waited for, before anything else */
+    /* Numbers for tasks that the turn makes: ascending, above all that turns before it had, each given once. The first is 0: they can't be
+     * had until a wide turn has said where they begin (changes.numbers). */
+    int64_t *numbers; size_t n_numbers;
 };
 
 struct ready_row { int64_t task, prio, vt; };
@@ -128,7 +134,8 @@ struct store_ops {
     void (*close)(struct store *store);
     /* A turn has the store to itself. A narrow one, where `narrows` and if it was expected so, shares it with other servers' narrow turns:
      * the task rows that it loads are locked until it is over, load_others brings what was committed up to its begin, and ready_first
-     * passes over what another turn has locked (ready_passed). A commit that meets another's row fails, and nothing was changed. */
+     * passes over what another turn has locked (ready_passed). A commit that meets another's row fails, and nothing was changed: keys
+     * (unique, idempotency) are only added, not replaced. */
     bool (*begin)(struct store *store, struct err *err);
     void (*rollback)(struct store *store);
     bool (*commit)(struct store *store, const struct changes *changes, struct err *err);
@@ -153,6 +160,9 @@ struct store_ops {
     /* The first n of a class by (prio DESC, vt, task). */
     bool (*ready_first)(struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out, size_t *out_n,
                         struct err *err);
+    /* Narrow turns only: the row as it is now, locked until the turn is over; ERR_conflict: another turn has it. */
+    bool (*archive_lock)(struct store *store, struct arena *arena, int64_t lane, struct archive *out, struct err *err);
+    bool (*slot_lock)(struct store *store, struct arena *arena, int64_t id, struct slot *out, struct err *err);
     /* Shared stores only: did ready_first pass over somebody in this turn? */
     bool (*ready_passed)(struct store *store);
     /* The first n holds of a kind with key <= key_max (time: due ones), ordered by (key, rank, task). */

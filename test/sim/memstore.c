@@ -169,6 +169,22 @@ static struct str unique_text(struct memstore *m, const struct unique_claim *cla
     return str_fmt(&m->arena, "%.*s/%.*s", STR_ARG(claim->tenant), STR_ARG(claim->key));
 }
 
+int64_t memstore_unique(struct memstore *m, struct str tenant, struct str key)
+{
+    const int64_t *id = smap_find(&m->uniques, unique_text(m, &(struct unique_claim){ tenant, key, 0 }));
+    return id ? *id : 0;
+}
+
+static struct str idempotency_text(struct memstore *m, const struct idempotency *row)
+{
+    return str_fmt(&m->arena, "%.*s/%.*s/%.*s/%.*s", STR_ARG(row->tenant), STR_ARG(row->token), STR_ARG(row->route), STR_ARG(row->key));
+}
+
+const struct idempotency *memstore_idempotency(struct memstore *m, const struct idempotency *key)
+{
+    return smap_find(&m->idempotency, idempotency_text(m, key));
+}
+
 static void small_apply(struct memstore *m, const struct changes *c)
 {
     for (size_t i = 0; i < c->n_lanes; i++) map_put(&m->lanes, (uint64_t)c->lanes[i]->id + 1, lane_copy(&m->arena, c->lanes[i]));
@@ -199,9 +215,7 @@ static void small_apply(struct memstore *m, const struct changes *c)
         int64_t *ids = ARENA_ARRAY(&m->arena, int64_t, row->n_ids + 1);
         if (row->n_ids) memcpy(ids, row->ids, row->n_ids * sizeof *ids);
         copy->ids = ids;
-        smap_put(&m->idempotency,
-            str_fmt(&m->arena, "%.*s/%.*s/%.*s/%.*s", STR_ARG(row->tenant), STR_ARG(row->token), STR_ARG(row->route), STR_ARG(row->key)),
-            copy);
+        smap_put(&m->idempotency, idempotency_text(m, row), copy);
     }
 }
 
@@ -440,20 +454,17 @@ static bool mem_holds_of_task(struct store *store, struct arena *arena, int64_t 
 
 static bool mem_unique(struct store *store, struct str tenant, struct str key, int64_t *out_task, struct err *err)
 {
-    struct memstore *m = mem(store);
-    int64_t *id = smap_find(&m->uniques, unique_text(m, &(struct unique_claim){ tenant, key, 0 }));
     (void)err;
-    *out_task = id ? *id : 0;
+    *out_task = memstore_unique(mem(store), tenant, key);
     return true;
 }
 
 static bool mem_idempotency(struct store *store, struct arena *arena, struct str tenant, struct str token, struct str route, struct str key,
     struct idempotency *out, bool *out_found, struct err *err)
 {
-    struct memstore *m = mem(store);
-    struct idempotency *row =
-        smap_find(&m->idempotency, str_fmt(arena, "%.*s/%.*s/%.*s/%.*s", STR_ARG(tenant), STR_ARG(token), STR_ARG(route), STR_ARG(key)));
-    (void)err;
+    const struct idempotency *row =
+        memstore_idempotency(mem(store), &(struct idempotency){ .tenant = tenant, .token = token, .route = route, .key = key });
+    (void)err, (void)arena;
     *out_found = row != NULL;
     if (row) *out = *row;
     return true;

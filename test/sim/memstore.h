@@ -29,9 +29,9 @@ struct memport { /* one server's way to the rows */
     unsigned reads_left; /* 0: none fails; else with that many reads the connection is lost */
     bool away;           /* the store can't be reached */
     bool in_turn, narrow;
-    bool expects_narrow; /* by the next begin */
+    struct turn_needs expects; /* by the next begin */
     bool passed;         /* ready_first has passed over somebody */
-    struct map locks;    /* of a narrow turn: tasks */
+    struct map locks;    /* of a narrow turn: MEM_KEY of tasks, archives, slots */
     unsigned aside; /* of a narrow turn: so many of its reads, or its commit, come before another server takes a turn; 0: none does */
     bool too_far;        /* a load_others had too much to tell; whoever looks at it puts it back */
     int64_t mark;        /* of the commit that was sent last */
@@ -61,6 +61,7 @@ struct memstore {
     /* a shared store's: */
     struct map touched;       /* MEM_KEY of a row -> the number of the commit that wrote it last */
     struct duty duties[MEM_DUTIES_MAX]; size_t n_duties;
+    int64_t numbers;          /* of tasks: the last one that a narrow turn was given */
     int64_t marks[MEM_SERVERS_MAX]; /* by server: of its last commit */
     struct memport *ports[MEM_SERVERS_MAX]; /* by server: whose turns may be open at once */
     void (*beside)(struct memport *port);   /* another server's turn, in the middle of a narrow one of this port; NULL: none */
@@ -79,6 +80,8 @@ void memstore_free(struct memstore *store);
 void memstore_keep(struct memstore *to, const struct memstore *from, struct arena *arena);
 void memstore_drop(struct memstore *kept);
 
+int64_t memstore_unique(struct memstore *store, struct str tenant, struct str key); /* whose it is; 0: nobody's */
+const struct idempotency *memstore_idempotency(struct memstore *store, const struct idempotency *key); /* NULL: none */
 void memstore_apply(struct memstore *store, const struct changes *changes);
 struct lane *lane_copy(struct arena *arena, const struct lane *row);
 struct task_class *class_copy(struct arena *arena, const struct task_class *row);

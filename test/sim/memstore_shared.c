@@ -46,21 +46,28 @@ static void beside(struct memport *port)
     if (port->narrow && port->aside && --port->aside == 0 && port->rows->beside) port->rows->beside(port);
 }
 
-static bool locked_elsewhere(const struct memport *port, int64_t task)
+static bool locked_elsewhere(const struct memport *port, enum mem_kind kind, int64_t id)
 {
     for (size_t i = 0; i < MEM_SERVERS_MAX; i++) {
         const struct memport *other = port->rows->ports[i];
-        if (other && other != port && other->in_turn && map_find(&other->locks, (uint64_t)task)) return true;
+        if (other && other != port && other->in_turn && map_find(&other->locks, MEM_KEY(kind, id))) return true;
     }
     return false;
 }
 
-static bool lock_task(struct memport *port, int64_t task, struct err *err)
+static bool lock_row(struct memport *port, enum mem_kind kind, int64_t id, struct err *err)
 {
     if (!port->narrow) return true;
-    if (locked_elsewhere(port, task)) return err_set(err, ERR_conflict, "simulated: a deadlock, or a lock that wasn't got in time");
-    map_put(&port->locks, (uint64_t)task, port);
+    if (locked_elsewhere(port, kind, id)) return err_set(err, ERR_conflict, "simulated: another turn has it");
+    map_put(&port->locks, MEM_KEY(kind, id), port);
     return true;
+}
+
+/* As the sequence there: numbers are given for good, whatever becomes of the turn. */
+static void numbers_give(struct memstore *m, const struct turn_needs *needs)
+{
+    for (size_t i = 0; i < needs->n_numbers; i++) needs->numbers[i] = ++m->numbers;
+    if (needs->n_numbers && needs->numbers[0] < m->head.next_task) needs->numbers[0] = 0;
 }
 
 /* A read of the turn: true: the connection is lost with it. */
@@ -77,13 +84,14 @@ static bool shared_begin(struct store *store, struct err *err)
 {
     struct memport *port = port_of(store);
     if (port->away) return lost(port, err);
-    for (size_t i = 0; i < MEM_SERVERS_MAX && !port->expects_narrow; i++)
+    for (size_t i = 0; i < MEM_SERVERS_MAX && !port->expects.narrow; i++)
         if (port->rows->ports[i] && port->rows->ports[i] != port && port->rows->ports[i]->in_turn)
             return lost(port, err); /* the turn's lock isn't got in time */
     if (port->real && !port->real->ops->begin(port->real, err)) return false;
     port->in_turn = true;
-    port->narrow = port->expects_narrow;
-    port->expects_narrow = false;
+    port->narrow = port->expects.narrow;
+    numbers_give(port->rows, &port->expects);
+    port->expects = (struct turn_needs){ 0 };
     store->narrows = true;
     store->commit = port->rows->head.commit;
     return true;
@@ -152,6 +160,7 @@ static struct changes narrow_rows(struct memport *port, const struct changes *c)
     for (size_t i = 0; i < c->n_lanes; i++) {
         const struct lane *is = c->lanes[i], *was = c->lanes_was[i];
         struct lane *row = lane_copy(&m->arena, map_find(&m->lanes, (uint64_t)is->id + 1));
+        row->last_vt += is->last_vt - was->last_vt;
         if (is->last_vt > row->last_vt) row->last_vt = is->last_vt;
         for (int k = 0; k < STATE_COUNT; k++) row->counts[k] += is->counts[k] - was->counts[k];
         row->log_bytes += is->log_bytes - was->log_bytes;
@@ -161,6 +170,7 @@ static struct changes narrow_rows(struct memport *port, const struct changes *c)
     full.lanes = lanes;
     full.head = m->head;
     full.head.seq += c->head.seq - (c->first_seq - 1);
+    if (c->head.next_task > full.head.next_task) full.head.next_task = c->head.next_task;
     if (c->head.v_now > full.head.v_now) full.head.v_now = c->head.v_now;
     full.first_seq = m->head.seq + 1;
     if (c->time < m->head.time && m->head.time - c->time <= STAMP_BACK_MAX_MS) full.time = m->head.time;
@@ -183,6 +193,20 @@ static void counts_apply(struct memstore *m, const struct changes *c, const stru
     }
 }
 
+/* A narrow turn adds keys, and replaces none. */
+static bool keys_met(struct memstore *m, const struct changes *c)
+{
+    bool met = false;
+    for (size_t i = 0; i < c->n_unique_add && !met; i++) {
+        const struct unique_claim *claim = &c->unique_add[i];
+        int64_t holder = memstore_unique(m, claim->tenant, claim->key);
+        met = holder != 0;
+        for (size_t k = 0; k < c->n_unique_remove && met; k++) met = c->unique_remove[k].task != holder; /* given up in this turn */
+    }
+    for (size_t i = 0; i < c->n_idempotency && !met; i++) met = memstore_idempotency(m, &c->idempotency[i]) != NULL;
+    return met;
+}
+
 static bool shared_commit(struct store *store, const struct changes *c, struct err *err)
 {
     struct memport *port = port_of(store);
@@ -196,7 +220,12 @@ static bool shared_commit(struct store *store, const struct changes *c, struct e
     }
     port->aside = port->aside ? 1 : 0;
     beside(port);
+    if (c->narrow && keys_met(m, c)) {
+        shared_rollback(store);
+        return err_set(err, ERR_conflict, "simulated: a key that another turn has written");
+    }
     if (c->narrow) full = narrow_rows(port, c), c = &full;
+    if (c->numbers) m->numbers = c->head.next_task - 1;
     port->fault = MEM_OK;
     if (fault == MEM_FULL || fault == MEM_UNKNOWN_LOST) shared_rollback(store);
     if (fault == MEM_FULL) return err_set(err, ERR_disk_full, "simulated");
@@ -230,9 +259,29 @@ static bool shared_commit(struct store *store, const struct changes *c, struct e
 static bool shared_expect(struct store *store, const struct turn_needs *needs, struct err *err)
 {
     struct memport *port = port_of(store);
-    if (!port->in_turn) port->expects_narrow = needs->narrow;
-    for (size_t i = 0; i < needs->n_tasks && port->in_turn; i++)
-        if (!lock_task(port, needs->tasks[i], err)) return false;
+    if (!port->in_turn) {
+        port->expects = *needs;
+        return true;
+    }
+    numbers_give(port->rows, needs);
+    for (size_t i = 0; i < needs->n_tasks; i++)
+        if (!lock_row(port, MEM_TASK, needs->tasks[i], err)) return false;
+    return true;
+}
+
+static bool shared_archive_lock(struct store *store, struct arena *arena, int64_t lane, struct archive *out, struct err *err)
+{
+    struct memport *port = port_of(store);
+    if (memport_read_fails(store, err) || !lock_row(port, MEM_ARCHIVE, lane, err)) return false;
+    *out = *archive_copy(arena, map_find(&port->rows->archives, (uint64_t)lane));
+    return true;
+}
+
+static bool shared_slot_lock(struct store *store, struct arena *arena, int64_t id, struct slot *out, struct err *err)
+{
+    struct memport *port = port_of(store);
+    if (memport_read_fails(store, err) || !lock_row(port, MEM_SLOT, id, err)) return false;
+    *out = *slot_copy(arena, map_find(&port->rows->slots, (uint64_t)id));
     return true;
 }
 
@@ -287,7 +336,7 @@ bool memport_others(struct store *store, struct arena *arena, const struct store
 
 static bool shared_task(struct store *store, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
 {
-    return !memport_read_fails(store, err) && lock_task(port_of(store), id, err) &&
+    return !memport_read_fails(store, err) && lock_row(port_of(store), MEM_TASK, id, err) &&
            memstore_ops.load_task(store, arena, id, out, out_found, err);
 }
 
@@ -309,11 +358,11 @@ static bool shared_ready(
     *out = NULL;
     *out_n = 0;
     for (size_t i = 0; i < found && *out_n < n; i++) {
-        if (locked_elsewhere(port, rows[i].task)) {
+        if (locked_elsewhere(port, MEM_TASK, rows[i].task)) {
             port->passed = true;
             continue;
         }
-        map_put(&port->locks, (uint64_t)rows[i].task, port);
+        map_put(&port->locks, MEM_KEY(MEM_TASK, rows[i].task), port);
         *ARENA_PUSH(arena, *out, *out_n, cap) = rows[i];
     }
     return true;
@@ -348,6 +397,8 @@ void memport_open(struct memport *port, struct memstore *m, int index)
     ops.load_edges = shared_edges;
     ops.ready_first = shared_ready;
     ops.ready_passed = shared_passed;
+    ops.archive_lock = shared_archive_lock;
+    ops.slot_lock = shared_slot_lock;
     ops.holds_due = shared_holds_due;
     ops.load_schedules = shared_schedules;
     ops.load_lanes = shared_lanes;

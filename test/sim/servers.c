@@ -35,6 +35,7 @@ static void turn_beside(struct memport *port)
     outer->overtaken = true;
     w->wall -= outer->wall_ahead;
     w->at = other;
+    mail_hasten(w, other);
     trace(w, "  beside it:");
     w->depth++;
     server_turn(w);
@@ -50,7 +51,7 @@ static void turn_beside(struct memport *port)
 
 void servers_open(struct world *w, size_t n)
 {
-    static const unsigned most[] = { 10, 10, 10, 3, 400, 300, 3, 300 };
+    static const unsigned most[] = { 10, 10, 10, 3, 400, 300, 3, 800 };
     static const size_t turns[] = { 500, 20, 3 };
     unsigned *rates = &w->shared_faults.cut;
     _Static_assert(sizeof most / sizeof *most == sizeof(struct shared_faults) / sizeof(unsigned), "a rate for each");
@@ -246,7 +247,7 @@ void turn_before(struct world *w)
     if (chance(&w->choices, w->shared_faults.cut)) port->fault = MEM_CUT;
     if (chance(&w->choices, w->shared_faults.answer_lost)) port->fault = MEM_ANSWER_LOST;
     port->reads_left = chance(&w->choices, w->shared_faults.cut_reading) ? 1 + (unsigned)choose(&w->choices, 12) : 0;
-    port->aside = chance(&w->choices, w->shared_faults.beside) ? 1 + (unsigned)choose(&w->choices, 8) : 0;
+    port->aside = chance(&w->choices, w->shared_faults.beside) ? 1 + (unsigned)choose(&w->choices, 5) : 0;
 }
 
 static void hints_send(struct world *w)
@@ -282,9 +283,9 @@ void turn_after(struct world *w, struct command **commands, size_t n, bool ok)
         return;
     }
     check_caches(w);
-    s->seen_commit = s->engine->head.commit;
+    s->seen_commit = s->engine->taken.commit;
     for (size_t i = 0; i < n; i++)
-        if (commands[i]->kind == CMD_ENQUEUE && !commands[i]->err.code) read_begin(w, s->seen_commit, s->index);
+        if (commands[i]->kind == CMD_ENQUEUE && !commands[i]->err.code) read_begin(w, s->engine->head.commit, s->index);
 }
 
 /* --- what must not last --------------------------------------------------------------------------------------------------------------- */

@@ -109,7 +109,7 @@ void send_to(struct world *w, struct command *command, int from, int server)
             twin->in.poll.finishes = ARENA_ARRAY(&w->arena, struct finish_item, JOBS_MAX);
             memcpy(twin->in.poll.finishes, command->in.poll.finishes, command->in.poll.n_finishes * sizeof(struct finish_item));
         }
-        post(w, twin, false, server);
+        post(w, twin, false, kind != CMD_POLL && several(w) ? server_choose(w) : server); /* asked again, elsewhere */
     }
 }
 
@@ -134,6 +134,21 @@ static void mail_deliver(struct world *w)
             if (server->engine && server->n_inbox < INBOX_MAX) server->inbox[server->n_inbox++] = command;
         }
         mem_free(message);
+    }
+}
+
+void mail_hasten(struct world *w, struct server *server)
+{
+    struct message *soon[HASTENED_MAX];
+    size_t n = 0;
+    for (size_t i = 0; i < w->mail.n && n < HASTENED_MAX; i++) {
+        struct message *message = CONTAINER_OF(w->mail.nodes[i], struct message, node);
+        if (!message->answer && &w->servers[message->server] == server) soon[n++] = message;
+    }
+    for (size_t i = 0; i < n && server->n_inbox < INBOX_MAX; i++) {
+        server->inbox[server->n_inbox++] = soon[i]->command;
+        heap_take(&w->mail, &soon[i]->node);
+        mem_free(soon[i]);
     }
 }
 

@@ -9,7 +9,8 @@
 #include "memstore.h"
 
 enum { EXECUTORS_MAX = 5, JOBS_MAX = 6, TASKS_MAX = 400, LEASE_MS = 3000, CALLS_MAX = 128, INBOX_MAX = 256, IDS_MAX = TASKS_MAX * 2,
-    LANES_MAX = 16, REPOSITORIES_MAX = 2, REVISIONS_MAX = 14, FIRED_MAX = 8, SERVERS_MAX = MEM_SERVERS_MAX, READS_MAX = 64 };
+    HASTENED_MAX = 4, LANES_MAX = 16,
+    REPOSITORIES_MAX = 2, REVISIONS_MAX = 14, FIRED_MAX = 8, SERVERS_MAX = MEM_SERVERS_MAX, READS_MAX = 64 };
 
 /* Shapes that histories must have had: a mark that was never hit says that the generator has stopped making them. name, meaning */
 #define MARKS(X) \
@@ -247,7 +248,7 @@ struct server {
     uint64_t narrow_before, widened_before;
     bool overtaken;      /* another server took a turn in the middle of its last one */
     int64_t hint_at;     /* a hint arrives; INT64_MAX: none is under way */
-    int64_t seen_commit; /* as of its last turn */
+    int64_t seen_commit; /* up to which it has taken over what others did, as of its last turn */
     int64_t epochs[MEM_DUTIES_MAX]; /* its own of each duty as of its last turn; 0: none */
 };
 
@@ -334,6 +335,7 @@ void world_run(struct world *world); /* faults, then healing; a violated invaria
 void world_close(struct world *world);
 void world_step(struct world *world);
 void world_finish(struct world *world); /* the second half of world_run */
+void mail_hasten(struct world *world, struct server *server); /* a few of what is under way to it come now */
 void mail_lose(struct world *world);            /* all that is under way */
 void mail_hold(struct world *world, int64_t ms);
 void mail_double(struct world *world, int64_t ms); /* polls under way come once more, later */

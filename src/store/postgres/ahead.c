@@ -14,7 +14,7 @@ struct ahead_edges {
 void ahead_forget(struct postgres_store *self)
 {
     struct ahead *ahead = &self->ahead;
-    struct map *maps[] = { &ahead->tasks, &ahead->edges, &ahead->lives, &ahead->places };
+    struct map *maps[] = { &ahead->tasks, &ahead->edges, &ahead->lives, &ahead->places, &ahead->archives };
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         map_clear(maps[i]);
     arena_reset(&ahead->arena);
@@ -31,6 +31,7 @@ void ahead_release(struct postgres_store *self)
     map_release(&self->ahead.edges);
     map_release(&self->ahead.lives);
     map_release(&self->ahead.places);
+    map_release(&self->ahead.archives);
     arena_release(&self->ahead.arena);
 }
 
@@ -78,9 +79,59 @@ bool ahead_live(struct postgres_store *self, int64_t task, int64_t grant, struct
     return true;
 }
 
+/* ---- locks ---- */
+
+bool ahead_archives_take(struct postgres_store *self, const PGresult *result, struct err *err)
+{
+    struct archive **rows;
+    size_t n;
+    if (!pg_rows_archives(result, &self->ahead.arena, &rows, &n, err))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        map_put(&self->ahead.archives, (uint64_t)rows[i]->lane, rows[i]);
+    return true;
+}
+
+/* What comes lives until the turn is over. */
+bool postgres_archive_lock(struct store *store, struct arena *arena, int64_t lane, struct archive *out, struct err *err)
+{
+    struct postgres_store *self = postgres_of(store);
+    struct pg_args args = { 0 };
+    PGresult *result;
+    (void)arena;
+    const struct archive *row = map_find(&self->ahead.archives, (uint64_t)lane);
+    arg_i64(&args, lane);
+    if (!row && (!writer_ask(self, PG_archive_lock, &args, &result, err) || !ahead_archives_take(self, result, err)))
+        return false;
+    row = row ? row : map_find(&self->ahead.archives, (uint64_t)lane);
+    if (!row)
+        return err_set(err, ERR_conflict, "archive %lld isn't there", (long long)lane);
+    *out = *row;
+    return true;
+}
+
+bool postgres_slot_lock(struct store *store, struct arena *arena, int64_t id, struct slot *out, struct err *err)
+{
+    struct postgres_store *self = postgres_of(store);
+    struct pg_args args = { 0 };
+    PGresult *result;
+    struct slot **rows;
+    size_t n;
+    arg_i64(&args, id);
+    if (!writer_ask(self, id > self->slot_last ? PG_slot_lock_wait : PG_slot_lock, &args, &result, err) ||
+        !pg_rows_slots(result, arena, &rows, &n, err))
+        return false;
+    if (n != 1)
+        return err_set(err, ERR_conflict, "slot %lld isn't there", (long long)id);
+    *out = *rows[0];
+    if (id > self->slot_last)
+        self->slot_last = id;
+    return true;
+}
+
 /* ---- asking ---- */
 
-static void ids_queue(struct pg *pg, enum pg_id id, const int64_t *ids, size_t n)
+void ids_queue(struct pg *pg, enum pg_id id, const int64_t *ids, size_t n)
 {
     struct pg_args args = { 0 };
     bulk_begin(&pg->bulk, "i");
@@ -94,6 +145,10 @@ static void ids_queue(struct pg *pg, enum pg_id id, const int64_t *ids, size_t n
 void ahead_queue(struct postgres_store *self, const struct turn_needs *needs)
 {
     struct pg *pg = &self->pg;
+    struct pg_args args = { 0 };
+    arg_i64(&args, (int64_t)needs->n_numbers);
+    if (needs->n_numbers)
+        pg_queue(pg, PG_task_numbers, &args);
     if (needs->since)
         others_queue(pg, needs->since);
     if (needs->n_tasks)
@@ -146,9 +201,20 @@ static void lives_take(struct postgres_store *self, const PGresult *result)
     }
 }
 
+/* Those that are below what the head counts were given before a wide turn, or a copy of a store: they aren't used. */
+static void numbers_take(struct postgres_store *self, const PGresult *result, const struct turn_needs *needs)
+{
+    for (size_t i = 0; i < needs->n_numbers; i++)
+        needs->numbers[i] = i < (size_t)PQntuples(result) ? cell_i64(result, (int)i, 0) : 0;
+    if (needs->numbers[0] < self->head.next_task)
+        needs->numbers[0] = 0;
+}
+
 bool ahead_take(struct postgres_store *self, const struct turn_needs *needs, size_t first, struct err *err)
 {
     struct pg *pg = &self->pg;
+    if (needs->n_numbers)
+        numbers_take(self, pg->results[first++], needs);
     if (needs->since)
         first = others_keep(self, needs->since, first);
     if (needs->n_tasks && !tasks_take(self, pg->results[first++], err))

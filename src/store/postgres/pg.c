@@ -33,8 +33,8 @@ static const struct { const char *state; enum err_code code; bool lost; } states
     { "53100", ERR_disk_full, false },   { "53", ERR_unavailable, false },    { "57P0", ERR_unavailable, true },
     { "08", ERR_unavailable, true },     { "25006", ERR_unavailable, false }, { "25P03", ERR_unavailable, true },
     { "XX001", ERR_corrupt, false },     { "XX002", ERR_corrupt, false },     { "58", ERR_io, false },
-    { "40", ERR_unavailable, false },    { "55P03", ERR_conflict, false },    { "57014", ERR_unavailable, false },
-    { "42501", ERR_forbidden, false },   { "22021", ERR_invalid, false },
+    { "40P01", ERR_conflict, false },    { "40", ERR_unavailable, false },    { "55P03", ERR_conflict, false },
+    { "57014", ERR_unavailable, false }, { "42501", ERR_forbidden, false },   { "22021", ERR_invalid, false },
 };
 
 static void text_trim(char *text)

@@ -20,6 +20,7 @@ struct ahead { /* ahead.c: what came before it was asked for, good until the tur
     struct map edges;         /* pred -> its edges */
     struct map lives;         /* task -> struct attempt */
     struct map places;        /* task -> struct ready_place: those that came with ready_first */
+    struct map archives;      /* lane -> struct archive: locked */
     struct turn_needs needs;  /* by the next begin */
     PGresult *others[OTHERS_COUNT];
     int64_t others_since; /* the commit that they follow */
@@ -51,6 +52,7 @@ struct postgres_store {
     bool in_turn;           /* a transaction is open, with the turn's lock */
     bool narrow;            /* and that one is shared */
     bool passed;            /* ready_first has passed over somebody in this turn */
+    int64_t slot_last;      /* the largest of the slots that it has locked */
     char instance[40];      /* this process: whose mark our commits carry */
     int64_t nonce;          /* the mark of the last commit */
     struct listener *listener;
@@ -104,9 +106,13 @@ void others_queue(struct pg *pg, const struct store_head *since);
 size_t others_keep(struct postgres_store *self, const struct store_head *since, size_t first);
 
 /* ahead.c: rows that come before they are asked for. The finders copy into the arena; false: it isn't here. */
+bool postgres_archive_lock(struct store *store, struct arena *arena, int64_t lane, struct archive *out, struct err *err);
+bool postgres_slot_lock(struct store *store, struct arena *arena, int64_t id, struct slot *out, struct err *err);
 bool postgres_expect(struct store *store, const struct turn_needs *needs, struct err *err);
 void ahead_queue(struct postgres_store *self, const struct turn_needs *needs); /* sends the statements */
 bool ahead_take(struct postgres_store *self, const struct turn_needs *needs, size_t first, struct err *err); /* their results */
+bool ahead_archives_take(struct postgres_store *self, const PGresult *result, struct err *err); /* rows that are locked now */
+void ids_queue(struct pg *pg, enum pg_id id, const int64_t *ids, size_t n); /* a statement of one list of numbers */
 bool ahead_task(struct postgres_store *self, struct arena *arena, int64_t id, struct task *out);
 bool ahead_edges_of(struct postgres_store *self, struct arena *arena, int64_t pred, struct edge **out, size_t *out_n);
 bool ahead_live(struct postgres_store *self, int64_t task, int64_t grant, struct attempt *out);

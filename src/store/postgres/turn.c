@@ -25,20 +25,25 @@ static bool begin_once(struct postgres_store *self, const struct turn_needs *nee
     self->narrow = needs->narrow;
     pg_queue(pg, PG_turn_begin, NULL);
     pg_queue(pg, self->narrow ? PG_turn_share : PG_turn_lock, NULL);
+    size_t archives = pg->n_queue, head = archives + (needs->n_archives > 0);
+    if (needs->n_archives)
+        ids_queue(pg, PG_archives_lock, needs->archives, needs->n_archives);
     pg_queue(pg, PG_head_get, NULL);
     ahead_queue(self, needs);
     size_t last = pg->n_queue;
     bool asks = self->port.asks_narrows && !self->narrow;
     if (asks)
         pg_queue(pg, PG_others_behind, NULL);
-    if (!pg_exchange(pg, err) || !pg_row_head(pg->results[2], &self->head, NULL, err))
+    if (!pg_exchange(pg, err) || !pg_row_head(pg->results[head], &self->head, NULL, err))
+        return false;
+    if (needs->n_archives && !ahead_archives_take(self, pg->results[archives], err))
         return false;
     if (asks)
         self->port.narrows = cell_i64(pg->results[last], 0, 0) == 0;
     self->port.asks_narrows &= !asks;
     self->port.commit = self->head.commit;
     page_look(self);
-    return ahead_take(self, needs, 3, err);
+    return ahead_take(self, needs, head + 1, err);
 }
 
 static void turn_over(struct postgres_store *self)
@@ -47,7 +52,7 @@ static void turn_over(struct postgres_store *self)
     if (self->in_turn && !self->pg.lost)
         (void)pg_run(&self->pg, PG_rollback, NULL, NULL, &ignored);
     self->in_turn = self->narrow = self->passed = false;
-    self->expire_max = 0;
+    self->expire_max = self->slot_last = 0;
     ahead_forget(self);
 }
 
@@ -63,7 +68,8 @@ bool postgres_begin(struct store *store, struct err *err)
             return true;
         turn_over(self);
         if (!self->pg.lost || self->away_since) {
-            if (err->code == ERR_conflict) /* another's turn, or a migration, has the lock for long: its synchronous standby is away? */
+            /* another's turn, or a migration, has the lock for long: its synchronous standby is away? A narrow one is taken once more */
+            if (err->code == ERR_conflict && !needs.narrow)
                 err->code = ERR_unavailable;
             return false;
         }
@@ -121,11 +127,12 @@ static void lanes_write(struct write *w)
 
 static void lanes_add(struct write *w)
 {
-    struct pg_bulk *b = write_begin(w, "iiiiiiiiiiii");
+    struct pg_bulk *b = write_begin(w, "iiiiiiiiiiiii");
     for (size_t i = 0; i < w->c->n_lanes; i++) {
         const struct lane *lane = w->c->lanes[i], *was = w->c->lanes_was[i];
         bulk_i64(b, lane->id);
         bulk_i64(b, lane->last_vt);
+        bulk_i64(b, lane->last_vt - was->last_vt);
         for (int state = STATE_Q; state < STATE_COUNT; state++)
             bulk_i64(b, lane->counts[state] - was->counts[state]);
         bulk_i64(b, lane->log_bytes - was->log_bytes);
@@ -363,7 +370,7 @@ static void unique_write(struct write *w, enum pg_id id, const struct unique_cla
 static void uniques_write(struct write *w)
 {
     unique_write(w, PG_unique_delete, w->c->unique_remove, w->c->n_unique_remove);
-    unique_write(w, PG_unique_put, w->c->unique_add, w->c->n_unique_add);
+    unique_write(w, w->c->narrow ? PG_unique_insert : PG_unique_put, w->c->unique_add, w->c->n_unique_add);
     if (w->c->n_unique_add)
         unique_write(w, PG_unique_delete, w->c->unique_remove, w->c->n_unique_remove);
 }
@@ -389,7 +396,7 @@ static void idempotencies_write(struct write *w)
         write_numbers(w, b, item->ids, item->n_ids);
         bulk_i64(b, item->expires);
     }
-    write_end(w, PG_idempotency_put, false);
+    write_end(w, w->c->narrow ? PG_idempotency_insert : PG_idempotency_put, false);
 }
 
 static void executors_write(struct write *w)
@@ -552,11 +559,12 @@ static void (*const writes[])(struct write *w) = {
     site_write,    pg_archives_write, servers_write, NULL,
 };
 
-/* Of a narrow turn, before and after it has the head. */
+/* Of a narrow turn, before and after it has the head: then what carries the number of its commit. */
 static void (*const writes_narrow[])(struct write *w) = {
-    tasks_write, readies_write, edges_write, holds_write, pg_attempts_write, results_write, uniques_write, NULL,
+    specs_write,   tasks_write,   readies_write,       edges_write, holds_write, pg_attempts_write,
+    results_write, uniques_write, idempotencies_write, NULL,
 };
-static void (*const writes_last[])(struct write *w) = { lanes_add, counts_write, NULL };
+static void (*const writes_last[])(struct write *w) = { slots_write, lanes_add, counts_write, pg_archives_write, NULL };
 
 static bool changes_fit(struct write *w, struct err *err)
 {
@@ -573,7 +581,8 @@ static bool narrow_queue(struct write *w, struct store_head *out_head, struct er
     for (size_t i = 0; writes_narrow[i]; i++)
         writes_narrow[i](w);
     size_t last = self->pg.n_queue;
-    if (!last && !w->c->n_lanes && !w->c->n_counts && !w->c->events.len && !w->full) {
+    size_t others = w->c->n_lanes + w->c->n_slots + w->c->n_counts + w->c->n_archives + w->c->n_revisions + w->c->n_latest;
+    if (!last && !others && !w->c->events.len && !w->full) {
         *out_head = self->head;
         return true; /* it has only looked */
     }
@@ -584,12 +593,21 @@ static bool narrow_queue(struct write *w, struct store_head *out_head, struct er
     *out_head = *now;
     if (w->c->head.v_now > now->v_now)
         out_head->v_now = w->c->head.v_now;
+    if (w->c->head.next_task > now->next_task)
+        out_head->next_task = w->c->head.next_task;
     out_head->seq += w->c->head.seq - (w->c->first_seq - 1);
     bool behind = w->c->time < now->time && now->time - w->c->time <= STAMP_BACK_MAX_MS; /* as slice_stamp */
     if (w->c->events.len)
         out_head->time = behind ? now->time : w->c->time;
     pg_clear(&self->pg);
     return true;
+}
+
+static void numbers_queue(struct pg *pg, int64_t last)
+{
+    struct pg_args args = { 0 };
+    arg_i64(&args, last);
+    pg_queue(pg, PG_task_numbers_set, &args);
 }
 
 /* Sends the turn. *out_any false: there is nothing to write. */
@@ -606,6 +624,8 @@ static bool changes_queue(struct postgres_store *self, const struct changes *c, 
     if (c->events.len)
         turn_queue(&w, out_head);
     *out_any = self->pg.n_queue > 0 || !head_same(out_head, &self->head);
+    if (c->numbers && out_head->next_task > 1)
+        numbers_queue(&self->pg, out_head->next_task - 1);
     if (*out_any)
         mark_queue(self);
     if (*out_any)

@@ -16,11 +16,11 @@ ON CONFLICT (id) DO UPDATE SET last_vt = excluded.last_vt, n_q = excluded.n_q, n
 
 -- name: lane_add
 -- Of a narrow turn, after the head's lock: so many more than there are by now.
-UPDATE lane l SET last_vt = greatest(l.last_vt, u.last_vt), n_q = l.n_q + u.n_q, n_s = l.n_s + u.n_s, n_p = l.n_p + u.n_p, n_x = l.n_x + u.n_x,
+UPDATE lane l SET last_vt = greatest(l.last_vt + u.steps, u.last_vt), n_q = l.n_q + u.n_q, n_s = l.n_s + u.n_s, n_p = l.n_p + u.n_p, n_x = l.n_x + u.n_x,
     n_d = l.n_d + u.n_d, n_f = l.n_f + u.n_f, n_t = l.n_t + u.n_t, n_a = l.n_a + u.n_a, log_bytes = l.log_bytes + u.log_bytes,
     file_bytes = l.file_bytes + u.file_bytes, touched = (SELECT tick + 1 FROM head WHERE one = 1)
 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[],
-    $11::bigint[], $12::bigint[]) AS u (id, last_vt, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a, log_bytes, file_bytes)
+    $11::bigint[], $12::bigint[], $13::bigint[]) AS u (id, last_vt, steps, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a, log_bytes, file_bytes)
 WHERE l.id = ANY (ARRAY[u.id]);
 
 -- name: executor_count
@@ -169,6 +169,12 @@ SELECT DISTINCT ON (u.tenant, u.key_text) u.tenant, u.key_text, u.task
 FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS u (tenant, key_text, task, n) ORDER BY u.tenant, u.key_text, u.n DESC
 ON CONFLICT (tenant, key_text) DO UPDATE SET task = excluded.task;
 
+-- name: unique_insert
+-- Of a narrow turn: another's key, also one that is being written beside us, ends the turn.
+INSERT INTO unique_key (tenant, key_text, task)
+SELECT DISTINCT ON (u.tenant, u.key_text) u.tenant, u.key_text, u.task
+FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS u (tenant, key_text, task, n) ORDER BY u.tenant, u.key_text, u.n DESC;
+
 -- name: unique_delete
 -- With the task: a key that another task has taken since isn't this one's to give back.
 DELETE FROM unique_key k USING unnest($1::text[], $2::text[], $3::bigint[]) AS u (tenant, key_text, task)
@@ -183,6 +189,14 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::big
 ORDER BY u.tenant, u.token, u.route, u.key_text, u.n DESC
 ON CONFLICT (tenant, token, route, key_text) DO UPDATE SET body_hash = excluded.body_hash, status = excluded.status, ids = excluded.ids,
     expires = excluded.expires;
+
+-- name: idempotency_insert
+-- As unique_insert.
+INSERT INTO idempotency (tenant, token, route, key_text, body_hash, status, ids, expires)
+SELECT DISTINCT ON (u.tenant, u.token, u.route, u.key_text) u.tenant, u.token, u.route, u.key_text, u.body_hash, u.status, u.ids, u.expires
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::bigint[], $7::bytea[], $8::bigint[]) WITH ORDINALITY
+    AS u (tenant, token, route, key_text, body_hash, status, ids, expires, n)
+ORDER BY u.tenant, u.token, u.route, u.key_text, u.n DESC;
 
 -- name: idempotency_delete
 -- At most $2 rows, the oldest first, so that one turn's share of cleaning is bounded.
@@ -289,8 +303,8 @@ SELECT pg_advisory_xact_lock(1466263922, hashtext('turn ' || current_schema()));
 SELECT pg_advisory_xact_lock_shared(1466263922, hashtext('turn ' || current_schema()));
 
 -- name: others_behind
--- Servers that don't know how to follow narrow turns (before schema 8). They say so by locks; with ours none of them begins during this turn.
-SELECT count(*) FROM generate_series(1, 7) k WHERE NOT pg_try_advisory_xact_lock(1466263922, hashtext('knows ' || k || ' ' || current_schema()));
+-- Servers that don't know what narrow turns do (before schema 9). They say so by locks; with ours none of them begins during this turn.
+SELECT count(*) FROM generate_series(1, 8) k WHERE NOT pg_try_advisory_xact_lock(1466263922, hashtext('knows ' || k || ' ' || current_schema()));
 
 -- name: head_lock
 -- The last lock of a narrow turn.
@@ -342,7 +356,29 @@ SELECT @task_columns@ FROM task WHERE id = ANY($1::bigint[]);
 SELECT @task_columns@ FROM task WHERE id = ANY($1::bigint[]) ORDER BY id FOR UPDATE;
 
 -- name: task_get_lock
-SELECT @task_columns@ FROM task WHERE id = $1 FOR UPDATE;
+-- What a narrow turn didn't know before it began isn't waited for, here and below: so no two wait for each other.
+SELECT @task_columns@ FROM task WHERE id = $1 FOR UPDATE NOWAIT;
+
+-- name: archives_lock
+-- The first locks of a narrow turn.
+SELECT @archive_columns@ FROM archive WHERE lane = ANY($1::bigint[]) ORDER BY lane FOR UPDATE;
+
+-- name: archive_lock
+SELECT @archive_columns@ FROM archive WHERE lane = $1 FOR UPDATE NOWAIT;
+
+-- name: slot_lock
+SELECT id, tenant, name, slot_limit, used, waiting FROM slot WHERE id = $1 FOR UPDATE NOWAIT;
+
+-- name: slot_lock_wait
+-- Only behind slots with smaller numbers; nobody who has one waits for a task.
+SELECT id, tenant, name, slot_limit, used, waiting FROM slot WHERE id = $1 FOR UPDATE;
+
+-- name: task_numbers
+SELECT nextval('task_number') FROM generate_series(1, $1::bigint);
+
+-- name: task_numbers_set
+-- Of a wide turn. It holds whether the turn is committed or not: a gap at most.
+SELECT setval('task_number', $1::bigint);
 
 -- name: waiters_ahead_lock
 SELECT @task_columns@ FROM task WHERE id = ANY(ARRAY(SELECT waiter FROM edge WHERE pred = ANY($1::bigint[]))) ORDER BY id FOR UPDATE;
