@@ -465,6 +465,7 @@ bool engine_anew(struct engine *engine, int64_t boot, struct err *err)
     if (!caches_load(engine, err) || !resuming_load(engine, err) || !lives_load(engine, boot, err) || !tokens_load(engine, err))
         return false;
     engine->next_time = 0; /* look again */
+    engine->offset = INT64_MAX / 2;
     engine->next_watch = 0;
     engine->claims_left = true;
     atomic_fetch_add(&engine->archives_version, 1);

@@ -41,7 +41,9 @@ struct pending_attempt *attempt_find(struct turn *turn, int64_t task, int64_t gr
     }
     struct pending_attempt *found = ARENA_NEW(turn->arena, struct pending_attempt);
     struct live *live = map_find(&turn->engine->lives, (uint64_t)task);
-    if (live && live->attempt.grant == grant) {
+    const struct node *node = turn->narrow ? map_find(&turn->slice->nodes, (uint64_t)task) : NULL;
+    bool ended = node && (node->was != STATE_X || node->row.grant != grant); /* at another server, in a turn beside this one */
+    if (live && live->attempt.grant == grant && !ended) {
         found->attempt = *live_read(turn, live);
         return turn->slice->failed ? NULL : found;
     }

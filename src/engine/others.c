@@ -16,6 +16,7 @@ enum {
     HEARD_MS = 200,    /* a row that is written with every finish says nothing new so soon */
     NEEDS_MAX = 10000, /* finishes whose rows are asked for ahead */
     ABOUT_MS = 10000,  /* so long without a commit of another server: there is none */
+    AHEAD_MS = 5000,   /* clocks of servers don't differ by more */
 };
 
 static const char *const duty_names[DUTY_AND_LOCK_COUNT] = {
@@ -134,6 +135,16 @@ static bool duties_load(struct turn *turn, struct err *err)
     return true;
 }
 
+/* Another server's clock was far ahead of ours, perhaps for a moment: back-offs that it made are looked at anew (holds_lift, which takes it
+ * for ours that was set back). */
+static void clock_follow(struct turn *turn, const struct others *others)
+{
+    int64_t *offset = &turn->engine->offset, latest = 0;
+    for (size_t i = 0; i < others->n_events; i++)
+        if (others->events[i].time > latest) latest = others->events[i].time;
+    if (latest - turn->wall > AHEAD_MS && latest - turn->boot > *offset) *offset = latest - turn->boot;
+}
+
 static bool others_take(struct turn *turn, const struct store_head *head, struct err *err)
 {
     struct engine *engine = turn->engine;
@@ -146,6 +157,7 @@ static bool others_take(struct turn *turn, const struct store_head *head, struct
     if (others.too_far) return anew(turn, err) && duties_load(turn, err);
     int64_t own = engine->own_seq;
     engine->head = engine->taken = *head;
+    clock_follow(turn, &others);
     engine->own_seq = 0;
     engine->recent_since += !PLANT(recent_kept); /* any task may have changed */
     caches_refresh(engine, &others);

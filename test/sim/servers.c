@@ -372,7 +372,7 @@ static int64_t duty_left(const struct world *w)
         bool acts = false;
         for (size_t i = 0; row && i < w->n_servers; i++)
             acts |= str_eqz(row->holder, w->servers[i].name) && w->servers[i].engine && w->servers[i].well_since < w->boot;
-        if (!acts) return k + 1;
+        if (!acts) return k + 1 + (row ? row->epoch * DUTY_COUNT : 0); /* whoever took it over may be gone again */
     }
     return 0;
 }
