@@ -575,6 +575,148 @@ static void test_claims_pass_over_each_other(void **state)
     pair_close(&pair);
 }
 
+/* --- what a turn meets that another has begun before it and ended within it ------------------------------------------------------------- */
+
+/* b's turn asks for nothing before it begins: rows are locked one by one, after what a does then. */
+static bool expect_little(struct store *store, const struct turn_needs *needs, struct err *err)
+{
+    struct turn_needs less = *needs;
+    less.n_tasks = less.n_preds = less.n_grants = 0;
+    return claim.real->expect(store, &less, err);
+}
+
+static bool begin_beside(struct store *store, struct err *err)
+{
+    void (*beside)(void) = claim.beside;
+    claim.beside = NULL;
+    bool ok = claim.real->begin(store, err);
+    if (beside) beside();
+    return ok;
+}
+
+static bool commit_beside(struct store *store, const struct changes *changes, struct err *err)
+{
+    void (*beside)(void) = claim.beside;
+    claim.beside = NULL;
+    if (beside) beside();
+    return claim.real->commit(store, changes, err);
+}
+
+static void begin_plant(struct pair *pair, void (*beside)(void))
+{
+    claim.pair = pair;
+    claim.real = pair->b.store->ops;
+    claim.ops = *pair->b.store->ops;
+    claim.ops.begin = begin_beside;
+    claim.ops.expect = expect_little;
+    claim.beside = beside;
+    pair->b.store->ops = &claim.ops;
+}
+
+static void reports(void)
+{
+    assert_int_equal(rig_finish(&claim.pair->a, claim.fence, 0, -1), ERR_none);
+}
+
+static void test_a_result_told_to_two_servers_at_once_counts_at_both(void **state)
+{
+    struct pair pair;
+    (void)state;
+    pair_open(&pair);
+    pair_warm(&pair);
+    int64_t e = rig_executor(&pair.b, "e", NULL), task = ENQUEUE(&pair.b, "t");
+    pair_rest(&pair);
+    claim.fence = granted(rig_poll(&pair.b, e, 1));
+    rig_turn(&pair.a, NULL, 0);
+    uint64_t before = narrow_turns(&pair.b);
+    begin_plant(&pair, reports);
+    assert_int_equal(rig_finish(&pair.b, claim.fence, 0, -1), ERR_none);
+    pair.b.store->ops = claim.real;
+    assert_int_equal(narrow_turns(&pair.b), before + 1);
+    assert_int_equal(rig_state(&pair.b, task), 'D');
+    pair_close(&pair);
+}
+
+static int64_t worker;
+
+static void begins_anew(void)
+{
+    gives_up();
+    claim.fence = granted(rig_poll(&claim.pair->a, worker, 1));
+}
+
+/* b ends a grant that it hasn't heard of: what a did comes to it later, and is older. */
+static void test_who_ends_a_grant_of_a_moment_ago_knows_of_it(void **state)
+{
+    struct pair pair;
+    (void)state;
+    pair_open(&pair);
+    pair_warm(&pair);
+    worker = rig_executor(&pair.a, "e", NULL);
+    int64_t task = ENQUEUE(&pair.a, "t attempts=5");
+    pair_rest(&pair);
+    claim.fence = granted(rig_poll(&pair.a, worker, 1));
+    rig_turn(&pair.b, NULL, 0);
+    begin_plant(&pair, begins_anew);
+    assert_int_equal(rig_order(&pair.b, CMD_CANCEL, task), ERR_none);
+    pair.b.store->ops = claim.real;
+    assert_int_equal(claim.fence.grant, 2);
+    rig_turn(&pair.b, NULL, 0);
+    struct command *poll = rig_one(&pair.b, rig_poll_command(&pair.b, worker, 0, 9, &claim.fence, 1));
+    assert_int_equal(poll->out.poll.n_cancels, 1);
+    assert_int_equal(poll->out.poll.cancels[0].fence.grant, 2);
+    pair_close(&pair);
+}
+
+static int64_t made;
+
+static void makes(void)
+{
+    made = ENQUEUE(&claim.pair->a, "other unique=u sem=s");
+}
+
+static void pair_used(struct pair *pair) /* names that are new are made by wide turns */
+{
+    pair_open(pair);
+    int64_t e = rig_executor(&pair->a, "e", NULL);
+    ENQUEUE(&pair->a, "first sem=s");
+    assert_int_equal(rig_finish(&pair->a, granted(rig_poll(&pair->a, e, 1)), 0, -1), ERR_none);
+    pair_warm(pair);
+    pair_rest(pair);
+}
+
+static void test_a_unique_task_is_made_by_one_of_two(void **state)
+{
+    struct pair pair;
+    (void)state;
+    pair_used(&pair);
+    begin_plant(&pair, makes);
+    claim.ops.begin = claim.real->begin;
+    claim.ops.commit = commit_beside; /* when b has looked for the key */
+    int64_t task = ENQUEUE(&pair.b, "one unique=u");
+    pair.b.store->ops = claim.real;
+    assert_int_equal(task, made);
+    assert_int_equal(rig_state(&pair.a, made), 'P');
+    pair_close(&pair);
+}
+
+static void test_a_slot_is_taken_by_one_of_two(void **state)
+{
+    struct pair pair;
+    (void)state;
+    pair_used(&pair);
+    uint64_t a = narrow_turns(&pair.a), b = narrow_turns(&pair.b);
+    begin_plant(&pair, makes);
+    int64_t task = ENQUEUE(&pair.b, "one sem=s");
+    pair.b.store->ops = claim.real;
+    assert_int_equal(narrow_turns(&pair.a), a + 1);
+    assert_int_equal(narrow_turns(&pair.b), b + 1);
+    if (task >= made) fail_msg("b's turn began first: %lld, %lld", (long long)task, (long long)made);
+    assert_int_equal(rig_state(&pair.a, made), 'P');
+    assert_int_equal(rig_state(&pair.a, task), 'S');
+    pair_close(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -593,6 +735,10 @@ int main(void)
         cmocka_unit_test(test_waiters_keep_their_order_over_two_servers),
         cmocka_unit_test(test_older_news_do_not_end_a_grant_of_our_own),
         cmocka_unit_test(test_claims_pass_over_each_other),
+        cmocka_unit_test(test_a_result_told_to_two_servers_at_once_counts_at_both),
+        cmocka_unit_test(test_who_ends_a_grant_of_a_moment_ago_knows_of_it),
+        cmocka_unit_test(test_a_unique_task_is_made_by_one_of_two),
+        cmocka_unit_test(test_a_slot_is_taken_by_one_of_two),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
