@@ -575,7 +575,7 @@ static void test_claims_pass_over_each_other(void **state)
     pair_close(&pair);
 }
 
-/* --- what a turn meets that another has begun before it and ended within it ------------------------------------------------------------- */
+/* --- what a turn meets that another has begun before it and ended within it ----------------------------------------------------------- */
 
 /* b's turn asks for nothing before it begins: rows are locked one by one, after what a does then. */
 static bool expect_little(struct store *store, const struct turn_needs *needs, struct err *err)
