@@ -381,8 +381,6 @@ left = open_tasks()
 p.zero('undrained', len(left), [get(f'/v1/tasks/{t["id"]}/why') for t in left[:3]])
 for server in servers:
     ended_alone(server)
-for agent in agents:
-    agent.stop()
 
 
 # -- the count
@@ -406,6 +404,8 @@ for _ in range(60):  # once nothing happens while they are asked: the schedules 
     if history(servers[0]) == events and all(t['state'] in ENDED for t in tasks):
         break
     time.sleep(0.5)
+for agent in agents:  # not before: what a schedule fires meanwhile has to end
+    agent.stop()
 for server, theirs, told in others:
     p.zero('servers that differ', int(theirs != tasks) + int(told[:len(events)] != events), server.dir.name)
 by_id = {t['id']: t for t in tasks}
