@@ -192,6 +192,8 @@ bool others_follow(struct turn *turn, struct err *err)
     struct store *store = engine->store;
     struct store_head head, known = engine->head;
     if (store->exclusive && !engine->stale) return true;
+    engine->stale |= store->reopened != engine->reopened;
+    engine->reopened = store->reopened;
     if (!store->ops->load_head(store, &head, err)) return false;
     bool older = !store->exclusive && store_is_older(&head, &known);
     bool another = head.incarnation != known.incarnation; /* also by a commit of our own whose outcome wasn't known */

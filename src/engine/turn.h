@@ -156,6 +156,7 @@ struct engine {
     bool gathers;          /* this turn takes along what comes until it has the store's lock */
     bool went_back;        /* the store was found to be an older copy by this server or another one, and has taken a new incarnation */
     bool stale;            /* a shared store was lost: everything is read anew when it is back */
+    unsigned reopened;     /* the store's, of the last turn */
     struct server_row server;  /* this one, as the others see it */
     int64_t beaten;        /* boot ms of its last beat */
     struct coord *coord;

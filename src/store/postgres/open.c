@@ -263,6 +263,7 @@ bool writer_reopen(struct postgres_store *self, struct err *err)
             log_event("store.back", "place=%s timeline=%" PRId64 " away_ms=%" PRId64, log_quote(str_of(self->pg.place)).z,
                       self->pg.timeline, clock_boot_ms() - self->away_since);
             self->away_since = self->retry_ms = 0;
+            self->port.reopened++;
             writer_back();
             return true;
         }

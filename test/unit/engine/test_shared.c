@@ -384,6 +384,21 @@ static void test_a_commit_of_another_incarnation_is_another_one(void **state)
     pair_close(&pair);
 }
 
+/* A standby that lacks what a committed last was promoted, and others have committed on, as many as a had seen: the numbers don't tell. */
+static void test_what_a_new_connection_leads_to_is_read_anew(void **state)
+{
+    struct pair pair;
+    (void)state;
+    pair_open(&pair);
+    int64_t e = rig_executor(&pair.a, "e", NULL), task = ENQUEUE(&pair.a, "t queue=q");
+    rig_turn(&pair.a, NULL, 0);
+    database_ask(pair.url, "UPDATE lane SET paused_since = 1 WHERE name = 'q'"); /* no commit of a server's */
+    connections_end();
+    assert_int_equal(rig_poll(&pair.a, e, 1)->out.poll.n_grants, 0);
+    assert_int_equal(rig_state(&pair.a, task), 'S');
+    pair_close(&pair);
+}
+
 /* The timers go to b, whose clock is a day ahead, and come back to a: the back-off that b began takes no day. */
 static void test_a_back_off_begun_elsewhere_is_not_stretched(void **state)
 {
@@ -730,6 +745,7 @@ int main(void)
         cmocka_unit_test(test_who_may_go_on_elsewhere_is_given_work),
         cmocka_unit_test(test_an_incarnation_of_unknown_outcome_is_taken_once),
         cmocka_unit_test(test_a_commit_of_another_incarnation_is_another_one),
+        cmocka_unit_test(test_what_a_new_connection_leads_to_is_read_anew),
         cmocka_unit_test(test_a_back_off_begun_elsewhere_is_not_stretched),
         cmocka_unit_test(test_who_has_just_registered_is_heard_elsewhere_too),
         cmocka_unit_test(test_waiters_keep_their_order_over_two_servers),
