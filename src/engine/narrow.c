@@ -18,7 +18,6 @@ enum {
     SPECS_A_TURN = 10,
     NUMBERS_MORE = 64,
     WIDE_MS = 500,    /* so long nothing is tried narrow after it had to be widened: the work is of that kind */
-    MADE_MS = 100,    /* and so long after tasks were made here: wide turns that wait take along what comes, which is worth more */
 };
 
 void turn_widen(struct turn *turn)
@@ -90,11 +89,6 @@ bool turn_can_be_narrow(struct engine *engine, struct command **commands, size_t
     if (!others_are_about(engine, boot) || boot < engine->wide_until || engine->passed_over || engine->cancels_left) return false;
     if (engine->own.turn >= engine->own.turn_end || engine->own.incarnation != engine->head.incarnation) return false;
     return commands_are_narrow(commands, n) && !something_due(engine, wall, boot);
-}
-
-void turn_noted(struct engine *engine, struct command **commands, size_t n, int64_t boot)
-{
-    if (!commands_are_narrow(commands, n) && engine->wide_until < boot + MADE_MS) engine->wide_until = boot + MADE_MS;
 }
 
 /* In a wide turn's commit. */

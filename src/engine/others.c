@@ -1,6 +1,6 @@
-/* others: several servers on one store. A turn of a shared store begins with the store's lock; what other servers have committed since this
- * one's last turn is then taken over: rows of the small tables, and from the events who was granted what, who ended, who is to end. So
- * every turn decides on the present, wherever it is taken.
+/* others: several servers on one store. A turn of a shared store begins with the store's lock, alone or shared (narrow.c); what other
+ * servers have committed since this one's last turn is then taken over: rows of the small tables, and from the events who was granted what,
+ * who ended, who is to end. So every turn decides on the present, wherever it is taken.
  *
  * Before it begins a turn says what it will ask for (needs_expect), so that it comes with the lock instead of one by one under it.
  *

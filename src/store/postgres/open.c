@@ -1,8 +1,8 @@
 /* open: a database becomes a store: connection, schema, the writer's lock, key, head; and all that again when the connection was lost.
  *
- * Promises: any number of servers; turns follow one another by a lock of their own (turn.c), and what must be alone with the store is told
- * who has it. The key of the
- * history is DATA/verify.key, made with a new store, and must be the same on every server of a site. Fails with ERR_unreachable,
+ * Promises: any number of servers; turns that need the store to themselves get it by a lock of their own (turn.c), and what must be alone
+ * with the store is told who has it. The key of the history is DATA/verify.key, made with a new store, and must be the same on every server
+ * of a site. Fails with ERR_unreachable,
  * ERR_forbidden, ERR_not_found (no such database; or nothing in it and config.create is false), ERR_conflict (in use, foreign, newer),
  * ERR_corrupt. */
 #include <inttypes.h>

@@ -1,11 +1,12 @@
 /* turn: begin, commit, rollback: everything the engine decided in one turn, in one transaction and one round trip.
  *
- * begin takes the turn's lock, which ends with the transaction: turns of all servers follow one another, and what is loaded in between is
- * true until the commit. Owns the order of the statements (that of struct changes; what is removed from ready, hold and unique_key goes
- * before what is added; the head last) and the chain of turns. True from commit means durable. A statement that is refused ends the turn:
- * nothing changed, err says which (disk_full, internal: a row contradicts another). When the connection is lost before the commit was sent,
- * nothing was recorded (ERR_unavailable: the caller decides anew). When it is lost in the middle of it, the mark of this server tells after
- * a reconnect whether the turn is there. Only when that can't be found out: outcome_unknown.
+ * begin takes the turn's lock, which ends with the transaction: wide turns of all servers follow one another, and what is loaded in between
+ * is true until the commit; narrow ones share it, and rows that they load for change are locked (ahead.c, load.c). Owns the order of the
+ * statements (that of struct changes; what is removed from ready, hold and unique_key goes before what is added; the head last) and the
+ * chain of turns. True from commit means durable. A statement that is refused ends the turn: nothing changed, err says which (disk_full,
+ * internal: a row contradicts another, conflict: another turn has it). When the connection is lost before the commit was sent, nothing was
+ * recorded (ERR_unavailable: the caller decides anew). When it is lost in the middle of it, the mark of this server tells after a reconnect
+ * whether the turn is there. Only when that can't be found out: outcome_unknown.
  *
  * Durable means: on the synchronous standby too, where there is one. What a turn has read may be newer than that (barrier in snapshot.sql
  * says why); its own commit waits for both. A turn that writes nothing but tells somebody that his work was accepted commits nothing for

@@ -510,7 +510,7 @@ static void pair_warm(struct pair *pair)
     }
 }
 
-/* What was made lately doesn't count any more. */
+/* Nothing is due, and nothing that had to be wide is so near that a turn wouldn't be narrow. */
 static void pair_rest(struct pair *pair)
 {
     rig_pass(&pair->a, 200);
