@@ -513,8 +513,8 @@ static void pair_warm(struct pair *pair)
 /* Nothing is due, and nothing that had to be wide is so near that a turn wouldn't be narrow. */
 static void pair_rest(struct pair *pair)
 {
-    rig_pass(&pair->a, 200);
-    rig_pass(&pair->b, 200);
+    rig_pass(&pair->a, 600);
+    rig_pass(&pair->b, 600);
 }
 
 static void gives_up(void)
