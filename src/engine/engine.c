@@ -527,6 +527,7 @@ static bool run_once(
 {
     bool narrow = turn_can_be_narrow(engine, commands, *n, wall, boot), again = false;
     bool ok = run_as(engine, commands, n, wall, boot, narrow, &again, out, err);
+    turn_noted(engine, commands, *n, boot);
     if (!again) return ok;
     *err = (struct err){ .arena = err->arena };
     engine->gathers = false;

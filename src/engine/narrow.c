@@ -17,6 +17,8 @@ enum {
     TURNS_OWN = 2000, /* a block of numbers; half used up, the next wide turn takes another */
     SPECS_A_TURN = 10,
     NUMBERS_MORE = 64,
+    MADE_MS = 100,    /* and so long after many tasks came here: */
+    POSTS_MANY = 4, /* calls with tasks: all servers would wait at the head; who waits for the store takes along what comes meanwhile */
     WIDE_MS = 500,    /* so long nothing is tried narrow after it had to be widened: the work is of that kind */
 };
 
@@ -83,12 +85,24 @@ bool something_due(struct engine *engine, int64_t wall, int64_t boot)
            (coord_holds(engine->coord, DUTY_schedules) && schedules_next(engine) <= wall);
 }
 
+static bool posts_many(struct command **commands, size_t n)
+{
+    size_t posts = 0;
+    for (size_t i = 0; i < n; i++) posts += commands[i]->kind == CMD_ENQUEUE;
+    return posts >= POSTS_MANY;
+}
+
 bool turn_can_be_narrow(struct engine *engine, struct command **commands, size_t n, int64_t wall, int64_t boot)
 {
     if (!engine->store->narrows || engine->stale || engine->limited || engine->space.full || engine->went_back) return false;
     if (!others_are_about(engine, boot) || boot < engine->wide_until || engine->passed_over || engine->cancels_left) return false;
     if (engine->own.turn >= engine->own.turn_end || engine->own.incarnation != engine->head.incarnation) return false;
-    return commands_are_narrow(commands, n) && !something_due(engine, wall, boot);
+    return commands_are_narrow(commands, n) && !posts_many(commands, n) && !something_due(engine, wall, boot);
+}
+
+void turn_noted(struct engine *engine, struct command **commands, size_t n, int64_t boot)
+{
+    if (posts_many(commands, n) && engine->wide_until < boot + MADE_MS) engine->wide_until = boot + MADE_MS;
 }
 
 /* In a wide turn's commit. */

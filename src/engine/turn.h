@@ -249,6 +249,7 @@ void polls_unpark_failed(struct engine *engine); /* polls stand as they stood be
 bool turn_can_be_narrow(struct engine *engine, struct command **commands, size_t n, int64_t wall, int64_t boot);
 bool commands_are_narrow(struct command **commands, size_t n); /* as far as they tell */
 bool something_due(struct engine *engine, int64_t wall, int64_t boot); /* that only a wide turn does */
+void turn_noted(struct engine *engine, struct command **commands, size_t n, int64_t boot); /* what it was about tells what comes next */
 void turn_widen(struct turn *turn);    /* what follows needs a wide turn: a narrow one fails */
 int64_t task_number(struct turn *turn); /* of a task that is made */
 int64_t spec_number(struct turn *turn);
