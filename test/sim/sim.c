@@ -62,6 +62,7 @@ static unsigned totals_print(const struct totals *t, uint64_t count, uint64_t ba
     printf("marks, in %llu histories:\n", (unsigned long long)t->histories);
     for (size_t i = 0; i < MARK_COUNT; i++) {
         if ((i >= MARK_ALONE_COUNT && i < MARK_SERVERS_COUNT && !mode_servers) || (i >= MARK_SERVERS_COUNT && !mode_quotas)) continue;
+        if (mode_quotas && (i == MARK_beside || i == MARK_narrow || i == MARK_widened)) continue; /* quotas are counted by wide turns */
         printf("  %10llu  %-24s %s%s\n", (unsigned long long)t->marks[i], mark_names[i], mark_texts[i], t->marks[i] ? "" : "   <- never");
         missing += !t->marks[i];
     }
