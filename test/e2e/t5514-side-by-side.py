@@ -6,14 +6,13 @@ import json
 import pathlib
 import random
 import re
-import shutil
 import sys
 import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
 import postgres  # noqa: E402
-from house import TMP, House, Worker, end, ok, same, skip  # noqa: E402
+from house import Worker, end, houses, ok, same, skip  # noqa: E402
 
 if not postgres.available():
     skip('PostgreSQL', f'there is no {postgres.BIN}')
@@ -23,11 +22,7 @@ TASKS, LAYER, SECONDS = 600, 200, 150
 rng = random.Random(5514)
 pg = postgres.Postgres().start()
 url = pg.create('weir')
-servers = [House('a', '--store', url, '--name', 'a', slots=0, lease='30s')]
-for name in 'bc':
-    (TMP / name).mkdir(mode=0o711)
-    shutil.copy(TMP / 'a/verify.key', TMP / name / 'verify.key')
-    servers.append(House(name, '--store', url, '--name', name, slots=0, lease='30s'))
+servers = houses(url, 'abc', slots=0, lease='30s')
 
 # layers of tasks that wait for some of the layer before; some fail once and are tried again
 tasks, before = [], []

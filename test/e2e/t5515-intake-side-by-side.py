@@ -7,14 +7,13 @@ import json
 import pathlib
 import random
 import re
-import shutil
 import sys
 import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
 import postgres  # noqa: E402
-from house import TMP, House, Worker, end, ok, same, skip, until  # noqa: E402
+from house import Worker, end, houses, ok, same, skip, until  # noqa: E402
 
 if not postgres.available():
     skip('PostgreSQL', f'there is no {postgres.BIN}')
@@ -24,11 +23,7 @@ CLIENTS, CALLS, REVS, SECONDS = 5, 14, 8, 150
 ARCHIVES = ('x', 'y')
 pg = postgres.Postgres().start()
 url = pg.create('weir')
-servers = [House('a', '--store', url, '--name', 'a', slots=0, lease='30s')]
-for name in 'bc':
-    (TMP / name).mkdir(mode=0o711)
-    shutil.copy(TMP / 'a/verify.key', TMP / name / 'verify.key')
-    servers.append(House(name, '--store', url, '--name', name, slots=0, lease='30s'))
+servers = houses(url, 'abc', slots=0, lease='30s')
 for archive in ARCHIVES:
     servers[0].post('/v1/archives', dict(name=archive, kind='external'))
 WORKFLOW = [dict(name='index', depends=['PREV'], checkout=False, script='true'), dict(name='build', depends=['index'], checkout=False, script='true'),

@@ -7,6 +7,7 @@ import atexit
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -136,6 +137,17 @@ class House(serving.Server):
         """what must not change when something is refused: how many tasks there are, and the last event"""
         events = self.events('since=0')
         return len(self.patient('/v1/tasks?limit=1000').json['tasks']), events[-1]['seq'] if events else 0
+
+
+def houses(url, names, **more):
+    """servers of these names on one store; they have the history's key in common"""
+    made = []
+    for name in names:
+        if made:
+            (TMP / name).mkdir(mode=0o711)
+            shutil.copy(made[0].dir / 'verify.key', TMP / name / 'verify.key')
+        made.append(House(name, '--store', url, '--name', name, **more))
+    return made
 
 
 def sweep():
