@@ -261,6 +261,19 @@ static size_t numbers_of(const struct command *command)
     return command->kind != CMD_REVISION ? 0 : 1 + (definition ? definition->workflow.n_tasks : 0);
 }
 
+static bool is_order(const struct command *command)
+{
+    return command->kind == CMD_CANCEL || command->kind == CMD_RETRY || command->kind == CMD_PROMOTE;
+}
+
+/* How many tasks it names that a narrow turn locks before it looks at them. */
+static size_t named_of(const struct command *command)
+{
+    size_t n = is_order(command);
+    for (size_t i = 0; command->kind == CMD_ENQUEUE && i < command->in.enqueue.n_defs; i++) n += command->in.enqueue.defs[i].n_refs;
+    return n;
+}
+
 /* Of a narrow turn: what it can wait for, and the numbers of the tasks that it will make. */
 static void narrow_need(struct turn *turn, struct command **commands, size_t n, struct turn_needs *needs, int64_t *tasks, int64_t *preds,
                         size_t most)
@@ -271,8 +284,7 @@ static void narrow_need(struct turn *turn, struct command **commands, size_t n, 
         int64_t archive = archive_of(turn, command);
         if (archive) archives[needs->n_archives++] = archive;
         needs->n_numbers += numbers_of(command);
-        bool order = command->kind == CMD_CANCEL || command->kind == CMD_RETRY || command->kind == CMD_PROMOTE;
-        if (order && needs->n_tasks < most) tasks[needs->n_tasks++] = preds[needs->n_preds++] = command->in.task.task;
+        if (is_order(command) && needs->n_tasks < most) tasks[needs->n_tasks++] = preds[needs->n_preds++] = command->in.task.task;
         for (size_t k = 0; command->kind == CMD_ENQUEUE && k < command->in.enqueue.n_defs; k++) {
             const struct task_def *def = &command->in.enqueue.defs[k];
             for (size_t r = 0; r < def->n_refs && needs->n_tasks < most; r++)
@@ -290,12 +302,13 @@ void needs_expect(struct turn *turn, struct command **commands, size_t n)
     struct engine *engine = turn->engine;
     struct store *store = engine->store;
     if (!store->ops->expect) return;
-    size_t n_items = 0, n_of;
+    size_t n_items = 0, n_named = 0, n_of;
     for (size_t i = 0; i < n; i++) {
         (void)finishes_of(commands[i], &n_of);
         n_items += n_of;
+        if (turn->narrow) n_named += named_of(commands[i]);
     }
-    size_t left = n_items < NEEDS_MAX ? n_items : NEEDS_MAX, most = turn->narrow ? 2 * NEEDS_MAX : left;
+    size_t left = n_items < NEEDS_MAX ? n_items : NEEDS_MAX, most = left + (n_named < NEEDS_MAX ? n_named : NEEDS_MAX);
     int64_t *tasks = ARENA_ARRAY(turn->arena, int64_t, most + 1), *preds = ARENA_ARRAY(turn->arena, int64_t, most + 1),
             *grants = ARENA_ARRAY(turn->arena, int64_t, left + 1);
     struct turn_needs needs = { .since = turn->begun || !engine->others_about || engine->stale ? NULL : &engine->taken,
