@@ -1,0 +1,153 @@
+/* attempts: from the grant to the result, one and many at once: which are live, which have ended, and what they leave behind. All is
+ * read back by each way there is, after a restart too. */
+#include <string.h>
+
+#include "world.h"
+
+static void attempt_expect(struct world *w, const struct attempt *expected, size_t n_live)
+{
+    struct attempt out, *live;
+    size_t n;
+    bool found;
+    MUST(w, OPS(w)->load_attempt(w->store, expected->task, expected->grant, &out, &found, &w->err));
+    assert_true(found);
+    attempt_same(&out, expected);
+    assert_int_equal(out.ended_before, expected->finished != 0);
+    MUST(w, OPS(w)->load_live(w->store, &w->arena, &live, &n, &w->err));
+    assert_int_equal(n, n_live);
+}
+
+static void attempts_live_and_end(void **state)
+{
+    struct world w;
+    struct attempt running = { .task = 7, .grant = 1, .number = 1, .executor = 4, .started = 10, .exit = -1, .signal = -1, .cpu_ms = -1,
+                               .max_rss_bytes = -1, .log_bytes = -1 };
+    struct attempt ended = attempt_sample(7, 1, 20), at_once = attempt_sample(8, 1, 30), out;
+    bool found;
+    (void)state;
+    world_make(&w);
+    turn_begin(&w);
+    w.c.attempts_new = &running, w.c.n_attempts_new = 1;
+    turn_end(&w);
+    attempt_expect(&w, &running, 1);
+    running.executor = 5; /* adopted */
+    turn_begin(&w);
+    w.c.attempts_changed = &running, w.c.n_attempts_changed = 1;
+    turn_end(&w);
+    attempt_expect(&w, &running, 1);
+    turn_begin(&w);
+    w.c.attempts_changed = &ended, w.c.n_attempts_changed = 1;
+    turn_end(&w);
+    attempt_expect(&w, &ended, 0);
+    turn_begin(&w); /* given up, and its lease is taken up again */
+    w.c.attempts_changed = &running, w.c.n_attempts_changed = 1;
+    turn_end(&w);
+    world_reopen(&w);
+    attempt_expect(&w, &running, 1);
+    turn_begin(&w);
+    w.c.attempts_changed = &ended, w.c.n_attempts_changed = 1;
+    turn_end(&w);
+    attempt_expect(&w, &ended, 0);
+    ended.outcome = OUTCOME_done, ended.exit = 0, ended.ended_before = true; /* the late result of an attempt that was given up */
+    turn_begin(&w);
+    w.c.attempts_changed = &ended, w.c.n_attempts_changed = 1;
+    w.c.attempts_new = &at_once, w.c.n_attempts_new = 1;
+    turn_end(&w);
+    world_reopen(&w);
+    attempt_expect(&w, &ended, 0);
+    attempt_expect(&w, &at_once, 0);
+
+    running.grant = 2; /* granted, never arrived */
+    turn_begin(&w);
+    w.c.attempts_new = &running, w.c.n_attempts_new = 1;
+    turn_end(&w);
+    attempt_expect(&w, &running, 1);
+    turn_begin(&w);
+    w.c.attempts_remove = &running, w.c.n_attempts_remove = 1;
+    turn_end(&w);
+    MUST(&w, OPS(&w)->load_attempt(w.store, 7, 2, &out, &found, &w.err));
+    assert_false(found);
+    attempt_expect(&w, &ended, 0);
+    world_release(&w);
+}
+
+/* Of one claim and one report: the same in every field but task, grant and hash; or all but one of them are. */
+static void many_attempts_at_once(void **state)
+{
+    enum { N = 40 };
+    struct world w;
+    struct attempt running[N], ended[N];
+    (void)state;
+    world_make(&w);
+    for (int64_t grant = 1; grant <= 3; grant++) {
+        for (int64_t i = 0; i < N; i++) {
+            ended[i] = attempt_sample(100 + i, grant, 60);
+            memset(ended[i].finish_hash, (int)i + 1, sizeof ended[i].finish_hash);
+            running[i] = (struct attempt){ .task = ended[i].task, .grant = grant, .number = ended[i].number, .executor = ended[i].executor,
+                                           .started = ended[i].started, .exit = -1, .signal = -1, .cpu_ms = -1, .max_rss_bytes = -1,
+                                           .log_bytes = -1, .poll_seq = 77 };
+        }
+        if (grant == 2)
+            running[N - 1].poll_seq++, ended[N - 1].log_bytes++;
+        if (grant == 3)
+            ended[0].outcome = OUTCOME_lost;
+        turn_begin(&w);
+        w.c.attempts_new = running, w.c.n_attempts_new = N;
+        turn_end(&w);
+        for (int i = 0; i < N; i++)
+            attempt_expect(&w, &running[i], N);
+        turn_begin(&w);
+        w.c.attempts_changed = ended, w.c.n_attempts_changed = N;
+        turn_end(&w);
+        for (int i = 0; i < N; i++)
+            attempt_expect(&w, &ended[i], 0);
+    }
+    for (int i = 0; i < N; i++)
+        ended[i].ended_before = true, ended[i].exit = 1, ended[i].outcome = OUTCOME_done;
+    turn_begin(&w);
+    w.c.attempts_changed = ended, w.c.n_attempts_changed = N;
+    turn_end(&w);
+    for (int i = 0; i < N; i++)
+        attempt_expect(&w, &ended[i], 0);
+    world_release(&w);
+}
+
+static void outputs_and_log_tails_are_kept(void **state)
+{
+    struct world w;
+    struct task_outputs outputs = { .task = 3, .json = STR("{\"a\":1}") };
+    struct log_tail tail = { .task = 3, .grant = 2, .offset = 100, .bytes = { "a\0b\n\xff", 5 } }, got;
+    struct str json;
+    bool found;
+    (void)state;
+    world_make(&w);
+    turn_begin(&w);
+    w.c.outputs = &outputs, w.c.n_outputs = 1;
+    w.c.log_tails = &tail, w.c.n_log_tails = 1;
+    turn_end(&w);
+    outputs.json = STR("{\"a\":2}");
+    tail.offset = 200;
+    turn_begin(&w);
+    w.c.outputs = &outputs, w.c.n_outputs = 1;
+    w.c.log_tails = &tail, w.c.n_log_tails = 1;
+    turn_end(&w);
+    world_reopen(&w);
+    MUST(&w, OPS(&w)->load_outputs(w.store, &w.arena, 3, &json, &w.err));
+    str_same(json, outputs.json);
+    MUST(&w, OPS(&w)->load_outputs(w.store, &w.arena, 4, &json, &w.err));
+    assert_int_equal(json.len, 0);
+    MUST(&w, reader_log_tail(w.reader, &w.arena, 3, 2, &got, &found, &w.err));
+    assert_true(found);
+    assert_int_equal(got.offset, 200);
+    str_same(got.bytes, tail.bytes);
+    MUST(&w, reader_log_tail(w.reader, &w.arena, 3, 1, &got, &found, &w.err));
+    assert_false(found);
+    world_release(&w);
+}
+
+const struct CMUnitTest contract_attempts[] = {
+    cmocka_unit_test(attempts_live_and_end),
+    cmocka_unit_test(many_attempts_at_once),
+    cmocka_unit_test(outputs_and_log_tails_are_kept),
+};
+const size_t n_contract_attempts = sizeof contract_attempts / sizeof contract_attempts[0];
