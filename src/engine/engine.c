@@ -710,6 +710,7 @@ struct engine *engine_new(const struct engine_config *config, int64_t wall, int6
         .offset = INT64_MAX / 2 };
     if (engine->config.lease_ms <= 0) engine->config.lease_ms = 15000;
     engine->batch = config->batch ? config->batch : BATCH;
+    engine->many = config->many ? config->many : GRANTS_MANY;
     pthread_mutex_init(&engine->heard_lock, NULL);
     engine->rows = caches_rows(engine);
     space_open(&engine->space, config->data_dir);

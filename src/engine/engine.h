@@ -215,6 +215,7 @@ struct engine_config {
     struct logs *logs; /* NULL in simulation */
     int64_t lease_ms;  /* 15000 */
     int64_t block;     /* numbers of turns that a server that isn't alone takes at a time; 0: 2000; the simulator takes fewer */
+    size_t many;       /* grants of one poll that are many (struct attempt); 0: 64; the simulator takes fewer */
     size_t batch;      /* tasks that one turn lifts, resumes or parks at most; 0: 1000; the simulator takes fewer */
     struct site_conf site;
     const char *data_dir; /* for the disk-space watch; NULL in simulation */

@@ -97,11 +97,6 @@ static void event_follow(struct turn *turn, const struct event *event, bool *out
     if (event->kind == EVENT_archive || event->kind == EVENT_archive_removed || event->kind == EVENT_revision_skipped)
         atomic_fetch_add(&engine->archives_version, 1);
     *out_schedules |= event->kind == EVENT_scheduled;
-    if (event->kind == EVENT_started) { /* it may be older than we */
-        engine->store->asks_narrows = true;
-        engine->store->narrows = false;
-        turn_widen(turn);
-    }
 }
 
 void endings_tell(struct turn *turn)

@@ -450,7 +450,7 @@ static struct node *pick_next(struct turn *turn, struct known_executor *known, s
     return best.task ? slice_find(turn->slice, best.task) : NULL;
 }
 
-static void claim_for(struct turn *turn, struct command *poll, size_t want)
+static void grants_take(struct turn *turn, struct command *poll, size_t want)
 {
     struct known_executor *known = map_find(&turn->engine->executors, (uint64_t)poll->in.poll.executor);
     if (!known || known->parked != poll || known->row.state != EXECUTOR_ACTIVE) return;
@@ -469,6 +469,14 @@ static void claim_for(struct turn *turn, struct command *poll, size_t want)
         }
         grant_make(turn, known, poll, node);
     }
+}
+
+static void claim_for(struct turn *turn, struct command *poll, size_t want)
+{
+    size_t first = turn->n_attempts;
+    grants_take(turn, poll, want);
+    for (size_t i = first; i < turn->n_attempts && turn->n_attempts - first >= turn->engine->many; i++)
+        turn->attempt_list[i]->attempt.many = true;
 }
 
 /* Classes of what became pending in this turn and still is. */

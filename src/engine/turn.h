@@ -20,6 +20,7 @@
 
 enum {
     GRANTS_MAX = 1000,          /* a poll's */
+    GRANTS_MANY = 64,           /* unless the configuration says otherwise */
     POLLS_TOGETHER_MS = 64,     /* a power of two: long polls end in step */
     TRY_AGAIN_MS = 200,
     BATCH = 1000,               /* due holds, resumed and parked tasks of one turn, unless the configuration says otherwise */
@@ -113,7 +114,7 @@ struct engine {
     bool cancels_left;       /* a turn that came to nothing has heard from others of tasks that are to end */
     bool passed_over;        /* the last one left pending tasks to others that may not have taken them: the next is wide */
     int64_t wide_until;      /* boot ms */
-    size_t batch;
+    size_t batch, many;
     struct arena arena, spec_arena, turn_arena; /* small tables for ever; specs until the cache is full; one turn */
 
     struct map lanes, classes, slots, executors, specs, lives; /* by id (lanes: id + 1) */

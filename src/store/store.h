@@ -210,9 +210,8 @@ struct store {
     const struct store_ops *ops;
     int64_t commit; /* the number of the last commit that begin saw or commit made */
     bool exclusive; /* nobody else writes while it is open: what the caller committed is what a load would bring */
-    bool narrows;   /* turns may be narrow: every server here knows how to follow them */
+    bool narrows;   /* turns may be narrow */
     unsigned reopened; /* how often its connection was made anew: it may lead to a copy that lacks what was committed last */
-    bool asks_narrows; /* the next wide turn finds that out: set by the caller when another server has begun */
     _Atomic unsigned weak; /* STORE_WEAK_... */
 };
 

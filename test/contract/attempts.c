@@ -12,16 +12,23 @@ static void attempt_expect(struct world *w, const struct attempt *expected, size
     MUST(w, OPS(w)->load_attempt(w->store, expected->task, expected->grant, &out, &found, &w->err));
     assert_true(found);
     attempt_same(&out, expected);
+    if (!expected->finished)
+        assert_int_equal(out.poll_seq, expected->poll_seq);
     assert_int_equal(out.ended_before, expected->finished != 0);
     MUST(w, OPS(w)->load_live(w->store, &w->arena, &live, &n, &w->err));
     assert_int_equal(n, n_live);
 }
 
+static struct attempt attempt_running(int64_t task, int64_t grant)
+{
+    return (struct attempt){ .task = task, .grant = grant, .number = 1, .executor = 4, .started = 10, .exit = -1, .signal = -1,
+                             .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = -1 };
+}
+
 static void attempts_live_and_end(void **state)
 {
     struct world w;
-    struct attempt running = { .task = 7, .grant = 1, .number = 1, .executor = 4, .started = 10, .exit = -1, .signal = -1, .cpu_ms = -1,
-                               .max_rss_bytes = -1, .log_bytes = -1 };
+    struct attempt running = attempt_running(7, 1);
     struct attempt ended = attempt_sample(7, 1, 20), at_once = attempt_sample(8, 1, 30), out;
     bool found;
     (void)state;
@@ -83,9 +90,8 @@ static void many_attempts_at_once(void **state)
         for (int64_t i = 0; i < N; i++) {
             ended[i] = attempt_sample(100 + i, grant, 60);
             memset(ended[i].finish_hash, (int)i + 1, sizeof ended[i].finish_hash);
-            running[i] = (struct attempt){ .task = ended[i].task, .grant = grant, .number = ended[i].number, .executor = ended[i].executor,
-                                           .started = ended[i].started, .exit = -1, .signal = -1, .cpu_ms = -1, .max_rss_bytes = -1,
-                                           .log_bytes = -1, .poll_seq = 77 };
+            running[i] = attempt_running(ended[i].task, grant);
+            running[i].poll_seq = 77;
         }
         if (grant == 2)
             running[N - 1].poll_seq++, ended[N - 1].log_bytes++;
@@ -109,6 +115,65 @@ static void many_attempts_at_once(void **state)
     turn_end(&w);
     for (int i = 0; i < N; i++)
         attempt_expect(&w, &ended[i], 0);
+    world_release(&w);
+}
+
+/* One claim of many: all run, each can end, change or be taken back by itself, in any order, whichever others are in the same turn. The
+ * tasks are 60 .. 209 by threes and the two behind them, so that neighbours come apart; every tenth was granted before. */
+static void large_claims_come_apart(void **state)
+{
+    enum { N = 150, CLAIMS = 2 };
+    struct world w;
+    struct attempt all[N], some[N];
+    struct rng rng;
+    size_t n_left = N, n_some;
+    (void)state;
+    world_make(&w);
+    rng_seed(&rng, 5);
+    for (int64_t i = 0; i < N; i++) {
+        all[i] = attempt_running(60 + i % 50 * 3 + i / 50, 1 + (i % 10 == 0));
+        all[i].many = true;
+        all[i].number = all[i].grant;
+        all[i].executor = i < N / CLAIMS ? 4 : 5;
+        all[i].poll_seq = 100 + all[i].executor;
+    }
+    struct attempt alone = attempt_running(61, 7);
+    turn_begin(&w);
+    w.c.attempts_new = all, w.c.n_attempts_new = N;
+    turn_end(&w);
+    turn_begin(&w);
+    w.c.attempts_new = &alone, w.c.n_attempts_new = 1;
+    turn_end(&w);
+    for (int i = 0; i < N; i++)
+        attempt_expect(&w, &all[i], N + 1);
+    world_reopen(&w);
+
+    while (n_left) { /* some end, some change, some are taken back */
+        unsigned what = (unsigned)rng_below(&rng, 3);
+        size_t first = (size_t)rng_below(&rng, n_left), most = 1 + (size_t)rng_below(&rng, 40);
+        for (n_some = 0; n_some < most && first + n_some < n_left; n_some++) {
+            some[n_some] = all[first + n_some];
+            if (what == 0)
+                some[n_some].finished = 50, some[n_some].exit = 0, some[n_some].outcome = OUTCOME_done;
+            if (what == 1)
+                all[first + n_some].poll_seq = some[n_some].poll_seq = -2 - some[n_some].poll_seq;
+        }
+        turn_begin(&w);
+        if (what == 2)
+            w.c.attempts_remove = some, w.c.n_attempts_remove = n_some;
+        else
+            w.c.attempts_changed = some, w.c.n_attempts_changed = n_some;
+        turn_end(&w);
+        if (what != 1) {
+            memmove(&all[first], &all[first + n_some], (n_left - first - n_some) * sizeof all[0]);
+            n_left -= n_some;
+        }
+        if (what == 0)
+            attempt_expect(&w, &some[0], n_left + 1);
+        attempt_expect(&w, &alone, n_left + 1);
+        for (size_t i = 0; i < n_left; i++)
+            attempt_expect(&w, &all[i], n_left + 1);
+    }
     world_release(&w);
 }
 
@@ -148,6 +213,7 @@ static void outputs_and_log_tails_are_kept(void **state)
 const struct CMUnitTest contract_attempts[] = {
     cmocka_unit_test(attempts_live_and_end),
     cmocka_unit_test(many_attempts_at_once),
+    cmocka_unit_test(large_claims_come_apart),
     cmocka_unit_test(outputs_and_log_tails_are_kept),
 };
 const size_t n_contract_attempts = sizeof contract_attempts / sizeof contract_attempts[0];

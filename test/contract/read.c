@@ -47,7 +47,7 @@ static void scene_make(struct scene *s)
         if (s->tasks[i].state == STATE_P)
             ready[n_ready++] = &s->tasks[i];
         if (s->tasks[i].state == STATE_X)
-            live[n_live++] = (struct attempt){ .task = i + 1, .grant = 1 };
+            live[n_live++] = (struct attempt){ .task = i + 1, .grant = 1, .executor = i % 4, .many = i % 3 != 0 };
     }
     turn_begin(&s->w);
     s->w.c.lanes = lanes, s->w.c.n_lanes = LANES;

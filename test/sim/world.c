@@ -211,6 +211,7 @@ void server_start(struct world *w)
     struct engine_config config = { .store = &w->at->port->store,
         .lease_ms = LEASE_MS,
         .batch = w->batch,
+        .many = 2,
         .block = 4,
         .site = { .semaphores = { semaphores, 1 }, .tenants = tenants_conf(w) },
         .server_name = several(w) ? str_of(server->name) : STR("sim") };

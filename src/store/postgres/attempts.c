@@ -1,7 +1,8 @@
 /* attempts: what a turn writes of attempts: into `live` while they run, into `attempt` when they have ended.
  *
- * Owns which statement a row goes by; one statement for all rows of a kind. Attempts that differ in their task and grant only, as those of
- * one large claim do, go with one value for the rest. Fails like turn.c: a refused statement ends the turn. */
+ * Owns which statement a row goes by; one statement for all rows of a kind. Attempts that were granted with many others are bits of
+ * `live_many` while they run (migrations/0010_many.sql); ends that differ in their task, grant and hash only go with one value for the
+ * rest. Fails like turn.c: a refused statement ends the turn. */
 #include <string.h>
 
 #include "store/postgres/turn.h"
@@ -18,7 +19,7 @@ static void attempt_keys_write(struct write *w, enum pg_id id, const struct atte
 {
     struct pg_bulk *b = write_begin(w, "ii");
     for (size_t i = 0; i < n; i++) {
-        if (!attempt_of(&attempts[i], which))
+        if (!attempt_of(&attempts[i], which) || (id == PG_live_delete && attempts[i].many))
             continue;
         bulk_i64(b, attempts[i].task);
         bulk_i64(b, attempts[i].grant);
@@ -26,23 +27,83 @@ static void attempt_keys_write(struct write *w, enum pg_id id, const struct atte
     write_end(w, id, false);
 }
 
-/* What attempts of one poll, or of one report, have in common. */
-enum { SAME_MIN = 16, SAME_RUNNING = 4, SAME_ENDED = 9 };
+/* ---- those of large claims ---- */
 
-static void attempt_numbers(const struct attempt *a, int64_t out[SAME_ENDED])
+enum { BLOCK_BITS = 6 }; /* tasks of a row: 64 */
+
+static void many_add(struct pg_bulk *b, const struct attempt *a, uint64_t bits, bool whole)
 {
-    const int64_t all[SAME_ENDED] = { a->number, a->executor, a->started, a->finished ? a->finished : a->poll_seq, a->exit, a->signal,
+    bulk_i64(b, a->task >> BLOCK_BITS);
+    bulk_i64(b, a->grant);
+    if (whole) {
+        bulk_i64(b, a->number);
+        bulk_i64(b, a->executor);
+        bulk_i64(b, a->started);
+        bulk_i64(b, a->poll_seq);
+    }
+    bulk_i64(b, (int64_t)bits);
+}
+
+static bool many_same(const struct attempt *a, const struct attempt *b, bool whole)
+{
+    return a->task >> BLOCK_BITS == b->task >> BLOCK_BITS && a->grant == b->grant &&
+           (!whole || (a->number == b->number && a->executor == b->executor && a->started == b->started && a->poll_seq == b->poll_seq));
+}
+
+/* Neighbours that fit go together; what fits but stands elsewhere is put together by the statement. */
+static void many_write(struct write *w, enum pg_id id, const struct attempt *attempts, size_t n, enum of_attempts which)
+{
+    bool whole = id == PG_many_insert;
+    const struct attempt *last = NULL;
+    uint64_t bits = 0;
+    struct pg_bulk *b = write_begin(w, whole ? "iiiiiii" : "iii");
+    for (size_t i = 0; i < n; i++) {
+        const struct attempt *a = &attempts[i];
+        if (!a->many || !attempt_of(a, which))
+            continue;
+        if (last && !many_same(last, a, whole)) {
+            many_add(b, last, bits, whole);
+            bits = 0;
+        }
+        last = a;
+        bits |= UINT64_C(1) << (a->task & ((1 << BLOCK_BITS) - 1));
+    }
+    if (last)
+        many_add(b, last, bits, whole);
+    write_end(w, id, false);
+}
+
+static void many_end_write(struct write *w, const struct attempt *attempts, size_t n)
+{
+    int64_t last = -1;
+    many_write(w, PG_many_end, attempts, n, ALL);
+    struct pg_bulk *b = write_begin(w, "i");
+    for (size_t i = 0; i < n; i++)
+        if (attempts[i].many && attempts[i].task >> BLOCK_BITS != last) {
+            last = attempts[i].task >> BLOCK_BITS;
+            bulk_i64(b, last);
+        }
+    write_end(w, PG_many_clean, false);
+}
+
+/* ---- ends that are alike ---- */
+
+enum { SAME_MIN = 16, SAME_COUNT = 9 };
+
+static void attempt_numbers(const struct attempt *a, int64_t out[SAME_COUNT])
+{
+    const int64_t all[SAME_COUNT] = { a->number, a->executor, a->started, a->finished, a->exit, a->signal,
                                       a->cpu_ms, a->max_rss_bytes, a->log_bytes };
     memcpy(out, all, sizeof all);
 }
 
-/* Those with these ends are alike in all but task, grant and hash; *out_first: the first of them. */
-static bool attempts_alike(const struct attempt *attempts, size_t n, enum of_attempts which, const struct attempt **out_first)
+/* Those that have ended are alike in all but task, grant and hash; *out_first: the first of them. */
+static bool attempts_alike(const struct attempt *attempts, size_t n, const struct attempt **out_first)
 {
-    int64_t first[SAME_ENDED], other[SAME_ENDED];
+    int64_t first[SAME_COUNT], other[SAME_COUNT];
     size_t found = 0;
     for (size_t i = 0; i < n; i++) {
-        if (!attempt_of(&attempts[i], which))
+        if (!attempt_of(&attempts[i], ENDED))
             continue;
         if (found++ == 0) {
             *out_first = &attempts[i];
@@ -59,27 +120,26 @@ static bool attempts_alike(const struct attempt *attempts, size_t n, enum of_att
 
 static void attempts_alike_write(struct write *w, const struct attempt *attempts, size_t n, const struct attempt *first)
 {
-    bool ended = first->finished != 0;
     struct pg_args args = { 0 };
-    int64_t same[SAME_ENDED];
-    struct pg_bulk *b = write_begin(w, ended ? "iib" : "ii");
+    int64_t same[SAME_COUNT];
+    struct pg_bulk *b = write_begin(w, "iib");
     for (size_t i = 0; i < n; i++) {
-        if (!attempt_of(&attempts[i], ended ? ENDED : RUNNING))
+        if (!attempt_of(&attempts[i], ENDED))
             continue;
         bulk_i64(b, attempts[i].task);
         bulk_i64(b, attempts[i].grant);
-        if (ended)
-            bulk_bytes(b, attempts[i].finish_hash, sizeof attempts[i].finish_hash);
+        bulk_bytes(b, attempts[i].finish_hash, sizeof attempts[i].finish_hash);
     }
     w->full |= !bulk_args(b, &args);
     attempt_numbers(first, same);
-    for (size_t i = 0; i < (ended ? SAME_ENDED : SAME_RUNNING); i++)
+    for (size_t i = 0; i < SAME_COUNT; i++)
         arg_i64(&args, same[i]);
-    if (ended)
-        arg_text(&args, str_of(outcome_name(first->outcome)));
+    arg_text(&args, str_of(outcome_name(first->outcome)));
     if (!w->full)
-        pg_queue(&w->self->pg, ended ? PG_attempt_insert_same : PG_live_insert_same, &args);
+        pg_queue(&w->self->pg, PG_attempt_insert_same, &args);
 }
+
+/* ---- all of them ---- */
 
 static void attempt_begin_add(struct pg_bulk *b, const struct attempt *a)
 {
@@ -92,14 +152,9 @@ static void attempt_begin_add(struct pg_bulk *b, const struct attempt *a)
 
 static void attempts_running_write(struct write *w, enum pg_id id, const struct attempt *attempts, size_t n)
 {
-    const struct attempt *first;
-    if (id == PG_live_insert && attempts_alike(attempts, n, RUNNING, &first)) {
-        attempts_alike_write(w, attempts, n, first);
-        return;
-    }
     struct pg_bulk *b = write_begin(w, "iiiiii");
     for (size_t i = 0; i < n; i++)
-        if (attempt_of(&attempts[i], RUNNING)) {
+        if (attempt_of(&attempts[i], RUNNING) && !attempts[i].many) {
             attempt_begin_add(b, &attempts[i]);
             bulk_i64(b, attempts[i].poll_seq);
         }
@@ -108,8 +163,8 @@ static void attempts_running_write(struct write *w, enum pg_id id, const struct 
 
 static void attempts_ended_write(struct write *w, enum pg_id id, const struct attempt *attempts, size_t n)
 {
-    const struct attempt *first;
-    if (id == PG_attempt_insert && attempts_alike(attempts, n, ENDED, &first)) {
+    const struct attempt *first = NULL;
+    if (id == PG_attempt_insert && attempts_alike(attempts, n, &first)) {
         attempts_alike_write(w, attempts, n, first);
         return;
     }
@@ -139,8 +194,12 @@ void pg_attempts_write(struct write *w)
     attempts_running_write(w, PG_live_update, c->attempts_changed, c->n_attempts_changed);
     attempt_keys_write(w, PG_attempt_delete, c->attempts_changed, c->n_attempts_changed, RUNNING); /* lost, and taken up again */
     attempt_keys_write(w, PG_live_delete, c->attempts_changed, c->n_attempts_changed, ENDED);
+    many_end_write(w, c->attempts_changed, c->n_attempts_changed);
+    many_write(w, PG_many_insert, c->attempts_changed, c->n_attempts_changed, RUNNING);
     attempts_ended_write(w, PG_attempt_insert, c->attempts_changed, c->n_attempts_changed);
     attempts_ended_write(w, PG_attempt_put, c->attempts_changed, c->n_attempts_changed);
     attempt_keys_write(w, PG_live_delete, c->attempts_remove, c->n_attempts_remove, ALL);
+    many_end_write(w, c->attempts_remove, c->n_attempts_remove);
     attempt_keys_write(w, PG_attempt_delete, c->attempts_remove, c->n_attempts_remove, ALL);
+    many_write(w, PG_many_insert, c->attempts_new, c->n_attempts_new, RUNNING);
 }

@@ -6,3 +6,8 @@ FETCH FORWARD 1000 FROM copy_rows;
 
 -- name: copy_close
 CLOSE copy_rows;
+
+-- name: copy_out_live
+-- With those of live_many, as plain rows.
+DECLARE copy_rows NO SCROLL CURSOR FOR SELECT @live_columns@ FROM live
+UNION ALL SELECT (m.block << 6) + i.n, @many_columns@ FROM @many_each@ ORDER BY 1, 2;

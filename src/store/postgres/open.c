@@ -180,7 +180,7 @@ struct store *postgres_store_open(const struct store_config *config, struct err 
     struct postgres_store *self = mem_alloc_zero(sizeof *self);
     size_t n = strlen(config->url) + 1;
     self->port.ops = &postgres_ops;
-    self->port.asks_narrows = true;
+    self->port.narrows = true;
     self->url = mem_alloc(n);
     memcpy(self->url, config->url, n);
     self->data_dir = config->data_dir ? strdup(config->data_dir) : NULL;

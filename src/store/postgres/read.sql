@@ -14,7 +14,9 @@ SELECT a.task, a.grant_no, a.number, a.executor, a.started, a.finished, a.exit_s
     a.log_bytes, a.finish_hash, e.name
 FROM (SELECT @attempt_columns@ FROM attempt WHERE task = ANY($1::bigint[])
     UNION ALL
-    SELECT task, grant_no, number, executor, started, 0, -1, -1, '', -1, -1, -1, NULL FROM live WHERE task = ANY($1)) a
+    SELECT task, grant_no, number, executor, started, 0, -1, -1, '', -1, -1, -1, NULL FROM live WHERE task = ANY($1)
+    UNION ALL
+    SELECT t.id, m.grant_no, m.number, m.executor, m.started, 0, -1, -1, '', -1, -1, -1, NULL FROM unnest($1) AS t (id) JOIN @many_of@) a
 LEFT JOIN executor e ON e.id = a.executor ORDER BY a.task DESC, a.grant_no;
 
 -- let edge_view_columns: t.id, t.lane, t.rev, l.name, t.name, t.variant, t.run, t.state, e.kind, e.flags, t.rest
@@ -57,7 +59,13 @@ WITH w AS MATERIALIZED (SELECT @narrow@ FROM task t WHERE t.listed = $7 AND t.id
 WITH w AS MATERIALIZED (SELECT @narrow@ FROM ready r JOIN task t ON t.id = ANY (ARRAY[r.task]) WHERE r.task < $1 ORDER BY r.task DESC LIMIT $6) @page@;
 
 -- name: tasks_live
-WITH w AS MATERIALIZED (SELECT @narrow@ FROM (SELECT DISTINCT task FROM live WHERE task < $1 ORDER BY task DESC LIMIT $6) x
+-- A row of live_many has at least one, but for those of the first block; and its last block may be cut in two.
+WITH w AS MATERIALIZED (SELECT @narrow@ FROM (SELECT DISTINCT task FROM (
+        (SELECT DISTINCT task FROM live WHERE task < $1 ORDER BY task DESC LIMIT $6)
+        UNION ALL
+        SELECT (m.block << 6) + i.n FROM (SELECT block, bits FROM live_many WHERE block <= $1 >> 6 ORDER BY block DESC LIMIT $6 + 2 * 64) m
+            CROSS JOIN generate_series(0, 63) i (n) WHERE m.bits >> i.n & 1 = 1 AND (m.block << 6) + i.n < $1) x
+        ORDER BY task DESC LIMIT $6) x
     JOIN task t ON t.id = ANY (ARRAY[x.task])) @page@;
 
 -- name: tasks_of_rev

@@ -110,6 +110,7 @@ void pg_row_live(const PGresult *result, int row, struct attempt *out)
 {
     row_begun(result, row, out);
     out->poll_seq = cell_i64(result, row, 5);
+    out->many = cell_i64(result, row, 6) != 0;
 }
 
 void pg_row_attempt(const PGresult *result, int row, struct attempt *out)

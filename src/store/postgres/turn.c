@@ -31,17 +31,10 @@ static bool begin_once(struct postgres_store *self, const struct turn_needs *nee
         ids_queue(pg, PG_archives_lock, needs->archives, needs->n_archives);
     pg_queue(pg, PG_head_get, NULL);
     ahead_queue(self, needs);
-    size_t last = pg->n_queue;
-    bool asks = self->port.asks_narrows && !self->narrow;
-    if (asks)
-        pg_queue(pg, PG_others_behind, NULL);
     if (!pg_exchange(pg, err) || !pg_row_head(pg->results[head], &self->head, NULL, err))
         return false;
     if (needs->n_archives && !ahead_archives_take(self, pg->results[archives], err))
         return false;
-    if (asks)
-        self->port.narrows = cell_i64(pg->results[last], 0, 0) == 0;
-    self->port.asks_narrows &= !asks;
     self->port.commit = self->head.commit;
     page_look(self);
     return ahead_take(self, needs, head + 1, err);

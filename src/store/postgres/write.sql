@@ -100,11 +100,6 @@ WHERE h.kind = ANY (ARRAY[u.kind]) AND h.hold_key = u.hold_key AND h.rank = u.ra
 INSERT INTO live (task, grant_no, number, executor, started, poll_seq)
 SELECT unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::bigint[]), unnest($5::bigint[]), unnest($6::bigint[]);
 
--- name: live_insert_same
--- What one poll was granted. An array that has the same value throughout costs as much as any other: 0.1 us a row.
-INSERT INTO live (task, grant_no, number, executor, started, poll_seq)
-SELECT unnest($1::bigint[]), unnest($2::bigint[]), $3::bigint, $4::bigint, $5::bigint, $6::bigint;
-
 -- name: live_update
 -- Also of one that had been recorded as lost: attempt_delete goes with it.
 INSERT INTO live (task, grant_no, number, executor, started, poll_seq)
@@ -115,6 +110,23 @@ ON CONFLICT (task, grant_no) DO UPDATE SET number = excluded.number, executor = 
 -- name: live_delete
 DELETE FROM live l USING (SELECT unnest($1::bigint[]) AS task, unnest($2::bigint[]) AS grant_no) u WHERE l.task = ANY (ARRAY[u.task]) AND l.grant_no = u.grant_no;
 
+-- name: many_insert
+INSERT INTO live_many (block, grant_no, number, executor, started, poll_seq, bits)
+SELECT block, grant_no, number, executor, started, poll_seq, bit_or(bits)
+FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[])
+    AS u (block, grant_no, number, executor, started, poll_seq, bits) GROUP BY 1, 2, 3, 4, 5, 6;
+
+-- name: many_end
+-- In the order of blocks. Only who has a task's lock changes its bit; others may change others of the row until this waits no more.
+UPDATE live_many m SET bits = m.bits & ~u.bits
+FROM (SELECT block, grant_no, bit_or(bits) AS bits FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS x (block, grant_no, bits)
+    GROUP BY 1, 2 ORDER BY 1, 2) u
+WHERE m.block = ANY (ARRAY[u.block]) AND m.grant_no = u.grant_no AND m.bits & u.bits <> 0;
+
+-- name: many_clean
+-- After many_end.
+DELETE FROM live_many WHERE block = ANY($1::bigint[]) AND bits = 0;
+
 -- name: attempt_insert
 -- The first end of an attempt: PostgreSQL writes a third more for an insert that may meet a row (ON CONFLICT).
 INSERT INTO attempt (task, grant_no, number, executor, started, finished, exit_status, signal_no, outcome, cpu_ms, max_rss_bytes, log_bytes,
@@ -124,7 +136,7 @@ SELECT unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest(
     unnest($13::bytea[]);
 
 -- name: attempt_insert_same
--- As live_insert_same: what one worker reports of work that isn't a process.
+-- What one worker reports of work that isn't a process. An array that has the same value throughout costs as much as any other: 0.1 us a row.
 INSERT INTO attempt (task, grant_no, number, executor, started, finished, exit_status, signal_no, outcome, cpu_ms, max_rss_bytes, log_bytes,
     finish_hash)
 SELECT unnest($1::bigint[]), unnest($2::bigint[]), $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::bigint, $9::bigint, $13::text, $10::bigint,
@@ -302,10 +314,6 @@ SELECT pg_advisory_xact_lock(1466263922, hashtext('turn ' || current_schema()));
 -- A narrow turn: beside those of other servers, not beside a wide one.
 SELECT pg_advisory_xact_lock_shared(1466263922, hashtext('turn ' || current_schema()));
 
--- name: others_behind
--- Servers that don't know what narrow turns do (before schema 9). They say so by locks; with ours none of them begins during this turn.
-SELECT count(*) FROM generate_series(1, 8) k WHERE NOT pg_try_advisory_xact_lock(1466263922, hashtext('knows ' || k || ' ' || current_schema()));
-
 -- name: head_lock
 -- The last lock of a narrow turn.
 SELECT @head_columns@, (SELECT t.at FROM turn t WHERE t.first_seq <= head.seq ORDER BY t.first_seq DESC LIMIT 1) FROM head WHERE one = 1 FOR UPDATE OF head;
@@ -400,8 +408,23 @@ SELECT waiter, pred, kind, flags FROM edge WHERE pred = ANY($1::bigint[]) ORDER 
 -- name: waiters_ahead
 SELECT @task_columns@ FROM task WHERE id = ANY(ARRAY(SELECT waiter FROM edge WHERE pred = ANY($1::bigint[])));
 
+-- Attempts that run are rows of `live`, or bits of live_many; the last column says which.
+-- let live_columns: task, grant_no, number, executor, started, poll_seq
+-- let many_columns: m.grant_no, m.number, m.executor, m.started, m.poll_seq
+-- let many_each: live_many m CROSS JOIN generate_series(0, 63) i (n) WHERE m.bits >> i.n & 1 = 1
+-- let many_of: live_many m ON m.block = ANY (ARRAY[t.id >> 6]) AND m.bits >> (t.id & 63)::int & 1 = 1
+
+-- name: lives
+SELECT @live_columns@, 0::bigint FROM live UNION ALL SELECT (m.block << 6) + i.n, @many_columns@, 1 FROM @many_each@ ORDER BY 1, 2;
+
+-- name: live_get
+-- Tried before attempt_get: who asks for an attempt mostly means the one that runs.
+SELECT @live_columns@, 0::bigint FROM live WHERE task = $1 AND grant_no = $2
+UNION ALL SELECT t.id, @many_columns@, 1 FROM (SELECT $1::bigint AS id) t JOIN @many_of@ WHERE m.grant_no = $2;
+
 -- name: lives_ahead
-SELECT task, grant_no, number, executor, started, poll_seq FROM live WHERE task = ANY($1::bigint[]);
+SELECT @live_columns@, 0::bigint FROM live WHERE task = ANY($1::bigint[])
+UNION ALL SELECT t.id, @many_columns@, 1 FROM unnest($1::bigint[]) AS t (id) JOIN @many_of@;
 
 -- name: turns_others
 -- A few turns more than are taken over: then it is too much.

@@ -1,9 +1,6 @@
 -- for: writer
 -- What only the engine loads.
 
--- name: lives
-SELECT task, grant_no, number, executor, started, poll_seq FROM live ORDER BY task, grant_no;
-
 -- name: ready_first
 -- A walk along the primary key from the class's first entry: its cost doesn't grow with the queue.
 SELECT task, nprio, vt FROM ready WHERE class = $1 ORDER BY nprio, vt, task LIMIT $2;

@@ -38,10 +38,6 @@ SELECT id, body, attempts_max, backoff_ms, retry_on, slots FROM spec WHERE id = 
 -- name: edges_by_pred
 SELECT waiter, pred, kind, flags FROM edge WHERE pred = $1 ORDER BY waiter, kind;
 
--- name: live_get
--- Tried before attempt_get: who asks for an attempt mostly means the one that runs.
-SELECT task, grant_no, number, executor, started, poll_seq FROM live WHERE task = $1 AND grant_no = $2;
-
 -- name: attempt_get
 SELECT @attempt_columns@ FROM attempt WHERE task = $1 AND grant_no = $2;
 

@@ -16,3 +16,11 @@ SELECT waiter, pred, kind, flags FROM edge WHERE waiter = $1 ORDER BY pred, kind
 
 -- name: holds_of_task
 SELECT @hold_columns@ FROM hold WHERE task = $1 ORDER BY kind, hold_key, rank;
+
+-- name: live_get
+SELECT task, grant_no, number, executor, started, poll_seq FROM live WHERE task = $1 AND grant_no = $2;
+
+-- for: writer
+
+-- name: lives
+SELECT task, grant_no, number, executor, started, poll_seq FROM live ORDER BY task, grant_no;

@@ -15,7 +15,8 @@ static void engine_up(struct rig *rig)
     rig->store = store_open(&config, &err);
     if (!rig->store) fail_msg("store_open: %s", err.text);
     struct engine_config engine = { .store = rig->store, .lease_ms = 3000, .site = { .semaphores = { rig->semaphores, rig->n_semaphores } },
-                                    .server_name = str_of(rig->name ? rig->name : "rig"), .batch = rig->batch };
+                                    .server_name = str_of(rig->name ? rig->name : "rig"), .batch = rig->batch,
+                                    .many = 2 };
     rig->engine = engine_new(&engine, rig->wall, rig->boot, &err);
     if (!rig->engine) fail_msg("engine_new: %s", err.text);
 }

@@ -18,6 +18,7 @@ static const char *const bytes_fill[] = { /* tables that only PostgreSQL has */
     "INSERT INTO log_chunk (task, grant_no, start_byte, bytes) SELECT n, n, n, '' FROM generate_series(1, 500) n",
     "INSERT INTO blob (hash, bytes, used) SELECT n, n, n FROM generate_series(1, 500) n",
     "INSERT INTO blob_chunk (hash, n, bytes) SELECT n, n, '' FROM generate_series(1, 500) n",
+    "INSERT INTO live_many SELECT n, n, n, n, n, n, n FROM generate_series(1, 500) n",
     "INSERT INTO mark (server, nonce) SELECT n, n FROM generate_series(1, 500) n",
 };
 
@@ -144,8 +145,8 @@ static void plans_are_as_agreed(void **state)
 
 static bool is_small(const char *table)
 {
-    static const char *const small[] = { "lane", "class", "slot", "executor", "token", "live", "archive", "schedule", "head", "duty",
-                                         "server", "mark", "site" };
+    static const char *const small[] = { "lane", "class", "slot", "executor", "token", "live", "live_many", "archive", "schedule", "head",
+                                         "duty", "server", "mark", "site" };
     for (size_t i = 0; i < sizeof small / sizeof small[0]; i++)
         if (strncmp(table, small[i], strlen(small[i])) == 0 && strchr(" \n", table[strlen(small[i])]))
             return true;
@@ -205,7 +206,8 @@ enum filling { FILLED, EMPTY, EMPTIED };
 /* EMPTIED: the planner knows of pages, and that nothing is in them. */
 static PGconn *tables_make(struct world *w, enum filling filling)
 {
-    static const char *const cleared[] = { "ready", "task", "edge", "hold", "live", "attempt", "unique_key", "log", "log_chunk", "turn" };
+    static const char *const cleared[] = { "ready", "task", "edge", "hold", "live", "live_many", "attempt", "unique_key", "log",
+                                           "log_chunk", "turn" };
     if (filling == FILLED)
         return tables_fill(w);
     if (filling == EMPTIED) {
@@ -276,7 +278,7 @@ static long pages_read(PGconn *conn, const char *execute)
 static void a_claim_costs_the_same_in_any_queue(void **state)
 {
     static const enum pg_id ids[] = { PG_ready_tasks, PG_task_update, PG_ready_delete, PG_holds_of_task, PG_edges_by_waiter, PG_live_delete,
-                                      PG_attempt_delete };
+                                      PG_attempt_delete, PG_many_end, PG_many_clean, PG_lives_ahead };
     static const char *const executes[] = {
         "ready_tasks(1, 10)",
         "task_update('{500,501,502,503,504}', '{P,P,P,P,P}', '{a,a,a,a,a}', 5)",
@@ -285,6 +287,9 @@ static void a_claim_costs_the_same_in_any_queue(void **state)
         "edges_by_waiter(500)",
         "live_delete('{500,501}', '{1,1}')",
         "attempt_delete('{500,501}', '{1,1}')",
+        "many_end('{500,501}', '{1,1}', '{3,4}')",
+        "many_clean('{500,501}')",
+        "lives_ahead('{32000,32001}')",
     };
     enum { N = sizeof executes / sizeof executes[0] };
     struct world w;
@@ -306,6 +311,8 @@ static void a_claim_costs_the_same_in_any_queue(void **state)
             "INSERT INTO edge (pred, waiter, kind, flags) SELECT n, n + 1, 1, 0 FROM generate_series($1::bigint, $2::bigint) n",
             "INSERT INTO live (task, grant_no, number, executor, started, poll_seq)"
             " SELECT n, 1, 1, 1, 0, 0 FROM generate_series($1::bigint, $2::bigint) n",
+            "INSERT INTO live_many (block, grant_no, number, executor, started, poll_seq, bits)"
+            " SELECT n, 1, 1, 1, 0, 0, -1 FROM generate_series($1::bigint, $2::bigint) n",
         };
         for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
             const char *values[] = { round ? "2001" : "1", !round ? "2000" : i < 2 ? "200000" : "20000" };

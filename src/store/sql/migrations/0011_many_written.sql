@@ -1,0 +1,1 @@
+-- Nothing: from this step on PostgreSQL's live_many is written, and a server that doesn't read it (9) is too far behind to be beside.
