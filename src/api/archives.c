@@ -71,6 +71,13 @@ static bool schedules_render(struct call *call, struct json *json, int64_t lane)
     return true;
 }
 
+static void notify_render(struct call *call, struct json *json)
+{
+    struct watch *watch = call->api->config.watch;
+    if (watch != NULL && watch_notify_path(watch) != NULL)
+        json_put_z(json, "notify", watch_notify_path(watch));
+}
+
 /* watcher_render: how the following of a repository goes. */
 static void watcher_render(struct call *call, struct json *json, int64_t lane)
 {
@@ -90,8 +97,7 @@ static void watcher_render(struct call *call, struct json *json, int64_t lane)
     if (status.tip[0] != '\0')
         json_put_z(json, "tip", status.tip);
     json_object_end(json);
-    if (watch_notify_path(watch) != NULL)
-        json_put_z(json, "notify", watch_notify_path(watch));
+    notify_render(call, json);
 }
 
 static void rev_put(struct json *json, const char *key, int64_t rev)
@@ -200,6 +206,7 @@ void serve_archives_list(struct call *call)
         json_str(&json, str_fmt(&call->arena, "%lld", (long long)next));
     else
         json_nil(&json);
+    notify_render(call, &json); /* also where there is no archive yet: its hooks are made before it is added */
     json_object_end(&json);
     if (good)
         call_answer(call, 200);

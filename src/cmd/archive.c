@@ -166,9 +166,12 @@ static int archive_add(int argc, char **argv)
     const char *key = option_get(&s.options, "idempotency-key");
     const char *const headers[] = { "Idempotency-Key", key, NULL };
     struct str text = json_text(&s.arena, body, false);
-    json_decref(body);
+    bool hook = !option_given(&s.options, "no-hook"), early = hook && archive_hook_early(&s, body);
     json_t *archive = session_call(
         &s, &(struct session_request){ .method = "POST", .path = "/v1/archives", .body = text, .headers = key ? headers : NULL });
+    if (!archive && early)
+        archive_hook_remove(&s, body);
+    json_decref(body);
     if (!archive)
         return session_close(&s, s.status);
     if (s.json)
@@ -177,7 +180,7 @@ static int archive_add(int argc, char **argv)
         printf("%s: %s, next revision %lld\n", term_safe_z(&s.arena, field_z(archive, "name")), field_z(archive, "kind"),
             (long long)field_i64(archive, "next", 0));
     fflush(stdout);
-    if (!option_given(&s.options, "no-hook"))
+    if (hook)
         archive_hook_install(&s, archive);
     json_decref(archive);
     return session_close(&s, 0);

@@ -41,29 +41,52 @@ static void lines_say(struct session *s, const json_t *archive, enum archive_kin
         kind == ARCHIVE_GIT ? "HEAD" : "\"$2\" --txn \"$3\"", *notify ? " --server unix:" : "", notify);
 }
 
-void archive_hook_install(struct session *s, const json_t *archive)
+static bool has_hook(enum archive_kind kind)
 {
-    enum archive_kind kind = archive_kind_find(str_of(field_z(archive, "kind")));
+    return kind == ARCHIVE_SVN || kind == ARCHIVE_GIT;
+}
+
+/* hook_put: err says why not. */
+static bool hook_put(struct session *s, const json_t *archive, enum archive_kind kind, struct hook_paths *out, struct err *err)
+{
     const char *folder = folder_of(s, archive), *notify = field_z(archive, "notify");
-    struct hook_paths paths = { 0 };
-    struct err err = { 0 };
-    if (kind != ARCHIVE_SVN && kind != ARCHIVE_GIT)
-        return;
-    if (!folder) {
-        lines_say(s, archive, kind, "the repository is on another machine");
-        return;
-    }
-    if (*notify && access(notify, F_OK) != 0) { /* a path of the same name here would be somebody else's */
-        lines_say(s, archive, kind, "the server is on another machine");
-        return;
-    }
+    if (!folder)
+        return err_set(err, ERR_invalid, "the repository is on another machine");
+    if (*notify && access(notify, F_OK) != 0) /* a path of the same name here would be somebody else's */
+        return err_set(err, ERR_invalid, "the server is on another machine");
     struct str options[2] = { STR("--server"), str_fmt(&s->arena, "unix:%s", notify) };
     struct hook_call call = { .archive = str_of(field_z(archive, "name")),
         .program = str_of(weir_path(s)),
         .branch = str_of(field_z(archive, "branch")),
         .options = options,
         .n_options = *notify ? 2 : 0 };
-    if (!hook_install(kind, folder, &call, &s->arena, &paths, &err)) {
+    return hook_install(kind, folder, &call, &s->arena, out, err);
+}
+
+bool archive_hook_early(struct session *s, json_t *wanted)
+{
+    enum archive_kind kind = archive_kind_find(str_of(field_z(wanted, "kind")));
+    const char *folder = folder_of(s, wanted);
+    struct hook_paths paths = { 0 };
+    struct err ignored = { 0 }; /* what is wrong is wrong afterwards too, and said then */
+    if (!has_hook(kind) || !folder || !hook_find(kind, folder, str_of(field_z(wanted, "name")), &s->arena, &paths, &ignored) ||
+        paths.n_installed > 0)
+        return false;
+    json_t *page = session_try(s, &(struct session_request){ .method = "GET", .path = "/v1/archives?limit=1" });
+    json_t *notify = json_object_get(page, "notify");
+    bool known = json_is_string(notify) && json_object_set(wanted, "notify", notify) == 0;
+    json_decref(page);
+    return known && hook_put(s, wanted, kind, &paths, &ignored);
+}
+
+void archive_hook_install(struct session *s, const json_t *archive)
+{
+    enum archive_kind kind = archive_kind_find(str_of(field_z(archive, "kind")));
+    struct hook_paths paths = { 0 };
+    struct err err = { 0 };
+    if (!has_hook(kind))
+        return;
+    if (!hook_put(s, archive, kind, &paths, &err)) {
         lines_say(s, archive, kind, err.text);
         return;
     }
@@ -76,7 +99,7 @@ void archive_hook_remove(struct session *s, const json_t *archive)
     enum archive_kind kind = archive_kind_find(str_of(field_z(archive, "kind")));
     const char *folder = folder_of(s, archive);
     struct err err = { 0 };
-    if ((kind == ARCHIVE_SVN || kind == ARCHIVE_GIT) && folder && !hook_remove(kind, folder, str_of(field_z(archive, "name")), &err))
+    if (has_hook(kind) && folder && !hook_remove(kind, folder, str_of(field_z(archive, "name")), &err))
         session_note(s, "the hook stays: %s (it does no harm)", err.text);
 }
 
@@ -96,8 +119,7 @@ const char *archive_hook_state(struct session *s, const json_t *archive)
     struct hook_paths paths = { 0 };
     struct err err = { 0 };
     struct buf text;
-    if ((kind != ARCHIVE_SVN && kind != ARCHIVE_GIT) || !folder ||
-        !hook_find(kind, folder, str_of(field_z(archive, "name")), &s->arena, &paths, &err))
+    if (!has_hook(kind) || !folder || !hook_find(kind, folder, str_of(field_z(archive, "name")), &s->arena, &paths, &err))
         return "";
     if (paths.n_installed == 0)
         return "not installed";
