@@ -206,7 +206,7 @@ struct attempt {
     uint8_t finish_hash[16];
     int64_t poll_seq; /* while it runs: the number of the poll it was given to; -1: that had none; below: -2 less the number, and its
                          executor may have forgotten since what it began */
-    bool many;         /* while it runs: its poll was granted many at once, which a store may keep together */
+    bool many;         /* while it runs: its poll was granted many with near numbers at once, which a store may keep together */
     bool ended_before; /* its end was stored once (lost): a late result rewrites that row, or the attempt was taken up again */
 };
 

@@ -2,8 +2,8 @@
  *
  * A wide turn has the store to itself. A narrow one shares it with narrow turns of other servers: each task's row that it reads is locked
  * until it is over, pending tasks that somebody else has locked are passed over, what it counts (of lanes, of executors) is added and not
- * set. Servers meet at the rows of one task, and at the head, which is taken last. Its number comes from a block of its server's own: rows
- * carry the number of their turn, and are written before it is known which turn is the next.
+ * set. Servers meet at the rows of one task or of one large claim, and at the head, which is taken last. Its number comes from a block of
+ * its server's own: rows carry the number of their turn, and are written before it is known which turn is the next.
  *
  * Narrow are the turns that do work: they make tasks, of requests and of revisions, claim and finish them, cancel and retry them. An
  * archive is locked by whoever opens its revisions or moves its lock on (archive_own), a slot by whoever takes it or gives it back, both as

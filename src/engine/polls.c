@@ -471,12 +471,19 @@ static void grants_take(struct turn *turn, struct command *poll, size_t want)
     }
 }
 
+/* Tasks whose numbers are near each other: as they are when they were made together. */
+static bool grants_near(const struct pending_attempt *a, const struct pending_attempt *b)
+{
+    return a->attempt.task - b->attempt.task <= NEAR_MAX && b->attempt.task - a->attempt.task <= NEAR_MAX;
+}
+
 static void claim_for(struct turn *turn, struct command *poll, size_t want)
 {
     size_t first = turn->n_attempts;
     grants_take(turn, poll, want);
-    for (size_t i = first; i < turn->n_attempts && turn->n_attempts - first >= turn->engine->many; i++)
-        turn->attempt_list[i]->attempt.many = true;
+    struct pending_attempt **list = turn->attempt_list;
+    for (size_t i = first, end = turn->n_attempts; i < end && end - first >= turn->engine->many; i++)
+        list[i]->attempt.many = (i > first && grants_near(list[i], list[i - 1])) || (i + 1 < end && grants_near(list[i], list[i + 1]));
 }
 
 /* Classes of what became pending in this turn and still is. */

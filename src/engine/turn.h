@@ -21,6 +21,7 @@
 enum {
     GRANTS_MAX = 1000,          /* a poll's */
     GRANTS_MANY = 64,           /* unless the configuration says otherwise */
+    NEAR_MAX = 8,               /* numbers of tasks */
     POLLS_TOGETHER_MS = 64,     /* a power of two: long polls end in step */
     TRY_AGAIN_MS = 200,
     BATCH = 1000,               /* due holds, resumed and parked tasks of one turn, unless the configuration says otherwise */

@@ -58,7 +58,7 @@ struct changes {
     const struct hold *holds_add;           size_t n_holds_add;
     const struct hold *holds_remove;        size_t n_holds_remove;  /* by kind, key, rank, task */
     const struct attempt *attempts_new;     size_t n_attempts_new;
-    const struct attempt *attempts_changed; size_t n_attempts_changed; /* by task, grant */
+    const struct attempt *attempts_changed; size_t n_attempts_changed; /* by task, grant; here and below: `many` as it was loaded, or new */
     const struct attempt *attempts_remove;  size_t n_attempts_remove;  /* a grant that never arrived */
     const struct task_outputs *outputs;     size_t n_outputs;          /* upsert; of tasks that carry MARK_OUTPUTS */
     const struct log_tail *log_tails;       size_t n_log_tails;

@@ -28,6 +28,16 @@ def rows():
     return tuple(map(int, pg.sql('SELECT (SELECT count(*) FROM live_many), (SELECT count(*) FROM live)', 'weir').split('|')))
 
 
+EACH = '(SELECT task, grant_no FROM live UNION ALL SELECT (block << 6) + n, grant_no FROM live_many, generate_series(0, 63) n WHERE bits >> n & 1 = 1)'
+
+
+def astray():
+    """tasks that run and whose attempt stands nowhere, or twice; attempts that stand there and don't run; empty rows"""
+    return pg.sql(f"""SELECT count(*) FROM task t WHERE (state = 'X')::int <> (SELECT count(*) FROM {EACH} r WHERE r.task = t.id)
+        UNION ALL SELECT count(*) FROM {EACH} r JOIN attempt a ON a.task = r.task AND a.grant_no = r.grant_no
+        UNION ALL SELECT count(*) FROM live_many WHERE bits = 0""", 'weir').split()
+
+
 def running(server):
     """the tasks that a list of what runs has, page by page"""
     found, page = [], server.get('/v1/tasks?state=X&limit=60').json
@@ -43,9 +53,9 @@ def finish(server, grants):
     return [r for r in answer.json['results'] if r['status'] != 200] if answer.status == 200 else [str(answer)]
 
 
-def renewed(seq, some):
+def renewed(seq, some, of=None):
     """the cancels that come back"""
-    return worker.poll(free=0, seq=seq, renew=[dict(task=g['task'], fence=g['fence']) for g in some])['cancels']
+    return (of or worker).poll(free=0, seq=seq, renew=[dict(task=g['task'], fence=g['fence']) for g in some])['cancels']
 
 
 made = a.post('/v1/tasks', dict(tasks=[dict(queue='q', name=f't{n}', command='x') for n in range(N)]))
@@ -88,6 +98,21 @@ same(wrong[:3], [], 'every result is taken')
 left = sorted((g['task'] for g in grants[:LEFT]), reverse=True)
 same((running(a), running(b)), (left, left), 'the others run on')
 
+# -- another worker's claim beside it: what didn't arrive is given back, what is told anew is kept
+made = b.post('/v1/tasks', dict(tasks=[dict(queue='r', name=f't{n}', command='x') for n in range(200)]))
+other = Worker(b, 'other', slots=1000)
+second = other.claim(free=1000, seq=1)
+same(len(second), 200, 'another worker has a claim of its own')
+other.server = a
+same(renewed(2, second[:90], other), [], 'it names 90 of them')
+same((len(running(b)), astray()), (LEFT + 90, ['0'] * 3), 'the others are pending again')
+again = other.claim(free=1000, seq=3, renew=[dict(task=g['task'], fence=g['fence']) for g in second[:90]])
+same(sorted(g['task'] for g in again), sorted(g['task'] for g in second[90:]), 'and are granted anew')
+Worker(b, 'other', slots=1000, instance='another')
+same((len(running(a)), astray()), (LEFT + 200, ['0'] * 3), 'it begins anew, and all of it runs still')
+same(finish(a, second[:90:2]) + finish(b, again + second[1:90:2]), [], 'its results are taken')
+same((running(a), astray()), (left, ['0'] * 3), 'the first claim stands as it stood')
+
 # -- a server that begins anew, and a copy, know what runs
 b.kill()
 b.start()
@@ -107,8 +132,8 @@ same((done.code, pg.sql('SELECT count(*) FROM live', 'back')), (0, str(LEFT)), '
 
 a.start()
 same(finish(a, grants[:LEFT]), [], 'all the rest is reported at once')
-same((running(a), rows()), ([], (0, 0)), 'nothing runs any more, and no row is left')
-same(len(a.get('/v1/tasks?state=D&limit=1000').json['tasks']), N, f'{N} are done')
+same((running(a), rows(), astray()), ([], (0, 0), ['0'] * 3), 'nothing runs any more, and no row is left')
+same(len(a.get('/v1/tasks?state=D&limit=1000').json['tasks']), N + 200, f'{N + 200} are done')
 same(a.verify().code, 0, 'the history verifies')
 a.stop(signal.SIGINT)
 pg.remove()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # time limit: 180
 # store: sqlite (it starts its own PostgreSQL)
-"""Stores of older schemas, the first and the one before this: made by the migrations of their time, filled with the rows of a store that has worked, and opened
+"""Stores of older schemas, the first, the one before this and what lies between: made by the migrations of their time, filled with the rows of a store that has worked, and opened
 by this weir, on SQLite and on PostgreSQL: led on to its own schema with nothing lost."""
 import importlib.machinery
 import importlib.util
@@ -100,7 +100,7 @@ pg = postgres.Postgres().start()
 url = pg.create('full')
 first = House('pg', '--store', url, '--name', 'first', slots=1)
 told, token = worked(first)
-for version in sorted({3, newest('postgres') - 1}):  # 3: before there were several servers
+for version in sorted({3, 9, newest('postgres') - 1}):  # before there were several servers; before live_many
     name = f'p{version}'
     pg.sql(f'CREATE DATABASE {name} TEMPLATE "full"')
     (TMP / name).mkdir(mode=0o711)

@@ -265,15 +265,20 @@ static void work_apply(struct memstore *m, const struct changes *c)
     }
     for (size_t i = 0; i < c->n_holds_remove; i++) hold_delete(m, &c->holds_remove[i]);
     for (size_t i = 0; i < c->n_holds_add; i++) hold_insert(m, &c->holds_add[i]);
-    for (size_t i = 0; i < c->n_attempts_new; i++) *ARENA_PUSH(&m->arena, m->attempts, m->n_attempts, m->cap_attempts) = c->attempts_new[i];
+    for (size_t i = 0; i < c->n_attempts_new; i++) {
+        struct attempt *attempt = ARENA_PUSH(&m->arena, m->attempts, m->n_attempts, m->cap_attempts);
+        *attempt = c->attempts_new[i];
+        attempt->many &= attempt->finished == 0;
+    }
     for (size_t i = 0; i < c->n_attempts_changed; i++) {
         struct attempt *attempt = attempt_at(m, c->attempts_changed[i].task, c->attempts_changed[i].grant);
-        ASSERT(attempt);
+        ASSERT(attempt && c->attempts_changed[i].many == attempt->many); /* a store finds it by that */
         *attempt = c->attempts_changed[i];
+        attempt->many &= attempt->finished == 0;
     }
     for (size_t i = 0; i < c->n_attempts_remove; i++) {
         struct attempt *attempt = attempt_at(m, c->attempts_remove[i].task, c->attempts_remove[i].grant);
-        ASSERT(attempt);
+        ASSERT(attempt && c->attempts_remove[i].many == attempt->many);
         *attempt = m->attempts[--m->n_attempts];
     }
     for (size_t i = 0; i < c->n_results_remove; i++) (void)map_take(&m->outputs, (uint64_t)c->results_remove[i]);

@@ -93,7 +93,7 @@ static uint64_t attempt_sum(const struct attempt *a)
 {
     uint64_t h = 7;
     NUMBERS(h, a->task, a->number, a->grant, a->executor, a->started, a->finished, a->exit, a->signal, (int64_t)a->outcome, a->cpu_ms,
-        a->max_rss_bytes, a->log_bytes, a->finished ? 0 : a->poll_seq); /* kept while it runs */
+        a->max_rss_bytes, a->log_bytes, a->finished ? 0 : a->poll_seq, !a->finished && a->many); /* these while it runs */
     return mix_str(h, (struct str){ (const char *)a->finish_hash, sizeof a->finish_hash });
 }
 

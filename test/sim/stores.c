@@ -37,6 +37,7 @@ void stores_open(struct world *w)
     char dir[400], key[420], first[420] = "";
     struct err err = { 0 };
     w->faults.restore = 0; /* what is put back is memory's alone */
+    if (str_starts(str_of(mode_store), STR("sqlite:"))) w->many = 0; /* it doesn't keep that */
     for (size_t i = 0; i < w->n_servers; i++) {
         struct server *s = &w->servers[i];
         snprintf(dir, sizeof dir, "%s/%llu-%zu", mode_store_dir, (unsigned long long)mode_seed, i + 1);

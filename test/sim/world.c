@@ -211,7 +211,7 @@ void server_start(struct world *w)
     struct engine_config config = { .store = &w->at->port->store,
         .lease_ms = LEASE_MS,
         .batch = w->batch,
-        .many = 2,
+        .many = w->many,
         .block = 4,
         .site = { .semaphores = { semaphores, 1 }, .tenants = tenants_conf(w) },
         .server_name = several(w) ? str_of(server->name) : STR("sim") };
@@ -373,6 +373,7 @@ void world_open(struct world *w, bool tracing)
     w->servers[0].port = &w->store->own;
     faults_choose(w);
     if (w->n_servers > 1) servers_open(w, w->n_servers);
+    w->many = 2;
     if (w->real) stores_open(w);
     w->n_executors = 1 + choose(&w->choices, EXECUTORS_MAX);
     for (size_t i = 0; i < w->n_executors; i++)

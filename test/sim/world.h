@@ -281,7 +281,7 @@ struct world {
     struct heap mail;     /* messages under way, by time of arrival */
     uint64_t n_mail;
     struct sim_executor executors[EXECUTORS_MAX];
-    size_t n_executors, batch;
+    size_t n_executors, batch, many;
     bool flat; /* one class, one priority: fair shares can be counted */
     size_t n_sent;
     struct call calls[CALLS_MAX];

@@ -142,8 +142,14 @@ void ids_queue(struct pg *pg, enum pg_id id, const int64_t *ids, size_t n)
     pg_queue(pg, id, &args);
 }
 
-void ahead_queue(struct postgres_store *self, const struct turn_needs *needs)
+/* How rows come: as they are; a narrow turn's locked, waited for as it begins and not later (0016). */
+enum { PLAIN, WAITS, TAKES };
+
+void ahead_queue(struct postgres_store *self, const struct turn_needs *needs, bool begins)
 {
+    static const enum pg_id tasks[] = { PG_tasks_ahead, PG_tasks_ahead_lock, PG_tasks_ahead_take };
+    static const enum pg_id waiters[] = { PG_waiters_ahead, PG_waiters_ahead_lock, PG_waiters_ahead_take };
+    int how = !self->narrow ? PLAIN : begins ? WAITS : TAKES;
     struct pg *pg = &self->pg;
     struct pg_args args = { 0 };
     arg_i64(&args, (int64_t)needs->n_numbers);
@@ -152,10 +158,10 @@ void ahead_queue(struct postgres_store *self, const struct turn_needs *needs)
     if (needs->since)
         others_queue(pg, needs->since);
     if (needs->n_tasks)
-        ids_queue(pg, self->narrow ? PG_tasks_ahead_lock : PG_tasks_ahead, needs->tasks, needs->n_tasks);
+        ids_queue(pg, tasks[how], needs->tasks, needs->n_tasks);
     if (needs->n_preds) {
         ids_queue(pg, PG_edges_ahead, needs->preds, needs->n_preds);
-        ids_queue(pg, self->narrow ? PG_waiters_ahead_lock : PG_waiters_ahead, needs->preds, needs->n_preds);
+        ids_queue(pg, waiters[how], needs->preds, needs->n_preds);
     }
     if (needs->n_grants)
         ids_queue(pg, PG_lives_ahead, needs->grants, needs->n_grants);
@@ -239,6 +245,6 @@ bool postgres_expect(struct store *store, const struct turn_needs *needs, struct
     if (self->pg.lost)
         return err_set(err, ERR_unavailable, "the connection is lost");
     pg_clear(&self->pg);
-    ahead_queue(self, needs);
+    ahead_queue(self, needs, false);
     return self->pg.n_queue == 0 || (pg_exchange(&self->pg, err) && ahead_take(self, needs, 0, err));
 }

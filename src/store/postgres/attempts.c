@@ -31,7 +31,7 @@ static void attempt_keys_write(struct write *w, enum pg_id id, const struct atte
 
 enum { BLOCK_BITS = 6 }; /* tasks of a row: 64 */
 
-static void many_add(struct pg_bulk *b, const struct attempt *a, uint64_t bits, bool whole)
+static void many_row(struct pg_bulk *b, const struct attempt *a, uint64_t bits, bool whole)
 {
     bulk_i64(b, a->task >> BLOCK_BITS);
     bulk_i64(b, a->grant);
@@ -50,39 +50,64 @@ static bool many_same(const struct attempt *a, const struct attempt *b, bool who
            (!whole || (a->number == b->number && a->executor == b->executor && a->started == b->started && a->poll_seq == b->poll_seq));
 }
 
-/* Neighbours that fit go together; what fits but stands elsewhere is put together by the statement. */
-static void many_write(struct write *w, enum pg_id id, const struct attempt *attempts, size_t n, enum of_attempts which)
+/* Neighbours that fit go together; what fits but stands elsewhere is put together by the statement. How many attempts these are. */
+static int64_t many_add(struct pg_bulk *b, const struct attempt *attempts, size_t n, enum of_attempts which, bool whole)
 {
-    bool whole = id == PG_many_insert;
     const struct attempt *last = NULL;
     uint64_t bits = 0;
-    struct pg_bulk *b = write_begin(w, whole ? "iiiiiii" : "iii");
+    int64_t found = 0;
     for (size_t i = 0; i < n; i++) {
         const struct attempt *a = &attempts[i];
         if (!a->many || !attempt_of(a, which))
             continue;
         if (last && !many_same(last, a, whole)) {
-            many_add(b, last, bits, whole);
+            many_row(b, last, bits, whole);
             bits = 0;
         }
         last = a;
         bits |= UINT64_C(1) << (a->task & ((1 << BLOCK_BITS) - 1));
+        found++;
     }
     if (last)
-        many_add(b, last, bits, whole);
-    write_end(w, id, false);
+        many_row(b, last, bits, whole);
+    return found;
 }
 
-static void many_end_write(struct write *w, const struct attempt *attempts, size_t n)
+static void many_insert_write(struct write *w)
+{
+    struct pg_bulk *b = write_begin(w, "iiiiiii");
+    many_add(b, w->c->attempts_changed, w->c->n_attempts_changed, RUNNING, true);
+    many_add(b, w->c->attempts_new, w->c->n_attempts_new, RUNNING, true);
+    write_end(w, PG_many_insert, false);
+}
+
+static void blocks_add(struct pg_bulk *b, const struct attempt *attempts, size_t n)
 {
     int64_t last = -1;
-    many_write(w, PG_many_end, attempts, n, ALL);
-    struct pg_bulk *b = write_begin(w, "i");
     for (size_t i = 0; i < n; i++)
         if (attempts[i].many && attempts[i].task >> BLOCK_BITS != last) {
             last = attempts[i].task >> BLOCK_BITS;
             bulk_i64(b, last);
         }
+}
+
+/* Also of those that change: many_insert_write puts them back. */
+static void many_end_write(struct write *w)
+{
+    const struct changes *c = w->c;
+    struct pg_args args = { 0 };
+    struct pg_bulk *b = write_begin(w, "iii");
+    int64_t n = many_add(b, c->attempts_changed, c->n_attempts_changed, ALL, false);
+    n += many_add(b, c->attempts_remove, c->n_attempts_remove, ALL, false);
+    if (!n)
+        return;
+    w->full |= !bulk_args(b, &args);
+    arg_i64(&args, n);
+    if (!w->full)
+        pg_queue(&w->self->pg, PG_many_end, &args);
+    b = write_begin(w, "i");
+    blocks_add(b, c->attempts_changed, c->n_attempts_changed);
+    blocks_add(b, c->attempts_remove, c->n_attempts_remove);
     write_end(w, PG_many_clean, false);
 }
 
@@ -194,12 +219,10 @@ void pg_attempts_write(struct write *w)
     attempts_running_write(w, PG_live_update, c->attempts_changed, c->n_attempts_changed);
     attempt_keys_write(w, PG_attempt_delete, c->attempts_changed, c->n_attempts_changed, RUNNING); /* lost, and taken up again */
     attempt_keys_write(w, PG_live_delete, c->attempts_changed, c->n_attempts_changed, ENDED);
-    many_end_write(w, c->attempts_changed, c->n_attempts_changed);
-    many_write(w, PG_many_insert, c->attempts_changed, c->n_attempts_changed, RUNNING);
+    many_end_write(w);
+    many_insert_write(w);
     attempts_ended_write(w, PG_attempt_insert, c->attempts_changed, c->n_attempts_changed);
     attempts_ended_write(w, PG_attempt_put, c->attempts_changed, c->n_attempts_changed);
     attempt_keys_write(w, PG_live_delete, c->attempts_remove, c->n_attempts_remove, ALL);
-    many_end_write(w, c->attempts_remove, c->n_attempts_remove);
     attempt_keys_write(w, PG_attempt_delete, c->attempts_remove, c->n_attempts_remove, ALL);
-    many_write(w, PG_many_insert, c->attempts_new, c->n_attempts_new, RUNNING);
 }

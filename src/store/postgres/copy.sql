@@ -10,4 +10,4 @@ CLOSE copy_rows;
 -- name: copy_out_live
 -- With those of live_many, as plain rows.
 DECLARE copy_rows NO SCROLL CURSOR FOR SELECT @live_columns@ FROM live
-UNION ALL SELECT (m.block << 6) + i.n, @many_columns@ FROM @many_each@ ORDER BY 1, 2;
+UNION ALL SELECT i.task, @many_columns@ FROM @many_each@ ORDER BY 1, 2;

@@ -109,7 +109,7 @@ size_t others_keep(struct postgres_store *self, const struct store_head *since, 
 bool postgres_archive_lock(struct store *store, struct arena *arena, int64_t lane, struct archive *out, struct err *err);
 bool postgres_slot_lock(struct store *store, struct arena *arena, int64_t id, struct slot *out, struct err *err);
 bool postgres_expect(struct store *store, const struct turn_needs *needs, struct err *err);
-void ahead_queue(struct postgres_store *self, const struct turn_needs *needs); /* sends the statements */
+void ahead_queue(struct postgres_store *self, const struct turn_needs *needs, bool begins); /* sends the statements */
 bool ahead_take(struct postgres_store *self, const struct turn_needs *needs, size_t first, struct err *err); /* their results */
 bool ahead_archives_take(struct postgres_store *self, const PGresult *result, struct err *err); /* rows that are locked now */
 void ids_queue(struct pg *pg, enum pg_id id, const int64_t *ids, size_t n); /* a statement of one list of numbers */

@@ -59,12 +59,11 @@ WITH w AS MATERIALIZED (SELECT @narrow@ FROM task t WHERE t.listed = $7 AND t.id
 WITH w AS MATERIALIZED (SELECT @narrow@ FROM ready r JOIN task t ON t.id = ANY (ARRAY[r.task]) WHERE r.task < $1 ORDER BY r.task DESC LIMIT $6) @page@;
 
 -- name: tasks_live
--- A row of live_many has at least one, but for those of the first block; and its last block may be cut in two.
+-- Block by block, so that it ends with the limit.
 WITH w AS MATERIALIZED (SELECT @narrow@ FROM (SELECT DISTINCT task FROM (
         (SELECT DISTINCT task FROM live WHERE task < $1 ORDER BY task DESC LIMIT $6)
         UNION ALL
-        SELECT (m.block << 6) + i.n FROM (SELECT block, bits FROM live_many WHERE block <= $1 >> 6 ORDER BY block DESC LIMIT $6 + 2 * 64) m
-            CROSS JOIN generate_series(0, 63) i (n) WHERE m.bits >> i.n & 1 = 1 AND (m.block << 6) + i.n < $1) x
+        (SELECT i.task FROM @many_each@ AND m.block <= $1 >> 6 AND i.task < $1 ORDER BY m.block DESC, i.task DESC LIMIT $6)) x
         ORDER BY task DESC LIMIT $6) x
     JOIN task t ON t.id = ANY (ARRAY[x.task])) @page@;
 

@@ -1,9 +1,9 @@
 /* tasks: lists of tasks, newest first, for any filter.
  *
  * As in the SQLite store a list is taken from the narrowest source there is: a revision's tasks from task_key; Q, S, F, T and A from
- * task_listed; X from `live`; P from `ready` while there are few; what is left (no state, D, many P) from the task table's end downwards.
- * The database looks through a window of rows and gives those that fit; windows grow until the page is full or STEP_US is over. A list that
- * was stopped hands back what it has, and *out_next lets the next call go on there. All of it is one snapshot. */
+ * task_listed; X from `live` and live_many; P from `ready` while there are few; what is left (no state, D, many P) from the task table's
+ * end downwards. The database looks through a window of rows and gives those that fit; windows grow until the page is full or STEP_US is
+ * over. A list that was stopped hands back what it has, and *out_next lets the next call go on there. All of it is one snapshot. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -30,7 +30,7 @@ static bool begin_once(struct postgres_store *self, const struct turn_needs *nee
     if (needs->n_archives)
         ids_queue(pg, PG_archives_lock, needs->archives, needs->n_archives);
     pg_queue(pg, PG_head_get, NULL);
-    ahead_queue(self, needs);
+    ahead_queue(self, needs, true);
     if (!pg_exchange(pg, err) || !pg_row_head(pg->results[head], &self->head, NULL, err))
         return false;
     if (needs->n_archives && !ahead_archives_take(self, pg->results[archives], err))

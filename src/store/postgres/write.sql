@@ -116,15 +116,18 @@ SELECT block, grant_no, number, executor, started, poll_seq, bit_or(bits)
 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[])
     AS u (block, grant_no, number, executor, started, poll_seq, bits) GROUP BY 1, 2, 3, 4, 5, 6;
 
+-- let many_met: m.block = ANY (ARRAY[u.block]) AND m.grant_no = u.grant_no AND m.bits & u.bits <> 0
+
 -- name: many_end
--- In the order of blocks. Only who has a task's lock changes its bit; others may change others of the row until this waits no more.
-UPDATE live_many m SET bits = m.bits & ~u.bits
-FROM (SELECT block, grant_no, bit_or(bits) AS bits FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS x (block, grant_no, bits)
-    GROUP BY 1, 2 ORDER BY 1, 2) u
-WHERE m.block = ANY (ARRAY[u.block]) AND m.grant_no = u.grant_no AND m.bits & u.bits <> 0;
+-- In the order of blocks; $4 bits have to be met. Only who has a task's lock changes its bit, so what is counted is as it was when this
+-- began; other bits of the row may have been changed until it had the row's lock.
+WITH u AS MATERIALIZED (SELECT block, grant_no, bit_or(bits) AS bits FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS x (block, grant_no, bits)
+        GROUP BY 1, 2 ORDER BY 1, 2),
+    put AS (UPDATE live_many m SET bits = m.bits & ~u.bits FROM u WHERE @many_met@)
+SELECT 1 / (coalesce(sum(length(replace((m.bits & u.bits)::bit(64)::text, '0', ''))), 0) = $4::bigint)::int FROM u JOIN live_many m ON @many_met@;
 
 -- name: many_clean
--- After many_end.
+-- After many_end: who cleared the last bit of a row, having waited for whoever cleared the others, sees that.
 DELETE FROM live_many WHERE block = ANY($1::bigint[]) AND bits = 0;
 
 -- name: attempt_insert
@@ -363,6 +366,10 @@ SELECT @task_columns@ FROM task WHERE id = ANY($1::bigint[]);
 -- In the order of ids, as every lock is taken.
 SELECT @task_columns@ FROM task WHERE id = ANY($1::bigint[]) ORDER BY id FOR UPDATE;
 
+-- name: tasks_ahead_take
+-- Of what a narrow turn needs later on: see below.
+SELECT @task_columns@ FROM task WHERE id = ANY($1::bigint[]) ORDER BY id FOR UPDATE NOWAIT;
+
 -- name: task_get_lock
 -- What a narrow turn didn't know before it began isn't waited for, here and below: so no two wait for each other.
 SELECT @task_columns@ FROM task WHERE id = $1 FOR UPDATE NOWAIT;
@@ -391,6 +398,9 @@ SELECT setval('task_number', $1::bigint);
 -- name: waiters_ahead_lock
 SELECT @task_columns@ FROM task WHERE id = ANY(ARRAY(SELECT waiter FROM edge WHERE pred = ANY($1::bigint[]))) ORDER BY id FOR UPDATE;
 
+-- name: waiters_ahead_take
+SELECT @task_columns@ FROM task WHERE id = ANY(ARRAY(SELECT waiter FROM edge WHERE pred = ANY($1::bigint[]))) ORDER BY id FOR UPDATE NOWAIT;
+
 -- name: ready_tasks_lock
 -- Those that nobody else has locked. The task is locked too: who looks at it for another reason waits for what comes of it.
 SELECT r.task, r.nprio, r.vt, t.lane, t.rev, t.state, t.name, t.variant, t.run, t.rest, r.place, t.place
@@ -411,11 +421,11 @@ SELECT @task_columns@ FROM task WHERE id = ANY(ARRAY(SELECT waiter FROM edge WHE
 -- Attempts that run are rows of `live`, or bits of live_many; the last column says which.
 -- let live_columns: task, grant_no, number, executor, started, poll_seq
 -- let many_columns: m.grant_no, m.number, m.executor, m.started, m.poll_seq
--- let many_each: live_many m CROSS JOIN generate_series(0, 63) i (n) WHERE m.bits >> i.n & 1 = 1
+-- let many_each: live_many m CROSS JOIN LATERAL generate_series(m.block << 6, (m.block << 6) + 63) i (task) WHERE m.bits >> (i.task & 63)::int & 1 = 1
 -- let many_of: live_many m ON m.block = ANY (ARRAY[t.id >> 6]) AND m.bits >> (t.id & 63)::int & 1 = 1
 
 -- name: lives
-SELECT @live_columns@, 0::bigint FROM live UNION ALL SELECT (m.block << 6) + i.n, @many_columns@, 1 FROM @many_each@ ORDER BY 1, 2;
+SELECT @live_columns@, 0::bigint FROM live UNION ALL SELECT i.task, @many_columns@, 1 FROM @many_each@;
 
 -- name: live_get
 -- Tried before attempt_get: who asks for an attempt mostly means the one that runs.

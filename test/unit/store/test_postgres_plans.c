@@ -287,7 +287,7 @@ static void a_claim_costs_the_same_in_any_queue(void **state)
         "edges_by_waiter(500)",
         "live_delete('{500,501}', '{1,1}')",
         "attempt_delete('{500,501}', '{1,1}')",
-        "many_end('{500,501}', '{1,1}', '{3,4}')",
+        "many_end('{500,501}', '{1,1}', '{3,4}', 3)",
         "many_clean('{500,501}')",
         "lives_ahead('{32000,32001}')",
     };

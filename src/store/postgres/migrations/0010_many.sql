@@ -5,4 +5,5 @@ CREATE TABLE live_many (
     block BIGINT NOT NULL, grant_no BIGINT NOT NULL, number BIGINT NOT NULL, executor BIGINT NOT NULL, started BIGINT NOT NULL,
     poll_seq BIGINT NOT NULL, bits BIGINT NOT NULL
 );
+ALTER TABLE live_many SET (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 CREATE INDEX live_many_block ON live_many (block);
