@@ -189,8 +189,10 @@ static bool archives_render(struct call *call, struct json *json, int64_t before
 void serve_archives_list(struct call *call)
 {
     int64_t limit = LIST_MAX, before = 0, next;
+    bool notify = false;
     call_param_limit(call, LIST_MAX, &limit);
     call_param_i64(call, "cursor", 1, INT64_MAX, &before);
+    call_param_flag(call, "notify", &notify);
     if (call->err.code != ERR_none) {
         call_problem(call);
         return;
@@ -206,7 +208,8 @@ void serve_archives_list(struct call *call)
         json_str(&json, str_fmt(&call->arena, "%lld", (long long)next));
     else
         json_nil(&json);
-    notify_render(call, &json); /* also where there is no archive yet: its hooks are made before it is added */
+    if (notify)
+        notify_render(call, &json);
     json_object_end(&json);
     if (good)
         call_answer(call, 200);

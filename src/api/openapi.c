@@ -20,6 +20,7 @@ static const struct {
     { "fence", "{\"type\":\"string\"}" },
     { "last", "{\"type\":\"integer\",\"enum\":[0,1]}" },
     { "follow", "{\"type\":\"integer\",\"enum\":[0,1]}" },
+    { "notify", "{\"type\":\"integer\",\"enum\":[0,1]}" },
     { "limit", "{\"type\":\"integer\",\"minimum\":1}" },
     { "offset", "{\"type\":\"integer\",\"minimum\":0}" },
     { "rev", "{\"type\":\"integer\",\"minimum\":1}" },
