@@ -11,6 +11,7 @@ enum { LOOK_MS = 2000, LOST_MS = 5000, DOUBT_MS = 3000 };
 struct server_seen {
     char name[NAME_CHARS_MAX + 1];
     int64_t beat, started, moved_ms;
+    bool lost; /* until its beat moves, also if the service that said so goes away */
 };
 
 static struct server_seen *seen_of(struct api *api, const struct server_row *row)
@@ -38,14 +39,17 @@ bool servers_look(struct api *api, struct arena *arena, struct server_row **out,
         seen->beat = (*out)[i].beat;
         seen->started = (*out)[i].started;
         seen->moved_ms = now;
+        seen->lost = false;
     }
     return true;
 }
 
 bool server_lives(struct api *api, const struct server_row *row)
 {
-    int64_t still = loop_now(api->config.loop) - seen_of(api, row)->moved_ms;
-    return still <= LOST_MS && (still <= DOUBT_MS || !coord_absent(engine_coord(api->config.engine), row->name));
+    struct server_seen *seen = seen_of(api, row);
+    int64_t still = loop_now(api->config.loop) - seen->moved_ms;
+    seen->lost |= still > LOST_MS || (still > DOUBT_MS && coord_absent(engine_coord(api->config.engine), row->name));
+    return !seen->lost;
 }
 
 static void look_due(struct loop_timer *timer)

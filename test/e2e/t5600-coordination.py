@@ -93,8 +93,19 @@ ok(after.isdigit() and int(after) > max(map(int, epochs)), 'under the next epoch
 # -- wiped
 a.start()
 until(lambda: zk.children('/weir/nodes') == ['a', 'b'], 'a is back', seconds=30)
+
+
+def known(said):
+    """what b knows of a, in an answer with that state of the service"""
+    answer = b.get('/v1/nodes').json
+    return answer['coordination']['state'] == said and [n['state'] for n in answer['nodes'] if n['name'] == 'a']
+
+
+a.kill()
+until(lambda: known('active') == ['lost'], 'a is killed: lost, by its word', seconds=30)
 zk.wipe()
-until(lambda: coordination(b)['state'] == 'away', 'it is stopped: away', seconds=30)
+same(until(lambda: known('away'), 'it is stopped: away', seconds=30), ['lost'], 'who was lost stays it')
+a.start()
 task = b.enqueue(dict(name='meanwhile', queue='q', data=1))['id']
 grants = Worker(b, 'x').claim(wait_ms=5000)
 same([g['task'] for g in grants], [task], 'work goes on')
