@@ -107,8 +107,3 @@ void api_closing(struct api *api)
     events_wake(api);
     logs_wake_followers(api, 0);
 }
-
-size_t api_open_calls(const struct api *api)
-{
-    return api->calls.n;
-}

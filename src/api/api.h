@@ -39,6 +39,5 @@ void api_on_commit(int64_t seq, void *owner);
 
 /* api_closing: from now on /readyz says 503 and streams are ended, so that the server can stop in order. */
 void api_closing(struct api *api);
-size_t api_open_calls(const struct api *api); /* requests that wait for an answer */
 
 #endif

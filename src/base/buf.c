@@ -178,20 +178,6 @@ struct str buf_str(const struct buf *buf)
     return (struct str){ buf->ptr ? buf->ptr : "", buf->len };
 }
 
-char *buf_detach(struct buf *buf, size_t *out_len)
-{
-    char *ptr = buf->ptr;
-    if (!ptr) {
-        ptr = mem_alloc(1);
-        ptr[0] = '\0';
-    }
-    if (out_len) {
-        *out_len = buf->len;
-    }
-    *buf = (struct buf){ .cap = buf->cap };
-    return ptr;
-}
-
 enum { VARINT_LEN_MAX = 10 };
 
 void buf_add_varint(struct buf *buf, uint64_t n)

@@ -31,7 +31,6 @@ char *buf_reserve(struct buf *buf, size_t len); /* room for len bytes; NULL and 
 void buf_commit(struct buf *buf, size_t len);
 void buf_drop(struct buf *buf, size_t len); /* removes the first len bytes */
 struct str buf_str(const struct buf *buf);
-char *buf_detach(struct buf *buf, size_t *out_len); /* the caller frees with mem_free; buf is empty again */
 
 /* Unsigned LEB128, for packed records. str_cut_varint refuses what isn't the shortest form, and leaves *rest alone then. */
 void buf_add_varint(struct buf *buf, uint64_t n);

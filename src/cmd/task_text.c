@@ -109,12 +109,6 @@ const char *task_name(const json_t *task)
     return *name ? name : field_z(task, "name");
 }
 
-const char *task_lane(const json_t *task)
-{
-    const json_t *key = json_object_get(task, "key");
-    return *field_z(key, "archive") ? field_z(key, "archive") : field_z(key, "queue");
-}
-
 const char *task_reason(struct arena *arena, const json_t *task)
 {
     const json_t *cause = json_object_get(task, "cause");

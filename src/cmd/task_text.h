@@ -19,7 +19,6 @@ extern const char state_letters[]; /* "QSPXDFTA" */
 /* task_key: the key string: "default:42", "docs@7:build[os=a]"; made from `key` (object or string) and `id`. In the arena. */
 const char *task_key(struct arena *arena, const json_t *task);
 const char *task_name(const json_t *task); /* key.name, or name */
-const char *task_lane(const json_t *task); /* key.archive or key.queue */
 
 /* task_reason: the reason, and in brackets the task that caused it; "" when there is none. In the arena. */
 const char *task_reason(struct arena *arena, const json_t *task);

@@ -45,7 +45,6 @@ struct poll_call {
     struct agent *agent;
     int64_t seq, sent_ms, wait_ms;
     bool quick;        /* carries ends: answered at once, never parked */
-    bool ends_only;    /* not a poll but POST /v1/finishes, beside a poll that listens */
     struct seat **told; /* seats whose end it carries, in order */
     size_t n_told;
 };

@@ -1,4 +1,4 @@
-/* fsx: write, sync, rename, sync the folder; locks; room (see fsx.h).
+/* fsx: write, sync, rename, sync the folder (see fsx.h).
  *
  * Promises that a file which was reported as replaced is on disk, under its name, with its content: close and fsync errors count.
  *
@@ -10,9 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 static bool fsx_fail(struct err *err, const char *what, const char *path, int fault)
@@ -168,79 +166,4 @@ bool fsx_remove(const char *path, struct err *err)
     if (unlink(path) != 0)
         return errno == ENOENT || fsx_fail(err, "remove", path, errno);
     return sync_parent(path, err);
-}
-
-bool fsx_lock_take(struct fsx_lock *out, const char *path, struct err *err)
-{
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return fsx_fail(err, "open the lock", path, errno);
-    char holder[32] = "";
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        int fault = errno;
-        ssize_t n = fault == EWOULDBLOCK ? pread(fd, holder, sizeof holder - 1, 0) : 0;
-        holder[n > 0 ? n : 0] = '\0';
-        holder[strcspn(holder, "\n")] = '\0';
-        close(fd);
-        if (fault != EWOULDBLOCK)
-            return fsx_fail(err, "lock", path, fault);
-        return err_set(err, ERR_name_taken, "%s is held by process %s", path, *holder ? holder : "(not known)");
-    }
-    snprintf(holder, sizeof holder, "%ld\n", (long)getpid());
-    int fault = ftruncate(fd, 0) == 0 ? fsx_write_all(fd, str_of(holder)) : errno;
-    if (fault != 0 && fault != ENOSPC) { /* a full disk must not keep a server from starting: the name is only for people */
-        close(fd);
-        return fsx_fail(err, "write the lock", path, fault);
-    }
-    out->fd = fd;
-    return true;
-}
-
-void fsx_lock_release(struct fsx_lock *lock)
-{
-    if (lock->fd >= 0) {
-        /* The file stays: removing it would let two hold "the" lock, one on a file without a name. */
-        int ignored = ftruncate(lock->fd, 0);
-        (void)ignored;
-        close(lock->fd);
-    }
-    lock->fd = -1;
-}
-
-bool fsx_free_bytes(const char *path, uint64_t *out_bytes, struct err *err)
-{
-    struct statvfs st;
-    if (statvfs(path, &st) != 0)
-        return fsx_fail(err, "ask for the room on", path, errno);
-    *out_bytes = (uint64_t)st.f_bavail * st.f_frsize;
-    return true;
-}
-
-bool fsx_ballast_make(const char *path, uint64_t bytes, struct err *err)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return fsx_fail(err, "make", path, errno);
-    struct stat st;
-    int fault = fstat(fd, &st) == 0 ? 0 : errno;
-    bool ready = fault == 0 && (uint64_t)st.st_size == bytes && (uint64_t)st.st_blocks * 512 >= bytes;
-    if (fault == 0 && !ready) {
-        if (ftruncate(fd, 0) != 0)
-            fault = errno;
-        if (fault == 0 && bytes > 0)
-            fault = posix_fallocate(fd, 0, (off_t)bytes);
-        if (fault == 0 && fsync(fd) != 0)
-            fault = errno;
-    }
-    close(fd);
-    if (fault != 0) {
-        unlink(path);
-        return fsx_fail(err, "reserve room in", path, fault);
-    }
-    return ready || sync_parent(path, err);
-}
-
-bool fsx_ballast_drop(const char *path, struct err *err)
-{
-    return fsx_remove(path, err);
 }

@@ -1,7 +1,7 @@
 /* fsx: files that must be whole after a power cut, and the few other things that servers do with a file system.
  *
  * Every function returns false and fills err with the path and the system's words: not_found (it isn't there), disk_full (no room, or the
- * quota), name_taken (a lock that is held), io (the rest). */
+ * quota), io (the rest). */
 #ifndef WEIR_IO_FSX_H
 #define WEIR_IO_FSX_H
 
@@ -21,19 +21,5 @@ bool fsx_make_dirs(const char *path, mode_t mode, struct err *err);
 
 bool fsx_sync_dir(const char *path, struct err *err);
 bool fsx_remove(const char *path, struct err *err); /* and syncs the folder; a file that isn't there is fine */
-
-/* A lock that its process holds until it ends, however it ends; the file stays and names the holder. */
-struct fsx_lock {
-    int fd; /* -1: not held */
-};
-bool fsx_lock_take(struct fsx_lock *out, const char *path, struct err *err); /* name_taken: says which process has it */
-void fsx_lock_release(struct fsx_lock *lock);
-
-bool fsx_free_bytes(const char *path, uint64_t *out_bytes, struct err *err); /* what a process without privileges may still write */
-
-/* Ballast: room kept for the day the disk is full, given back then so that running work can be recorded. fsx_ballast_make does nothing when
- * a file of that size is there; fsx_ballast_drop removes it (fine if it isn't there). */
-bool fsx_ballast_make(const char *path, uint64_t bytes, struct err *err);
-bool fsx_ballast_drop(const char *path, struct err *err);
 
 #endif

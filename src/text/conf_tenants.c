@@ -157,14 +157,6 @@ static const struct node *site_node(struct str text, struct node_context *contex
     return text.len <= SITE_BYTES_MAX ? node_parse(file, context->arena, diags) : NULL;
 }
 
-bool conf_semaphores_parse(struct str text, struct arena *arena, struct conf_semaphores *out)
-{
-    struct node_context context = { .arena = arena };
-    const struct node *node = site_node(text, &context);
-    *out = (struct conf_semaphores){ 0 };
-    return node != NULL && conf_semaphores_set(&context, "semaphores", node, out);
-}
-
 bool conf_tenants_parse(struct str text, struct arena *arena, struct conf_tenants *out)
 {
     struct node_context context = { .arena = arena };

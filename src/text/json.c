@@ -158,12 +158,6 @@ void json_i64(struct json *json, int64_t n)
     buf_add_i64(json->out, n);
 }
 
-void json_u64(struct json *json, uint64_t n)
-{
-    value_begin(json);
-    buf_add_u64(json->out, n);
-}
-
 void json_f64(struct json *json, double n)
 {
     ASSERT(n - n == 0); /* neither infinite nor NaN */

@@ -24,7 +24,6 @@ void json_key_str(struct json *json, struct str key);
 void json_str(struct json *json, struct str s);
 void json_z(struct json *json, const char *z);
 void json_i64(struct json *json, int64_t n);
-void json_u64(struct json *json, uint64_t n);
 void json_f64(struct json *json, double n); /* finite; at most 6 decimals, and no more than are needed */
 void json_bool(struct json *json, bool b);
 void json_nil(struct json *json); /* null */

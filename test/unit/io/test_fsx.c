@@ -1,4 +1,4 @@
-/* Files replaced as a whole or not at all, locks between processes, room. */
+/* Files replaced as a whole or not at all. */
 #include "bed.h"
 
 #include <fcntl.h>
@@ -8,7 +8,6 @@
 #include <sys/resource.h>
 #include <signal.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "io/fsx.h"
@@ -78,11 +77,9 @@ static void keeps_the_old_when_full(void **state)
     setrlimit(RLIMIT_FSIZE, &small);
     assert_false(fsx_replace(in("a"), STR("new and much longer than that"), 0600, &err));
     assert_int_equal(err.code, ERR_disk_full);
-    assert_false(fsx_ballast_make(in("ballast"), 1000, &err));
     setrlimit(RLIMIT_FSIZE, &before);
     assert_true(fsx_read(in("a"), 100, &arena, &got, &err));
     assert_true(str_eqz(got, "old"));
-    assert_int_equal(access(in("ballast"), F_OK), -1);
     unlink(in("a"));
     arena_release(&arena);
 }
@@ -108,59 +105,10 @@ static void makes_folders(void **state)
     rmdir(in("x"));
 }
 
-static void locks_once(void **state)
-{
-    (void)state;
-    struct err err = { .code = ERR_none };
-    struct fsx_lock lock = { -1 }, second = { -1 };
-    assert_true(fsx_lock_take(&lock, in("lock"), &err));
-    pid_t pid = fork();
-    if (pid == 0) {
-        char wanted[64];
-        snprintf(wanted, sizeof wanted, "is held by process %ld", (long)getppid());
-        bool right = !fsx_lock_take(&second, in("lock"), &err) && err.code == ERR_name_taken && strstr(err.text, wanted);
-        _exit(right ? 0 : 1);
-    }
-    int status = -1;
-    waitpid(pid, &status, 0);
-    assert_int_equal(status, 0);
-    assert_false(fsx_lock_take(&second, in("lock"), &err)); /* nor twice in one process */
-    fsx_lock_release(&lock);
-    fsx_lock_release(&lock);
-    assert_true(fsx_lock_take(&second, in("lock"), &err));
-    fsx_lock_release(&second);
-    unlink(in("lock"));
-}
-
-static void knows_the_room(void **state)
-{
-    (void)state;
-    struct err err = { .code = ERR_none };
-    uint64_t bytes = 0;
-    assert_true(fsx_free_bytes(folder, &bytes, &err));
-    assert_true(bytes > 0);
-    assert_false(fsx_free_bytes(in("none"), &bytes, &err));
-    struct stat st;
-    assert_true(fsx_ballast_make(in("ballast"), 1 << 20, &err));
-    assert_int_equal(stat(in("ballast"), &st), 0);
-    assert_int_equal(st.st_size, 1 << 20);
-    assert_true(st.st_blocks * 512 >= 1 << 20);
-    ino_t inode = st.st_ino;
-    assert_true(fsx_ballast_make(in("ballast"), 1 << 20, &err));
-    assert_int_equal(stat(in("ballast"), &st), 0);
-    assert_int_equal(st.st_ino, inode);
-    assert_true(fsx_ballast_make(in("ballast"), 1 << 16, &err));
-    assert_int_equal(stat(in("ballast"), &st), 0);
-    assert_int_equal(st.st_size, 1 << 16);
-    assert_true(fsx_ballast_drop(in("ballast"), &err));
-    assert_true(fsx_ballast_drop(in("ballast"), &err));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(replaces),   cmocka_unit_test(keeps_the_old_when_full), cmocka_unit_test(makes_folders),
-        cmocka_unit_test(locks_once), cmocka_unit_test(knows_the_room),
+        cmocka_unit_test(replaces), cmocka_unit_test(keeps_the_old_when_full), cmocka_unit_test(makes_folders),
     };
     return cmocka_run_group_tests_name("io-fsx", tests, make_folder, drop_folder);
 }

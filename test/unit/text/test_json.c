@@ -17,8 +17,6 @@ static void writes_documents(void **state)
     json_put_z(&json, "z", "b");
     json_put_z(&json, "none", NULL);
     json_put_i64(&json, "n", INT64_MIN);
-    json_key(&json, "u");
-    json_u64(&json, UINT64_MAX);
     json_put_bool(&json, "t", true);
     json_put_bool(&json, "f", false);
     json_put_time(&json, "never", 0);
@@ -37,7 +35,7 @@ static void writes_documents(void **state)
     json_object_end(&json);
     assert_int_equal(json.depth, 0);
     check_str(buf_str(&buf),
-        "{\"name\":\"a\",\"z\":\"b\",\"none\":\"\",\"n\":-9223372036854775808,\"u\":18446744073709551615,\"t\":true,\"f\":false,"
+        "{\"name\":\"a\",\"z\":\"b\",\"none\":\"\",\"n\":-9223372036854775808,\"t\":true,\"f\":false,"
         "\"never\":null,\"then\":\"1970-01-01T00:00:01.000Z\",\"li\\\"st\":[[],{},null,1,{\"x\":[]},\"\"]}");
     buf_release(&buf);
 }
