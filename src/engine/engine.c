@@ -714,17 +714,12 @@ struct engine *engine_new(const struct engine_config *config, int64_t wall, int6
     pthread_mutex_init(&engine->heard_lock, NULL);
     engine->rows = caches_rows(engine);
     space_open(&engine->space, config->data_dir);
-    struct token **rows;
-    size_t n = 0;
-    bool ok = duties_open(engine, err) && caches_load(engine, err) && lives_load(engine, boot, err) &&
-              engine->store->ops->load_tokens(engine->store, &engine->arena, &rows, &n, err) && start_turn(engine, wall, boot, err);
+    bool ok = duties_open(engine, err) && caches_load(engine, err) && lives_load(engine, boot, err) && tokens_load(engine, err) &&
+              start_turn(engine, wall, boot, err);
     if (!ok) {
         engine_free(engine);
         return NULL;
     }
-    engine->tokens = ARENA_ARRAY(&engine->arena, struct token, n + 1);
-    for (size_t i = 0; i < n; i++) engine->tokens[i] = *rows[i];
-    engine->n_tokens = n;
     if (engine->config.logs) logs_each_open(engine->config.logs, log_seal_left, engine);
     return engine;
 }

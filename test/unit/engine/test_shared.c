@@ -732,6 +732,38 @@ static void test_a_slot_is_taken_by_one_of_two(void **state)
     pair_close(&pair);
 }
 
+static int64_t token;
+
+static bool load_tokens_beside(struct store *store, struct arena *arena, struct token ***out, size_t *out_n, struct err *err)
+{
+    bool ok = claim.real->load_tokens(store, arena, out, out_n, err);
+    if (token) return ok;
+    struct command *create = rig_new(&claim.pair->a, CMD_TOKEN_CREATE);
+    create->in.token_create.token = (struct token){ .name = STR("ci"), .tenant = STR("default"), .scopes = 1, .hash = { 1 } };
+    assert_int_equal(rig_one(&claim.pair->a, create)->err.code, ERR_none);
+    token = create->out.token_create.id;
+    return ok;
+}
+
+static void test_a_token_made_while_a_server_starts_is_good_there(void **state)
+{
+    struct pair pair;
+    struct err err = { 0 };
+    (void)state;
+    pair_open(&pair);
+    begin_plant(&pair, NULL);
+    claim.ops.load_tokens = load_tokens_beside;
+    engine_free(pair.b.engine);
+    struct engine_config config = { .store = pair.b.store, .lease_ms = 3000, .server_name = STR("b") };
+    assert_non_null(pair.b.engine = engine_new(&config, pair.b.wall, pair.b.boot, &err));
+    assert_true(token > 0);
+    struct command *post = rig_enqueue_command(&pair.b, (const char *const[]){ "t" }, 1);
+    post->token = token;
+    assert_int_equal(rig_one(&pair.b, post)->err.code, ERR_none);
+    pair.b.store->ops = claim.real;
+    pair_close(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -755,6 +787,7 @@ int main(void)
         cmocka_unit_test(test_who_ends_a_grant_of_a_moment_ago_knows_of_it),
         cmocka_unit_test(test_a_unique_task_is_made_by_one_of_two),
         cmocka_unit_test(test_a_slot_is_taken_by_one_of_two),
+        cmocka_unit_test(test_a_token_made_while_a_server_starts_is_good_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
