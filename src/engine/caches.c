@@ -236,7 +236,7 @@ static const struct spec *rows_spec(void *owner, int64_t id, struct err *err)
 
 /* --- executors ----------------------------------------------------------------------------------------------------------------- */
 
-struct executor executor_copy(struct arena *arena, const struct executor *row)
+static struct executor executor_copy(struct arena *arena, const struct executor *row)
 {
     struct executor copy = *row;
     copy.name = str_dup(arena, row->name);

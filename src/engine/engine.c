@@ -60,9 +60,21 @@ static void (*const apply[CMD_KIND_COUNT])(struct turn *turn, struct command *co
 };
 
 /* Above what any turn before has used, this server's or another's, or one before a restart; a turn without events is only a commit. */
-int64_t arrivals_first(const struct store_head *head)
+static int64_t arrivals_first(const struct store_head *head)
 {
     return (head->turn + head->commit + 1) << 16;
+}
+
+void turn_stand(struct turn *turn)
+{
+    const struct engine *engine = turn->engine;
+    struct slice *slice = turn->slice;
+    int64_t first = arrivals_first(&engine->head);
+    turn->head = engine->head;
+    slice->turn = turn->narrow ? engine->own.turn : engine->head.turn + 1;
+    slice_stamp(slice, engine->head.time);
+    slice->v_now = engine->head.v_now;
+    if (slice->arrivals < first) slice->arrivals = first;
 }
 
 static void turn_open(struct turn *turn, struct engine *engine, int64_t wall, int64_t boot, struct err *err)
@@ -74,14 +86,11 @@ static void turn_open(struct turn *turn, struct engine *engine, int64_t wall, in
         .arena = &engine->turn_arena,
         .wall = wall,
         .boot = boot,
-        .head = engine->head,
         .own = engine->own,
         .err = err };
     slice_init(turn->slice, turn->arena, &engine->rows, wall, engine->head.turn + 1, err);
-    slice_stamp(turn->slice, engine->head.time);
-    turn->slice->v_now = engine->head.v_now;
-    int64_t first = arrivals_first(&engine->head);
-    turn->slice->arrivals = engine->arrivals > first ? engine->arrivals : first;
+    turn->slice->arrivals = engine->arrivals;
+    turn_stand(turn);
 }
 
 static void turn_close(struct turn *turn)
@@ -104,7 +113,7 @@ static void holds_lift(struct turn *turn)
     if (!duty_acts(turn, DUTY_timers)) return;
     bool set_back = engine->offset - (turn->wall - turn->boot) > 1000 &&
                     !PLANT(clock_back); /* then back-offs are looked at anew, whatever their time */
-    if (set_back || turn->wall - turn->boot > engine->offset || engine->offset > INT64_MAX / 4) engine->offset = turn->wall - turn->boot;
+    if (set_back || turn->wall - turn->boot > engine->offset || engine->offset == OFFSET_UNKNOWN) engine->offset = turn->wall - turn->boot;
     if (engine->next_time > turn->wall && !set_back) return;
     int64_t until = set_back ? INT64_MAX : turn->wall;
     if (!engine->store->ops->holds_due(
@@ -436,21 +445,6 @@ static bool resuming_load(struct engine *engine, struct err *err)
     return ok;
 }
 
-void polls_unpark_failed(struct engine *engine)
-{
-    MAP_EACH(&engine->executors, e) ((struct known_executor *)e->value)->parked = NULL;
-    for (struct list_node *at = engine->parked.first; at; at = at->next) {
-        struct command *poll = CONTAINER_OF(at, struct command, node);
-        struct known_executor *known = map_find(&engine->executors, (uint64_t)poll->in.poll.executor);
-        poll->out.poll.n_grants = poll->out.poll.n_cancels = 0;
-        poll->answered = false;
-        heap_put(&engine->polls_due, &poll->due, poll->deadline);
-        if (known) known->parked = poll;
-    }
-}
-
-static bool lives_load(struct engine *engine, int64_t boot, struct err *err);
-
 bool engine_anew(struct engine *engine, int64_t boot, struct err *err)
 {
     pthread_mutex_lock(&engine->heard_lock);
@@ -462,10 +456,10 @@ bool engine_anew(struct engine *engine, int64_t boot, struct err *err)
     }
     map_clear(&engine->lives);
     caches_drop(engine);
-    if (!caches_load(engine, err) || !resuming_load(engine, err) || !lives_load(engine, boot, err) || !tokens_load(engine, err))
+    if (!caches_load(engine, err) || !resuming_load(engine, err) || !leases_load(engine, boot, err) || !tokens_load(engine, err))
         return false;
     engine->next_time = 0; /* look again */
-    engine->offset = INT64_MAX / 2;
+    engine->offset = OFFSET_UNKNOWN;
     engine->next_watch = 0;
     engine->claims_left = true;
     atomic_fetch_add(&engine->archives_version, 1);
@@ -475,15 +469,14 @@ bool engine_anew(struct engine *engine, int64_t boot, struct err *err)
 /* The turn came to nothing: what it had put into the caches is forgotten, polls stand as they stood. */
 static bool engine_recover(struct engine *engine, struct command **commands, size_t n, int64_t boot, struct err *err)
 {
-    polls_unpark_failed(engine);
-    for (size_t i = 0; i < n; i++) commands[i]->answered = false;
+    commands_undo(engine, commands, n);
     caches_drop(engine);
     if (!caches_load(engine, err) || !resuming_load(engine, err)) return false;
     engine->stale = !engine->store->exclusive; /* what others did meanwhile to leases isn't in the caches */
     leases_watch_anew(engine, boot);
     leases_count(engine);
     engine->next_time = 0; /* look again */
-    engine->offset = INT64_MAX / 2;
+    engine->offset = OFFSET_UNKNOWN;
     engine->claims_left = true;
     return true;
 }
@@ -585,10 +578,9 @@ static int64_t next_turn(struct engine *engine, int64_t wall, int64_t boot)
 /* A shared store was lost in the middle of a turn: nothing of it was recorded, or the store would have said 'unknown'. */
 static void store_lost(struct engine *engine, struct command **commands, size_t n)
 {
-    polls_unpark_failed(engine);
-    for (size_t i = 0; i < n; i++) commands[i]->answered = false;
+    commands_undo(engine, commands, n);
     engine->stale = true;
-    engine->offset = INT64_MAX / 2; /* back-offs are looked at anew: the turn may have seen that the clock was set */
+    engine->offset = OFFSET_UNKNOWN; /* back-offs are looked at anew: the turn may have seen that the clock was set */
 }
 
 /* The first try failed. When the store was lost, once more: it comes back, or another server does the work. A commit of unknown outcome
@@ -641,24 +633,6 @@ bool engine_turn(struct engine *engine, struct command **commands, size_t n, int
 
 /* --- life ---------------------------------------------------------------------------------------------------------------------------- */
 
-static bool lives_load(struct engine *engine, int64_t boot, struct err *err)
-{
-    struct arena scratch = { 0 };
-    struct attempt *attempts;
-    size_t n;
-    bool ok = engine->store->ops->load_live(engine->store, &scratch, &attempts, &n, err);
-    for (size_t i = 0; ok && i < n; i++) {
-        struct task task;
-        bool found;
-        if (!(ok = engine->store->ops->load_task(engine->store, &scratch, attempts[i].task, &task, &found, err))) break;
-        if (!found || task.state != STATE_X || task.grant != attempts[i].grant) continue;
-        live_put(engine, &attempts[i], boot)->ending = task.ending;
-    }
-    arena_release(&scratch);
-    leases_count(engine);
-    return ok;
-}
-
 /* Semaphores of the configuration; parked tasks of lanes that were resumed. */
 static bool start_turn(struct engine *engine, int64_t wall, int64_t boot, struct err *err)
 {
@@ -707,14 +681,14 @@ struct engine *engine_new(const struct engine_config *config, int64_t wall, int6
             .started = wall },
         .wanted = boot,
         .next_watch = boot,
-        .offset = INT64_MAX / 2 };
+        .offset = OFFSET_UNKNOWN };
     if (engine->config.lease_ms <= 0) engine->config.lease_ms = 15000;
     engine->batch = config->batch ? config->batch : BATCH;
     engine->many = config->many ? config->many : GRANTS_MANY;
     pthread_mutex_init(&engine->heard_lock, NULL);
     engine->rows = caches_rows(engine);
     space_open(&engine->space, config->data_dir);
-    bool ok = duties_open(engine, err) && caches_load(engine, err) && lives_load(engine, boot, err) && tokens_load(engine, err) &&
+    bool ok = duties_open(engine, err) && caches_load(engine, err) && leases_load(engine, boot, err) && tokens_load(engine, err) &&
               start_turn(engine, wall, boot, err);
     if (!ok) {
         engine_free(engine);
@@ -752,7 +726,6 @@ void engine_free(struct engine *engine)
     arena_release(&engine->file_arena);
     slice_release(&engine->slice);
     mem_free(engine->recent);
-    space_close(&engine->space);
     arena_release(&engine->arena);
     arena_release(&engine->spec_arena);
     arena_release(&engine->turn_arena);

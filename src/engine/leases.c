@@ -125,12 +125,11 @@ void attempt_lost(struct turn *turn, struct node *node, const struct attempt *at
 }
 
 /* Nobody may have started what was granted, but nobody can say so: an attempt that lapses counts. */
-
 void leases_expire(struct turn *turn)
 {
     struct engine *engine = turn->engine;
     struct heap_node *first;
-    int64_t now = PLANT(wall_leases) && engine->offset < INT64_MAX / 4 ? turn->wall - engine->offset : turn->boot;
+    int64_t now = PLANT(wall_leases) && engine->offset != OFFSET_UNKNOWN ? turn->wall - engine->offset : turn->boot;
     if (PLANT(lease_long)) now -= 2 * engine->config.lease_ms;
     while ((first = heap_first(&engine->deadlines)) && first->key <= now) {
         struct live *live = CONTAINER_OF(first, struct live, deadline);
@@ -196,6 +195,24 @@ struct live *live_put(struct engine *engine, const struct attempt *attempt, int6
     map_put(&engine->lives, (uint64_t)attempt->task, live);
     heap_put(&engine->deadlines, &live->deadline, boot + engine->config.lease_ms);
     return live;
+}
+
+bool leases_load(struct engine *engine, int64_t boot, struct err *err)
+{
+    struct arena scratch = { 0 };
+    struct attempt *attempts;
+    size_t n;
+    bool ok = engine->store->ops->load_live(engine->store, &scratch, &attempts, &n, err);
+    for (size_t i = 0; ok && i < n; i++) {
+        struct task task;
+        bool found;
+        if (!(ok = engine->store->ops->load_task(engine->store, &scratch, attempts[i].task, &task, &found, err))) break;
+        if (!found || task.state != STATE_X || task.grant != attempts[i].grant) continue;
+        live_put(engine, &attempts[i], boot)->ending = task.ending;
+    }
+    arena_release(&scratch);
+    leases_count(engine);
+    return ok;
 }
 
 void leases_commit(struct turn *turn)

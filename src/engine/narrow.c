@@ -14,12 +14,12 @@
 #include "engine/turn.h"
 
 enum {
-    TURNS_OWN = 2000, /* a block of numbers; half used up, the next wide turn takes another */
-    SPECS_A_TURN = 10,
-    NUMBERS_MORE = 64,
-    MADE_MS = 100,    /* and so long after many tasks came here: */
-    POSTS_MANY = 4, /* calls with tasks: all servers would wait at the head; who waits for the store takes along what comes meanwhile */
-    WIDE_MS = 500,    /* so long nothing is tried narrow after it had to be widened: the work is of that kind */
+    TURNS_OWN = 2000,  /* a block of numbers; half used up, the next wide turn takes another */
+    SPECS_A_TURN = 10, /* numbers for them in a block */
+    NUMBERS_MORE = 64, /* of tasks, at least, when a turn makes more than it foresaw */
+    WIDE_MS = 500,     /* so long nothing is tried narrow after it had to be widened: the work is of that kind */
+    POSTS_MANY = 4,    /* calls with tasks: all servers would wait at the head; who waits for the store takes along what comes meanwhile, */
+    POSTS_MS = 100,    /* and so long afterwards */
 };
 
 void turn_widen(struct turn *turn)
@@ -102,7 +102,7 @@ bool turn_can_be_narrow(struct engine *engine, struct command **commands, size_t
 
 void turn_noted(struct engine *engine, struct command **commands, size_t n, int64_t boot)
 {
-    if (posts_many(commands, n) && engine->wide_until < boot + MADE_MS) engine->wide_until = boot + MADE_MS;
+    if (posts_many(commands, n) && engine->wide_until < boot + POSTS_MS) engine->wide_until = boot + POSTS_MS;
 }
 
 /* In a wide turn's commit. */
@@ -197,8 +197,7 @@ void narrow_committed(struct turn *turn, const struct store_head *head)
 void narrow_undo(struct turn *turn, struct command **commands, size_t n)
 {
     struct engine *engine = turn->engine;
-    polls_unpark_failed(engine);
-    for (size_t i = 0; i < n; i++) commands[i]->answered = false;
+    commands_undo(engine, commands, n);
     if (turn->n_specs_new && !PLANT(specs_kept)) { /* they aren't there */
         caches_specs_drop(engine);
         definitions_drop(engine);

@@ -74,11 +74,12 @@ static void event_follow(struct turn *turn, const struct event *event, bool *out
 {
     struct engine *engine = turn->engine;
     struct live *live = event->task ? map_find(&engine->lives, (uint64_t)event->task) : NULL;
+    bool passed = live && live->attempt.grant > event->grant; /* it came before a grant of our own, in a turn beside ours */
+    bool move = event->kind == EVENT_move && !passed;
     if (event->kind == EVENT_move && event->to == STATE_X && PLANT(grants_unfollowed)) return;
-    if (live && live->attempt.grant > event->grant) live = NULL; /* it came before a grant of our own, in a turn beside ours */
-    else if (event->kind == EVENT_move && event->to == STATE_X) granted_elsewhere(turn, event);
-    else if (event->kind == EVENT_move && event->from == STATE_X) live_forget_any(engine, event->task);
-    else if (event->kind == EVENT_ending && live) {
+    if (move && event->to == STATE_X) granted_elsewhere(turn, event);
+    else if (move && event->from == STATE_X) live_forget_any(engine, event->task);
+    else if (event->kind == EVENT_ending && live && !passed) {
         struct known_executor *known = map_find(&engine->executors, (uint64_t)live->attempt.executor);
         live->ending = event->to;
         if (known && known->parked) poll_cancel(turn, known->parked, &live->attempt, event->to);
@@ -203,13 +204,7 @@ bool others_follow(struct turn *turn, struct err *err)
     } else if (!engine->beaten && !duties_load(turn, err)) {
         return false;
     }
-    turn->head = engine->head;
-    turn->slice->turn = engine->head.turn + 1;
-    slice_stamp(turn->slice, engine->head.time);
-    turn->slice->v_now = engine->head.v_now;
-    int64_t first = arrivals_first(&engine->head);
-    if (turn->slice->arrivals < first) turn->slice->arrivals = first;
-    if (turn->narrow) turn->slice->turn = engine->own.turn;
+    turn_stand(turn);
     if (older)
         turn_incarnate(turn, engine->config.server_name, str_fmt(turn->arena, "the store went back from commit %lld to %lld",
             (long long)known.commit, (long long)head.commit));
@@ -370,7 +365,7 @@ void duties_commit(struct turn *turn)
     coord_commit(engine->coord, turn->duties, turn->n_duties, turn->boot);
     if (timers || !coord_holds(engine->coord, DUTY_timers)) return;
     engine->next_time = 0; /* what the one before has left; back-offs too: the clock may have been set since this server had the duty */
-    engine->offset = INT64_MAX / 2;
+    engine->offset = OFFSET_UNKNOWN;
 }
 
 int64_t duties_next(struct engine *engine)

@@ -110,7 +110,7 @@ void cmd_register(struct turn *turn, struct command *command)
 
 /* --- what a poll says ------------------------------------------------------------------------------------------------------------ */
 
-static void cancel_add(struct turn *turn, struct command *poll, struct fence fence, enum task_state ending, bool stale)
+static void cancel_add(struct command *poll, struct fence fence, enum task_state ending, bool stale)
 {
     struct cancel_order *all = ARENA_ARRAY(poll->arena, struct cancel_order, poll->out.poll.n_cancels + 1);
     if (poll->out.poll.n_cancels) memcpy(all, poll->out.poll.cancels, poll->out.poll.n_cancels * sizeof *all);
@@ -120,12 +120,11 @@ static void cancel_add(struct turn *turn, struct command *poll, struct fence fen
                                       : "TERM",
         .stale = stale };
     poll->out.poll.cancels = all;
-    (void)turn;
 }
 
 void poll_cancel(struct turn *turn, struct command *poll, const struct attempt *attempt, enum task_state ending)
 {
-    cancel_add(turn, poll, (struct fence){ turn->engine->head.incarnation, attempt->task, attempt->grant }, ending, false);
+    cancel_add(poll, (struct fence){ turn->engine->head.incarnation, attempt->task, attempt->grant }, ending, false);
     poll_answer(turn, poll);
 }
 
@@ -169,14 +168,14 @@ static void renew_all(struct turn *turn, struct known_executor *known, struct co
             heap_put(&engine->deadlines, &live->deadline, turn->boot + engine->config.lease_ms);
             live->named = true;
             live->look = engine->looks;
-            if (live->ending) cancel_add(turn, poll, fence, live->ending, false);
+            if (live->ending) cancel_add(poll, fence, live->ending, false);
         } else if (finished_in(poll, fence)) {
             continue; /* by this very poll, perhaps as lost: nothing to take up again, nothing to kill */
         } else if (fence.incarnation == turn->head.incarnation && lease_revive(turn, known, fence, poll->in.poll.seq)) {
             live = map_find(&engine->lives, (uint64_t)fence.task); /* it lapsed in this very turn, and is alive again */
             if (live && live->attempt.grant == fence.grant) live->look = engine->looks;
         } else {
-            if (!PLANT(stale_untold)) cancel_add(turn, poll, fence, STATE_NONE, true);
+            if (!PLANT(stale_untold)) cancel_add(poll, fence, STATE_NONE, true);
         }
     }
 }
@@ -565,11 +564,11 @@ void polls_settle(struct turn *turn)
         struct live *live = map_find(&engine->lives, (uint64_t)node->row.id);
         struct known_executor *known = live ? map_find(&engine->executors, (uint64_t)live->attempt.executor) : NULL;
         if (node->row.state != STATE_X || !known || !known->parked) continue;
-        cancel_add(turn, known->parked, (struct fence){ turn->head.incarnation, node->row.id, node->row.grant }, node->row.ending, false);
+        cancel_add(known->parked, (struct fence){ turn->head.incarnation, node->row.id, node->row.grant }, node->row.ending, false);
         poll_answer(turn, known->parked);
     }
     struct heap_node *first;
-    while ((first = heap_first(&engine->polls_due)) && first->key <= turn->boot) { /* engine_recover puts them back when the turn fails */
+    while ((first = heap_first(&engine->polls_due)) && first->key <= turn->boot) { /* commands_undo puts them back when the turn fails */
         heap_take(&engine->polls_due, first);
         poll_answer(turn, CONTAINER_OF(first, struct command, due));
     }
@@ -617,6 +616,20 @@ int64_t polls_deadline(struct engine *engine)
 {
     const struct heap_node *first = heap_first(&engine->polls_due);
     return first ? first->key : INT64_MAX;
+}
+
+void commands_undo(struct engine *engine, struct command **commands, size_t n)
+{
+    for (size_t i = 0; i < n; i++) commands[i]->answered = false;
+    MAP_EACH(&engine->executors, e) ((struct known_executor *)e->value)->parked = NULL;
+    for (struct list_node *at = engine->parked.first; at; at = at->next) {
+        struct command *poll = CONTAINER_OF(at, struct command, node);
+        struct known_executor *known = map_find(&engine->executors, (uint64_t)poll->in.poll.executor);
+        poll->out.poll.n_grants = poll->out.poll.n_cancels = 0;
+        poll->answered = false;
+        heap_put(&engine->polls_due, &poll->due, poll->deadline);
+        if (known) known->parked = poll;
+    }
 }
 
 void polls_release(struct engine *engine, struct list *out)

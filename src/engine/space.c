@@ -1,5 +1,6 @@
 /* space: room on the disk. Below the reserve, or when the store says that the disk is full, no new work is taken; a ballast file is given
- * up so that running work can still be recorded. When there is room again the ballast is put back and intake opens by itself. */
+ * up so that running work can still be recorded. When there is room again the ballast is put back and intake opens by itself. It stays
+ * when the server ends. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/statvfs.h>
@@ -39,11 +40,6 @@ void space_open(struct space *space, const char *dir)
     if (!dir) return;
     space->ballast = ballast_put(space);
     space->full = !space->ballast || free_bytes(space) < RESERVE_BYTES;
-}
-
-void space_close(struct space *space)
-{
-    (void)space; /* the ballast stays for the next start */
 }
 
 void space_look(struct space *space, int64_t boot)

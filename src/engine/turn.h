@@ -37,6 +37,7 @@ enum {
     FIRED_BATCH = 100,          /* schedules that one turn fires */
     GAPS_LOOK_MAX = 10000,      /* given up in a row, behind which the newest revision is looked for */
 };
+#define OFFSET_UNKNOWN (INT64_MAX / 2) /* of engine.offset: back-offs are looked at anew */
 #define IDEMPOTENCY_MS (INT64_C(31) * 24 * 3600 * 1000)
 
 struct live { /* a grant that is out */
@@ -240,12 +241,11 @@ struct name_track { /* the newest revision that has a task of a name, and those 
 /* engine.c */
 /* turn_incarnate: a new incarnation; all fences given out so far are stale. */
 void turn_incarnate(struct turn *turn, struct str who, struct str reason);
-int64_t arrivals_first(const struct store_head *head);
+void turn_stand(struct turn *turn); /* on the newest commit that the engine knows */
 void turn_answer(struct turn *turn, struct command *command); /* to be answered after the commit */
 bool turn_refuse(struct turn *turn, struct command *command, enum err_code code, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 void turn_executor_changed(struct turn *turn, struct known_executor *executor);
-void polls_unpark_failed(struct engine *engine); /* polls stand as they stood before the turn that failed */
 
 /* narrow.c */
 bool turn_can_be_narrow(struct engine *engine, struct command **commands, size_t n, int64_t wall, int64_t boot);
@@ -279,7 +279,6 @@ struct slot *cache_slot_put(struct turn *turn, struct str tenant, struct str nam
 int64_t cache_spec_get(struct turn *turn, const struct task_def *def, const int64_t *slots, size_t n_slots);
 struct known_executor *cache_executor_put(struct engine *engine, const struct executor *row);
 bool cache_fits(struct engine *engine, struct known_executor *executor, int64_t class_id);
-struct executor executor_copy(struct arena *arena, const struct executor *row);
 
 /* idempotency.c: every command that creates, in this order:
  *     struct kept_answer kept = { 0 };
@@ -414,6 +413,7 @@ void attempt_over(
 void attempt_lost(struct turn *turn, struct node *node, const struct attempt *attempt, const struct because *because);
 void leases_expire(struct turn *turn);
 void leases_commit(struct turn *turn); /* what the turn did to the living, after the commit */
+bool leases_load(struct engine *engine, int64_t boot, struct err *err);
 void leases_count(struct engine *engine); /* how many each executor has, from the living */
 struct live *live_put(struct engine *engine, const struct attempt *attempt, int64_t boot); /* a grant is out from now on */
 void live_count(struct engine *engine, const struct attempt *attempt, int64_t n); /* heard_lock is held */
@@ -426,13 +426,13 @@ void claims_run(struct turn *turn);
 void poll_answer(struct turn *turn, struct command *poll);
 void polls_settle(struct turn *turn);           /* answers those that have something to say or are due; the others park */
 void polls_commit(struct turn *turn);           /* what their answers carried is remembered */
+void commands_undo(struct engine *engine, struct command **commands, size_t n); /* they and waiting polls stand as before the turn */
 void executors_watch(struct turn *turn);        /* those that fell silent get their event */
 void polls_release(struct engine *engine, struct list *out); /* all, empty (shutdown) */
 int64_t polls_deadline(struct engine *engine);
 
 /* space.c */
 void space_open(struct space *space, const char *dir);
-void space_close(struct space *space);
 void space_look(struct space *space, int64_t boot); /* at most once a second */
 void space_ran_out(struct space *space);            /* the store said so: gives the ballast up */
 
