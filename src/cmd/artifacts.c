@@ -81,7 +81,7 @@ static int file_get(struct session *s, const char *name, int64_t bytes, struct d
         return session_fail(s);
     }
     if (download->bytes != bytes)
-        return session_err(s, ERR_unreachable, "%" PRId64 " bytes came, the file has %" PRId64, download->bytes, bytes);
+        return session_err(s, ERR_unreachable, "%" PRId64 " bytes came, the file has %" PRId64 "; try again", download->bytes, bytes);
     return 0;
 }
 

@@ -63,7 +63,7 @@ static void feed_done(struct client_response *response, struct err *err, void *o
         feed->down_since = now; /* it was there until now */
     if (now - feed->down_since >= FEED_PATIENCE_MS) {
         s->err = (struct err){ .arena = &s->arena };
-        err_set(&s->err, ERR_unreachable, "%s", *err->text ? err->text : s->server);
+        err_set(&s->err, ERR_unreachable, "%s%s", *err->text ? "" : CLIENT_NOBODY, *err->text ? err->text : s->server);
         s->status = err_exit(ERR_unreachable);
         feed->lost(feed->owner);
         return;

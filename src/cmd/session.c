@@ -182,11 +182,12 @@ static void fail_items(struct session *s)
 
 int session_fail(struct session *s)
 {
-    fprintf(stderr, "weir %s: %s%s\n", s->options.spec->name, s->err.code == ERR_unreachable ? "no server answers at " : "",
+    bool elsewhere = s->err.code == ERR_unreachable && !str_starts(str_of(s->err.text), STR(CLIENT_NOBODY)); /* a repository, a database */
+    fprintf(stderr, "weir %s: %s\n", s->options.spec->name,
         term_safe_z(&s->arena, *s->err.text ? s->err.text : err_title(s->err.code)));
     fail_items(s);
     for (size_t i = 0; i < sizeof advices / sizeof *advices; i++)
-        if (advices[i].code == s->err.code)
+        if (advices[i].code == s->err.code && !elsewhere)
             fprintf(stderr, "  %s\n", advices[i].advice);
     return s->status;
 }

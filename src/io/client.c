@@ -457,11 +457,12 @@ static bool request_outcome(struct client_request *request, CURLcode result, str
     if (request->too_large)
         return err_set(err, ERR_unreachable, "%s: the answer is over %zu MiB", server, ANSWER_MAX >> 20);
     curl_easy_getinfo(request->easy, CURLINFO_OS_ERRNO, &os_errno);
-    if (result == CURLE_COULDNT_CONNECT && os_errno != 0)
-        return err_set(err, os_errno == EACCES || os_errno == EPERM ? ERR_forbidden : ERR_unreachable, "%s: %s", server,
-            strerrordesc_np((int)os_errno));
     const char *words = request->fault[0] ? request->fault : curl_easy_strerror(result);
-    return trust_fault(server, result, words, err) ? false : err_set(err, ERR_unreachable, "%s: %s", server, words);
+    if (result == CURLE_COULDNT_CONNECT && os_errno != 0)
+        words = strerrordesc_np((int)os_errno);
+    if (result == CURLE_COULDNT_CONNECT && (os_errno == EACCES || os_errno == EPERM))
+        return err_set(err, ERR_forbidden, "%s: %s", server, words);
+    return trust_fault(server, result, words, err) ? false : err_set(err, ERR_unreachable, CLIENT_NOBODY "%s: %s", server, words);
 }
 
 /* -- blocking ---------------------------------------------------------------------------------------------------------- */

@@ -31,6 +31,9 @@ struct client_response {
 struct client *client_open(const struct client_config *config, struct loop *loop /* NULL: blocking only */, struct err *err);
 void client_close(struct client *client); /* open requests are cancelled; may be called inside `done` */
 
+/* Begins the words of `unreachable` when it is the server that isn't there. Also a server may say `unreachable`: of a repository. */
+#define CLIENT_NOBODY "no server answers at "
+
 /* client_call: one request, waits for the answer. false: no answer, err is unreachable, or untrusted when
  * a certificate was refused, theirs or ours: trying again won't help then. A status that isn't 2xx is an answer.
  * body NULL ptr: none. timeout_ms 0: none. headers as in http_answer. */

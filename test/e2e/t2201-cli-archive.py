@@ -160,7 +160,9 @@ ok(gives(w('history', '--archive', 'docs'), 0, 'Bob'), 'its history stays')
 ok(gives(w('show', 'docs@2'), 0, 'Bob'), 'its revisions too')
 same(json.loads(part('add', 'docs', '--external', '--json').out)['next'], 6, 'added again: the numbers go on')
 
-# -- without a server
+# -- a repository's server isn't there, or our own
+done = part('add', 'away', '--svn', 'svn://127.0.0.1:1/x')
+ok(done.code == 69 and 'check the address' in done.err and 'weir serve' not in done.err, 'no server of the repository: it is named, not ours', done.err)
 done = run('archive', 'list', '--server', 'http://127.0.0.1:1')
-ok(done.code == 69, 'no server: 69', done.err)
+ok(done.code == 69 and 'no server answers at http://127.0.0.1:1: ' in done.err and 'weir serve' in done.err, 'no server: 69, and how to start one', done.err)
 end()

@@ -110,13 +110,13 @@ static void nobody_there(void **state)
     struct client *client = open_client("unix:/tmp/weir-no-such-socket", NULL, NULL);
     assert_false(client_call(client, "GET", "/", (struct str){ 0 }, NULL, NULL, 1000, &response, &err));
     assert_int_equal(err.code, ERR_unreachable);
-    assert_string_equal(err.text, "unix:/tmp/weir-no-such-socket: No such file or directory");
+    assert_string_equal(err.text, "no server answers at unix:/tmp/weir-no-such-socket: No such file or directory");
     client_response_release(&response);
     client_close(client);
     client = open_client("http://127.0.0.1:1", NULL, NULL);
     assert_false(client_call(client, "GET", "/", (struct str){ 0 }, NULL, NULL, 1000, &response, &err));
     assert_int_equal(err.code, ERR_unreachable);
-    assert_string_equal(err.text, "http://127.0.0.1:1: Connection refused");
+    assert_string_equal(err.text, "no server answers at http://127.0.0.1:1: Connection refused");
     client_response_release(&response);
     client_close(client);
     /* A header can't smuggle a line. */
