@@ -15,15 +15,10 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
 import postgres  # noqa: E402
-from house import TMP, House, end, ok, processes, run, same, skip, until  # noqa: E402
+from house import TMP, House, database, end, ok, processes, run, same, until  # noqa: E402
 from ports import free_port  # noqa: E402
 
-if not postgres.available():
-    skip('PostgreSQL', f'there is no {postgres.BIN}')
-    end()
-    sys.exit(0)
-pg = postgres.Postgres(fsync=True).start()
-url = pg.create('weir')
+pg, url = database(fsync=True)
 
 
 def serve(data, store, *more):

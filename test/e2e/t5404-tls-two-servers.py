@@ -12,19 +12,13 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
-import postgres  # noqa: E402
-from house import TMP, WEIR, clean_env, end, ok, same, skip, until  # noqa: E402
+from house import TMP, WEIR, clean_env, database, end, ok, same, until  # noqa: E402
 from papers import TlsHouse, authority, issue  # noqa: E402
 
-if not postgres.available():
-    skip('PostgreSQL', f'there is no {postgres.BIN}')
-    end()
-    sys.exit(0)
 ca = authority('ca')
 issue('server', 'ca')
 certificate, key = issue('client', 'ca', names='')
-pg = postgres.Postgres().start()
-url = pg.create('weir')
+pg, url = database()
 a = TlsHouse('a', 'server', '--store', url, '--name', 'a', client_ca='ca', slots=0, lease='6s')
 (TMP / 'b').mkdir(mode=0o711)
 shutil.copy(TMP / 'a/verify.key', TMP / 'b/verify.key')

@@ -9,15 +9,9 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
-import postgres  # noqa: E402
-from house import TMP, WEIR, House, clean_env, end, ok, run, same, skip, until  # noqa: E402
+from house import TMP, WEIR, House, clean_env, database, end, ok, run, same, until  # noqa: E402
 
-if not postgres.available():
-    skip('PostgreSQL', f'there is no {postgres.BIN}')
-    end()
-    sys.exit(0)
-pg = postgres.Postgres().start()
-url = pg.create('weir')
+pg, url = database()
 a = House('a', '--store', url, '--name', 'alpha', slots=2)
 (TMP / 'b').mkdir()
 shutil.copy(a.dir / 'verify.key', TMP / 'b/verify.key')

@@ -5,27 +5,17 @@
 or waits at one of them hears what the other has committed; a cancel, a pause, a token and an executor of one are those of the other."""
 import json
 import pathlib
-import shutil
 import signal
 import sys
 import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
-import postgres  # noqa: E402
-from house import TMP, House, Worker, end, ok, run, same, skip, until  # noqa: E402
+from house import Worker, database, end, houses, ok, run, same, until  # noqa: E402
 
-if not postgres.available():
-    skip('PostgreSQL', f'there is no {postgres.BIN}')
-    end()
-    sys.exit(0)
 PROMPT = 8  # seconds; a hint takes milliseconds, the slow safety net a second; the rest is for a busy machine
-pg = postgres.Postgres().start()
-url = pg.create('weir')
-a = House('a', '--store', url, '--name', 'a', slots=0, lease='30s')
-(TMP / 'b').mkdir(mode=0o711)
-shutil.copy(TMP / 'a/verify.key', TMP / 'b/verify.key')
-b = House('b', '--store', url, '--name', 'b', slots=0, lease='30s')
+pg, url = database()
+a, b = houses(url, 'ab', slots=0, lease='30s')
 pair = [a, b]
 
 # -- read your writes through the other one, every time

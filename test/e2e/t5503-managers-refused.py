@@ -10,16 +10,10 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
-import postgres  # noqa: E402
-from house import TMP, House, end, ok, run, same, skip  # noqa: E402
+from house import TMP, House, database, end, ok, run, same  # noqa: E402
 
-if not postgres.available():
-    skip('PostgreSQL', f'there is no {postgres.BIN}')
-    end()
-    sys.exit(0)
 AT_ONCE = 20  # seconds, on a busy machine
-pg = postgres.Postgres().start()
-url = pg.create('weir')
+pg, url = database()
 first = House('first', '--store', url, '--name', 'first', slots=0)
 first.enqueue(dict(name='kept', data=1))
 

@@ -7,7 +7,6 @@ opens the other, one that was revoked at one writes nothing at the other."""
 import json
 import pathlib
 import re
-import shutil
 import signal
 import sys
 import threading
@@ -15,18 +14,10 @@ import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'promises'))
 from promise import Agent  # noqa: E402
-import postgres  # noqa: E402
-from house import TMP, House, end, ok, same, skip, until  # noqa: E402
+from house import database, end, houses, ok, same, until  # noqa: E402
 
-if not postgres.available():
-    skip('PostgreSQL', f'there is no {postgres.BIN}')
-    end()
-pg = postgres.Postgres().start()
-url = pg.create('weir')
-a = House('a', '--store', url, '--name', 'a', slots=0, lease='30s')
-(TMP / 'b').mkdir(mode=0o711)
-shutil.copy(TMP / 'a/verify.key', TMP / 'b/verify.key')
-b = House('b', '--store', url, '--name', 'b', slots=0, lease='30s')
+pg, url = database()
+a, b = houses(url, 'ab', slots=0, lease='30s')
 pair = [a, b]
 x = Agent(a, 'x', slots=4, options=['--server', b.socket, '--label', 'os=linux'])
 until(x.active, 'an executor is there', 30)

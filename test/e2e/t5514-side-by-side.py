@@ -11,17 +11,11 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
-import postgres  # noqa: E402
-from house import Worker, end, houses, ok, same, skip  # noqa: E402
+from house import Worker, database, end, houses, ok, same  # noqa: E402
 
-if not postgres.available():
-    skip('PostgreSQL', f'there is no {postgres.BIN}')
-    end()
-    sys.exit(0)
 TASKS, LAYER, SECONDS = 600, 200, 150
 rng = random.Random(5514)
-pg = postgres.Postgres().start()
-url = pg.create('weir')
+pg, url = database()
 servers = houses(url, 'abc', slots=0, lease='30s')
 
 # layers of tasks that wait for some of the layer before; some fail once and are tried again

@@ -12,17 +12,11 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
-import postgres  # noqa: E402
-from house import Worker, end, houses, ok, same, skip, until  # noqa: E402
+from house import Worker, database, end, houses, ok, same, until  # noqa: E402
 
-if not postgres.available():
-    skip('PostgreSQL', f'there is no {postgres.BIN}')
-    end()
-    sys.exit(0)
 CLIENTS, CALLS, REVS, SECONDS = 5, 14, 8, 150
 ARCHIVES = ('x', 'y')
-pg = postgres.Postgres().start()
-url = pg.create('weir')
+pg, url = database()
 servers = houses(url, 'abc', slots=0, lease='30s')
 for archive in ARCHIVES:
     servers[0].post('/v1/archives', dict(name=archive, kind='external'))

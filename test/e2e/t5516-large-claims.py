@@ -9,16 +9,10 @@ import sys
 import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
-import postgres  # noqa: E402
-from house import TMP, House, Worker, end, houses, ok, run, same, skip  # noqa: E402
+from house import TMP, House, Worker, database, end, houses, ok, run, same  # noqa: E402
 
-if not postgres.available():
-    skip('PostgreSQL', f'there is no {postgres.BIN}')
-    end()
-    sys.exit(0)
 N, LEFT = 400, 130
-pg = postgres.Postgres().start()
-url = pg.create('weir')
+pg, url = database()
 a, b = houses(url, 'ab', slots=0, lease='60s')
 choice = random.Random(7)
 

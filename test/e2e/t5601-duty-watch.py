@@ -16,17 +16,11 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
-import postgres  # noqa: E402
-from house import TMP, House, end, ok, same, skip, until  # noqa: E402
+from house import TMP, House, database, end, ok, same, until  # noqa: E402
 from ports import free_port  # noqa: E402
 from repos import git_commit, git_make, next_of, sh, svn_commit, svn_make  # noqa: E402
 
-if not postgres.available():
-    skip('PostgreSQL', f'there is no {postgres.BIN}')
-    end()
-    sys.exit(0)
-pg = postgres.Postgres().start()
-url = pg.create('weir')
+pg, url = database()
 servers = {}
 
 

@@ -10,8 +10,7 @@ import signal
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
-import postgres  # noqa: E402
-from house import TMP, House, end, ok, refused, run, same, skip, until  # noqa: E402
+from house import TMP, House, database, end, ok, refused, run, same, until  # noqa: E402
 from voices import Voice, voice  # noqa: E402
 
 
@@ -105,12 +104,7 @@ same(lone.cli('nodes').err, '', 'nothing to warn of')
 same(lone.stop(), 0, 'it ends')
 
 # -- two servers on one store
-if not postgres.available():
-    skip('PostgreSQL', f'there is no {postgres.BIN}')
-    end()
-    sys.exit(0)
-pg = postgres.Postgres().start()
-url = pg.create('weir')
+pg, url = database()
 a = House('a', '--store', url, '--name', 'a', '--config', write('a.yaml', 'semaphores: {licence: 1}\n'), slots=0)
 (TMP / 'b').mkdir(mode=0o711)
 shutil.copy(TMP / 'a/verify.key', TMP / 'b/verify.key')

@@ -10,16 +10,10 @@ import signal
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
-import postgres  # noqa: E402
-from house import TMP, House, Worker, end, ok, refused, same, skip, until  # noqa: E402
+from house import TMP, House, Worker, database, end, ok, refused, same, until  # noqa: E402
 from voices import Voice, voice  # noqa: E402
 
-if not postgres.available():
-    skip('PostgreSQL', f'there is no {postgres.BIN}')
-    end()
-    sys.exit(0)
-pg = postgres.Postgres().start()
-url = pg.create('weir')
+pg, url = database()
 
 
 def write(name, licence, **quotas):

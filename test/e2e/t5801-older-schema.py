@@ -13,8 +13,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / 'test/lib'))
-import postgres  # noqa: E402
-from house import TMP, House, end, ok, run, same, skip, until  # noqa: E402
+from house import TMP, House, database, end, ok, run, same, until  # noqa: E402
 
 loader = importlib.machinery.SourceFileLoader('embed_sql', str(ROOT / 'tools/embed_sql'))
 argv, sys.argv = sys.argv, ['embed_sql', '--self-test']
@@ -92,12 +91,7 @@ for version in sorted({1, newest('sqlite') - 1}):
     db.close()
 
 # -- PostgreSQL: a schema beside the full one, which it then replaces
-if not postgres.available():
-    skip('PostgreSQL', f'there is no {postgres.BIN}')
-    end()
-    sys.exit(0)
-pg = postgres.Postgres().start()
-url = pg.create('full')
+pg, url = database('full')
 first = House('pg', '--store', url, '--name', 'first', slots=1)
 told, token = worked(first)
 for version in sorted({3, 9, newest('postgres') - 1}):  # before there were several servers; before live_many

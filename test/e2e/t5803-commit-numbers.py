@@ -10,8 +10,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
-import postgres  # noqa: E402
-from house import TMP, House, Worker, end, ok, refused, run, same, skip, until  # noqa: E402
+from house import TMP, House, Worker, database, end, ok, refused, run, same, until  # noqa: E402
 
 
 def turn(answer):
@@ -37,12 +36,7 @@ alone = House('alone', slots=0)
 everywhere(alone, 'SQLite')
 last = turn(alone.get('/v1/tasks'))
 alone.stop()
-if not postgres.available():
-    skip('PostgreSQL', f'there is no {postgres.BIN}')
-    end()
-    sys.exit(0)
-pg = postgres.Postgres().start()
-url = pg.create('weir')
+pg, url = database()
 done = run('store', 'copy', TMP / 'alone', url, '--data', TMP / 'a')
 same(done.code, 0, 'SQLite is copied to PostgreSQL')
 a = House('a', '--store', url, '--name', 'a', slots=0, lease='30s')

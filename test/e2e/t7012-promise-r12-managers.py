@@ -18,7 +18,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'promises'))
-from promise import SEED, Agent, Promise, scaled  # noqa: E402
+from promise import SEED, Agent, Promise, scaled, tasks_of  # noqa: E402
 import netns  # noqa: E402
 import postgres  # noqa: E402
 from house import ENDED, TMP, House, Worker, alive, end, ok, run, skip, until  # noqa: E402
@@ -26,7 +26,6 @@ from house import ENDED, TMP, House, Worker, alive, end, ok, run, skip, until  #
 if not postgres.available():
     skip('PostgreSQL', f'there is no {postgres.BIN}')
     end()
-    sys.exit(0)
 refused = netns.enter()
 LEASE, SECONDS, PEACE, REVS, TAKEOVER = 3, 24 * scaled(1), 60, 12 * scaled(1), 5
 TASKS_MAX = 320 * scaled(1)
@@ -384,23 +383,13 @@ for server in servers:
 
 
 # -- the count
-def pages(server, query):
-    found, cursor = [], ''
-    while True:
-        page = server.patient(f'/v1/tasks?{query}&limit=1000{cursor}', local=True).json
-        found += page['tasks']
-        if page['next'] is None:
-            return found
-        cursor = f'&cursor={page["next"]}'
-
-
 def history(server):
     return [json.loads(line) for line in server.patient('/v1/events?since=0&limit=1000000', local=True).body.splitlines()]
 
 
 for _ in range(60):  # once nothing happens while they are asked: the schedules fire on, minute by minute
-    tasks, events = pages(servers[0], ''), history(servers[0])
-    others = [(server, pages(server, ''), history(server)) for server in servers[1:]]
+    tasks, events = tasks_of(servers[0]), history(servers[0])
+    others = [(server, tasks_of(server), history(server)) for server in servers[1:]]
     if history(servers[0]) == events and all(t['state'] in ENDED for t in tasks):
         break
     time.sleep(0.5)

@@ -16,7 +16,7 @@ import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'promises'))
-from promise import SEED, Promise, scaled  # noqa: E402
+from promise import SEED, Promise, scaled, tasks_of  # noqa: E402
 import netns  # noqa: E402
 import postgres  # noqa: E402
 from house import TMP, end, run, skip, until  # noqa: E402
@@ -167,17 +167,7 @@ for name in choose.sample(sorted(asked), min(len(asked), 100)):
     enqueue(name, choose)  # once more under the same key
 
 
-def tasks(server):
-    found, cursor = [], ''
-    while True:
-        page = server.patient(f'/v1/tasks?queue=led&limit=1000{cursor}', local=True).json
-        found += page['tasks']
-        if page['next'] is None:
-            return found
-        cursor = f'&cursor={page["next"]}'
-
-
-lists = [tasks(server) for server in servers]
+lists = [tasks_of(server, 'led') for server in servers]
 p.zero('servers that differ', int(lists[0] != lists[1]))
 names = {}
 for t in lists[0]:

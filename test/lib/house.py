@@ -14,6 +14,7 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'unit/api'))
+import postgres  # noqa: E402
 import serving  # noqa: E402
 from serving import NAP, TMP, WEIR, Worker, end, ok, refused, same, until  # noqa: E402,F401
 
@@ -137,6 +138,15 @@ class House(serving.Server):
         """what must not change when something is refused: how many tasks there are, and the last event"""
         events = self.events('since=0')
         return len(self.patient('/v1/tasks?limit=1000').json['tasks']), events[-1]['seq'] if events else 0
+
+
+def database(name='weir', **more):
+    """a PostgreSQL of the script's own, and the URL of an empty database there; where there is none the script ends here, skipped"""
+    if not postgres.available():
+        skip('PostgreSQL', f'there is no {postgres.BIN}')
+        end()
+    pg = postgres.Postgres(**more).start()
+    return pg, pg.create(name)
 
 
 def houses(url, names, **more):

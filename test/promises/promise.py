@@ -163,10 +163,11 @@ class Agent:
         self.kill_all()
 
 
-def tasks_of(server, queue):
-    found, cursor = [], ''
+def tasks_of(server, queue=None):
+    """all of a queue, or all there are, page by page"""
+    found, cursor, query = [], '', f'&queue={queue}' if queue else ''
     while True:
-        page = server.patient(f'/v1/tasks?queue={queue}&limit=1000{cursor}', local=True).json
+        page = server.patient(f'/v1/tasks?limit=1000{query}{cursor}', local=True).json
         found += page['tasks']
         if page['next'] is None:
             return found
