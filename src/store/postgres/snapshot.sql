@@ -11,17 +11,17 @@ COMMIT;
 -- name: rollback
 ROLLBACK;
 
+-- let first_ready: (SELECT task, nprio, vt, ctid FROM ready WHERE class = $1 ORDER BY nprio, vt, task LIMIT $2) r
 -- let ready_tasks_columns: r.task, r.nprio, r.vt, t.lane, t.rev, t.state, t.name, t.variant, t.run, t.rest, r.ctid, t.ctid
+-- let ready_tasks: SELECT @ready_tasks_columns@ FROM @first_ready@ LEFT JOIN task t ON t.id = ANY (ARRAY[r.task]) ORDER BY r.nprio, r.vt, r.task
 
 -- name: ready_tasks
 -- ready_first together with the rows of those tasks: who asks for the first will ask for them next.
-SELECT @ready_tasks_columns@
-FROM (SELECT task, nprio, vt, ctid FROM ready WHERE class = $1 ORDER BY nprio, vt, task LIMIT $2) r LEFT JOIN task t ON t.id = ANY (ARRAY[r.task])
-ORDER BY r.nprio, r.vt, r.task;
+@ready_tasks@;
 
 -- name: edges_by_waiter
 -- Sorted by an expression: while the table looks empty the primary key would be walked from end to end, for its order. So below.
-SELECT waiter, pred, kind, flags FROM edge WHERE waiter = $1 ORDER BY pred + 0, kind;
+SELECT @edge_columns@ FROM edge WHERE waiter = $1 ORDER BY pred + 0, kind;
 
 -- name: holds_of_task
 SELECT @hold_columns@ FROM hold WHERE task = $1 ORDER BY kind + 0, hold_key, rank;

@@ -338,23 +338,19 @@ INSERT INTO duty (name, holder, epoch, beat) SELECT * FROM unnest($1::text[], $2
 ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, epoch = excluded.epoch, beat = excluded.beat;
 
 -- name: lanes_touched
-SELECT id, kind, tenant, name, last_vt, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a, paused_since, paused_by, paused_reason,
-    log_bytes, file_bytes
-FROM lane WHERE touched > $1 ORDER BY id;
+SELECT @lane_columns@ FROM lane WHERE touched > $1 ORDER BY id;
 
 -- name: classes_above
-SELECT id, class_key, tenant, zone, kind, labels FROM class WHERE id >= $1 ORDER BY id;
+SELECT @class_columns@ FROM class WHERE id >= $1 ORDER BY id;
 
 -- name: slots_touched
-SELECT id, tenant, name, slot_limit, used, waiting FROM slot WHERE touched > $1 ORDER BY id;
+SELECT @slot_columns@ FROM slot WHERE touched > $1 ORDER BY id;
 
 -- name: executors_touched
-SELECT id, name, instance, host, version, zone, slots, kinds, labels, state, registered, processed, failed, tenant FROM executor
-WHERE touched > $1 ORDER BY id;
+SELECT @executor_columns@ FROM executor WHERE touched > $1 ORDER BY id;
 
 -- name: archives_touched
-SELECT lane, kind, url, branch, added, removed, first_rev, next_rev, youngest, tip, definition, lock_users FROM archive
-WHERE touched > $1 ORDER BY lane;
+SELECT @archive_columns@ FROM archive WHERE touched > $1 ORDER BY lane;
 
 -- name: duties
 SELECT name, holder, epoch, beat FROM duty ORDER BY name;
@@ -382,11 +378,11 @@ SELECT @archive_columns@ FROM archive WHERE lane = ANY($1::bigint[]) ORDER BY la
 SELECT @archive_columns@ FROM archive WHERE lane = $1 FOR UPDATE NOWAIT;
 
 -- name: slot_lock
-SELECT id, tenant, name, slot_limit, used, waiting FROM slot WHERE id = $1 FOR UPDATE NOWAIT;
+SELECT @slot_columns@ FROM slot WHERE id = $1 FOR UPDATE NOWAIT;
 
 -- name: slot_lock_wait
 -- Only behind slots with smaller numbers; nobody who has one waits for a task.
-SELECT id, tenant, name, slot_limit, used, waiting FROM slot WHERE id = $1 FOR UPDATE;
+SELECT @slot_columns@ FROM slot WHERE id = $1 FOR UPDATE;
 
 -- name: task_numbers
 SELECT nextval('task_number') FROM generate_series(1, $1::bigint);
@@ -413,7 +409,7 @@ ORDER BY r.nprio, r.vt, r.task;
 SELECT count(*) FROM (SELECT 1 FROM ready WHERE class = $1 ORDER BY nprio, vt, task LIMIT $2) r;
 
 -- name: edges_ahead
-SELECT waiter, pred, kind, flags FROM edge WHERE pred = ANY($1::bigint[]) ORDER BY pred, waiter, kind;
+SELECT @edge_columns@ FROM edge WHERE pred = ANY($1::bigint[]) ORDER BY pred, waiter, kind;
 
 -- name: waiters_ahead
 SELECT @task_columns@ FROM task WHERE id = ANY(ARRAY(SELECT waiter FROM edge WHERE pred = ANY($1::bigint[])));

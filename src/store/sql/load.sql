@@ -3,7 +3,11 @@
 
 -- let head_columns: incarnation, turn, seq, hash, next_task, next_spec, next_lane, next_class, next_slot, next_executor, next_token, v_now, seal, tick
 -- let lane_columns: id, kind, tenant, name, last_vt, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a, paused_since, paused_by, paused_reason, log_bytes, file_bytes
+-- let class_columns: id, class_key, tenant, zone, kind, labels
+-- let slot_columns: id, tenant, name, slot_limit, used, waiting
+-- let executor_columns: id, name, instance, host, version, zone, slots, kinds, labels, state, registered, processed, failed, tenant
 -- let task_columns: id, lane, rev, state, name, variant, run, rest
+-- let edge_columns: waiter, pred, kind, flags
 -- let hold_columns: kind, hold_key, rank, task, since
 -- let attempt_columns: task, grant_no, number, executor, started, finished, exit_status, signal_no, outcome, cpu_ms, max_rss_bytes, log_bytes, finish_hash
 
@@ -15,13 +19,13 @@ SELECT @head_columns@, (SELECT t.at FROM turn t WHERE t.first_seq <= head.seq OR
 SELECT @lane_columns@ FROM lane ORDER BY id;
 
 -- name: classes
-SELECT id, class_key, tenant, zone, kind, labels FROM class ORDER BY id;
+SELECT @class_columns@ FROM class ORDER BY id;
 
 -- name: slots
-SELECT id, tenant, name, slot_limit, used, waiting FROM slot ORDER BY id;
+SELECT @slot_columns@ FROM slot ORDER BY id;
 
 -- name: executors
-SELECT id, name, instance, host, version, zone, slots, kinds, labels, state, registered, processed, failed, tenant FROM executor ORDER BY id;
+SELECT @executor_columns@ FROM executor ORDER BY id;
 
 -- name: site
 SELECT name, body, version, changed, changed_by FROM site ORDER BY name;
@@ -36,7 +40,7 @@ SELECT @task_columns@ FROM task WHERE id = $1;
 SELECT id, body, attempts_max, backoff_ms, retry_on, slots FROM spec WHERE id = $1;
 
 -- name: edges_by_pred
-SELECT waiter, pred, kind, flags FROM edge WHERE pred = $1 ORDER BY waiter, kind;
+SELECT @edge_columns@ FROM edge WHERE pred = $1 ORDER BY waiter, kind;
 
 -- name: attempt_get
 SELECT @attempt_columns@ FROM attempt WHERE task = $1 AND grant_no = $2;

@@ -12,7 +12,7 @@ COMMIT;
 ROLLBACK;
 
 -- name: edges_by_waiter
-SELECT waiter, pred, kind, flags FROM edge WHERE waiter = $1 ORDER BY pred, kind;
+SELECT @edge_columns@ FROM edge WHERE waiter = $1 ORDER BY pred, kind;
 
 -- name: holds_of_task
 SELECT @hold_columns@ FROM hold WHERE task = $1 ORDER BY kind, hold_key, rank;
