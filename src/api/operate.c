@@ -10,38 +10,14 @@ struct verify_state {
     struct verify_report report;
 };
 
-static void hash_put(struct json *json, const char *key, const uint8_t *hash)
-{
-    static const char digits[] = "0123456789abcdef";
-    char text[2 * STORE_HASH_BYTES];
-    for (size_t i = 0; i < STORE_HASH_BYTES; i++) {
-        text[2 * i] = digits[hash[i] >> 4];
-        text[2 * i + 1] = digits[hash[i] & 15];
-    }
-    json_put_str(json, key, (struct str){ text, sizeof text });
-}
-
-static int digit_of(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* witness_read: SEQ:HASH as an earlier report showed it. */
 static bool witness_read(struct call *call, struct verify_state *out)
 {
-    struct str text, seq;
-    if (!call_param_str(call, "witness", &text))
+    struct str text;
+    if (!call_param_str(call, "witness", &text) || store_witness_parse(text, &out->witness_seq, out->witness_hash))
         return true;
-    struct str rest = text;
-    bool good = str_cut(&rest, ':', &seq) && str_to_i64(seq, &out->witness_seq) && out->witness_seq > 0 && rest.len == 2 * STORE_HASH_BYTES;
-    for (size_t i = 0; good && i < STORE_HASH_BYTES; i++) {
-        int high = digit_of(rest.ptr[2 * i]), low = digit_of(rest.ptr[2 * i + 1]);
-        good = high >= 0 && low >= 0;
-        out->witness_hash[i] = (uint8_t)(high << 4 | low);
-    }
-    return good ? true
-                : err_item(&call->err, ERR_bad_request, STR("witness"),
-                      "the query parameter 'witness' must be SEQ:HASH with %d hexadecimal digits", 2 * STORE_HASH_BYTES);
+    return err_item(&call->err, ERR_bad_request, STR("witness"),
+        "the query parameter 'witness' must be SEQ:HASH with %d hexadecimal digits", 2 * STORE_HASH_BYTES);
 }
 
 static void verify_work(struct aside *aside)
@@ -68,7 +44,7 @@ static void verify_done(struct aside *aside)
     json_key(&json, "head");
     json_object_begin(&json);
     json_put_i64(&json, "seq", report->head_seq);
-    hash_put(&json, "hash", report->head_hash);
+    json_put_z(&json, "hash", store_hash_format(report->head_hash).z);
     json_object_end(&json);
     if (!report->ok)
         json_put_z(&json, "fault", report->fault);

@@ -148,6 +148,13 @@ static uint64_t fold(uint64_t a, uint64_t b)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
+int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
 /* After wyhash's idea: multiply to 128 bits and fold. Sixteen bytes a step; short strings take one step without a loop. Files
  * that stay on their machine (exec/job) hold it as a checksum, so its values don't change; it is no defence against people. */
 uint64_t str_hash(struct str s)

@@ -37,6 +37,7 @@ bool str_cut(struct str *rest, char sep, struct str *out_head);
 bool str_to_i64(struct str s, int64_t *out);
 bool str_to_u64(struct str s, uint64_t *out);
 
+int hex_digit(char c);             /* of either case; -1: it is none */
 uint64_t str_hash(struct str s);   /* the same in every version, on machines of the same byte order */
 bool str_is_utf8(struct str s);    /* strict: no overlong forms, no surrogates */
 size_t str_chars(struct str s);    /* UTF-8 characters */

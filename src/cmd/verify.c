@@ -46,53 +46,23 @@ static int report_print(struct session *s, const json_t *report)
     return ok ? 0 : 1;
 }
 
-static void hash_hex(const uint8_t *hash, char *out)
-{
-    static const char digits[] = "0123456789abcdef";
-    for (size_t i = 0; i < STORE_HASH_BYTES; i++) {
-        out[2 * i] = digits[hash[i] >> 4];
-        out[2 * i + 1] = digits[hash[i] & 15];
-    }
-    out[2 * STORE_HASH_BYTES] = '\0';
-}
-
-static int hex_value(char c)
-{
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-static bool witness_parse(const char *text, int64_t *out_seq, uint8_t *out_hash)
-{
-    struct str rest = str_of(text), seq;
-    if (!str_cut(&rest, ':', &seq) || !str_to_i64(seq, out_seq) || *out_seq <= 0 || rest.len != (size_t)2 * STORE_HASH_BYTES)
-        return false;
-    for (size_t i = 0; i < STORE_HASH_BYTES; i++) {
-        int high = hex_value(rest.ptr[2 * i]), low = hex_value(rest.ptr[2 * i + 1]);
-        if (high < 0 || low < 0)
-            return false;
-        out_hash[i] = (uint8_t)(high << 4 | low);
-    }
-    return true;
-}
-
 static int verify_offline(struct session *s, const char *data)
 {
     struct store_config config = { .url = option_get(&s->options, "store"), .data_dir = data };
     struct verify_report report = { 0 };
     uint8_t witness_hash[STORE_HASH_BYTES] = { 0 };
     int64_t witness_seq = 0;
-    char hex[2 * STORE_HASH_BYTES + 1];
     const char *witness = option_get(&s->options, "witness");
-    if (witness && !witness_parse(witness, &witness_seq, witness_hash))
+    if (witness && !store_witness_parse(str_of(witness), &witness_seq, witness_hash))
         return usage_error(&verify_spec, "--witness: '%s' isn't SEQ:HASH with %d hexadecimal digits", witness, 2 * STORE_HASH_BYTES);
     s->err = (struct err){ .arena = &s->arena };
     if (!store_verify_at(&config, witness_seq, witness_hash, &report, &s->err)) {
         s->status = err_exit(s->err.code);
         return session_fail(s);
     }
-    hash_hex(report.head_hash, hex);
     json_t *document = json_pack("{s:b, s:I, s:I, s:{s:I, s:s}}", "ok", report.ok, "turns", (json_int_t)report.turns, "events",
-        (json_int_t)report.events, "head", "seq", (json_int_t)report.head_seq, "hash", hex);
+        (json_int_t)report.events, "head", "seq", (json_int_t)report.head_seq, "hash",
+        store_hash_format(report.head_hash).z);
     if (!report.ok)
         json_object_set_new(document, "fault", json_string(report.fault));
     int status = report_print(s, document);

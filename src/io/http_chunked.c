@@ -25,17 +25,6 @@ enum chunk_state {
 
 enum { SIZE_DIGITS = 8, SIZE_DIGITS_READ_MAX = 15 };
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 static bool fault(struct err *err)
 {
     return err_set(err, ERR_bad_request, "the chunks of the body are broken");

@@ -9,17 +9,6 @@
 
 #include "text/json.h"
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 bool http_decode(struct arena *arena, struct str s, bool plus_is_blank, struct str *out)
 {
     char *to = arena_alloc(arena, s.len + 1);
@@ -29,7 +18,7 @@ bool http_decode(struct arena *arena, struct str s, bool plus_is_blank, struct s
         if (c == '%') {
             if (s.len - i < 3)
                 return false;
-            int high = hex_value(s.ptr[i + 1]), low = hex_value(s.ptr[i + 2]);
+            int high = hex_digit(s.ptr[i + 1]), low = hex_digit(s.ptr[i + 2]);
             if (high < 0 || low < 0)
                 return false;
             c = (char)(high << 4 | low);

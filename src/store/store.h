@@ -248,6 +248,11 @@ bool store_verify_at(const struct store_config *config, int64_t witness_seq, con
                      struct err *err);
 bool store_backup_at(const struct store_config *config, const char *to_file, struct err *err);
 
+/* A witness is SEQ:HASH, as the head of an earlier report was shown. */
+bool store_witness_parse(struct str text, int64_t *out_seq, uint8_t out_hash[STORE_HASH_BYTES]);
+struct store_hash_text { char z[2 * STORE_HASH_BYTES + 1]; };
+struct store_hash_text store_hash_format(const uint8_t hash[STORE_HASH_BYTES]);
+
 struct copy_progress {
     void *owner;
     void (*tell)(void *owner, const char *table, int64_t rows); /* now and then, and at the end of each table */

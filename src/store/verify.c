@@ -228,3 +228,18 @@ bool verify_conclude(bool ok, struct verify_report *out, struct err *err)
     snprintf(out->fault, sizeof out->fault, "%.255s", err->text);
     return true;
 }
+
+bool store_witness_parse(struct str text, int64_t *out_seq, uint8_t out_hash[STORE_HASH_BYTES])
+{
+    struct str rest = text, seq;
+    size_t n = 0;
+    return str_cut(&rest, ':', &seq) && str_to_i64(seq, out_seq) && *out_seq > 0 && rest.len == (size_t)2 * STORE_HASH_BYTES &&
+           sodium_hex2bin(out_hash, STORE_HASH_BYTES, rest.ptr, rest.len, NULL, &n, NULL) == 0 && n == STORE_HASH_BYTES;
+}
+
+struct store_hash_text store_hash_format(const uint8_t hash[STORE_HASH_BYTES])
+{
+    struct store_hash_text text;
+    sodium_bin2hex(text.z, sizeof text.z, hash, STORE_HASH_BYTES);
+    return text;
+}

@@ -72,12 +72,10 @@ static bool hex4(struct scan *scan, size_t at, uint32_t *out)
 {
     uint32_t n = 0;
     for (size_t i = at; i < at + 4; i++) {
-        char c = i < scan->text.len ? scan->text.ptr[i] : '\0';
-        uint32_t digit = c >= '0' && c <= '9' ? (uint32_t)(c - '0') : c >= 'a' && c <= 'f' ? (uint32_t)(c - 'a' + 10) :
-                         c >= 'A' && c <= 'F' ? (uint32_t)(c - 'A' + 10) : 16;
-        if (digit > 15)
+        int digit = i < scan->text.len ? hex_digit(scan->text.ptr[i]) : -1;
+        if (digit < 0)
             return false;
-        n = n << 4 | digit;
+        n = n << 4 | (uint32_t)digit;
     }
     *out = n;
     return true;
