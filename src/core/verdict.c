@@ -7,7 +7,7 @@
 
 enum { EXIT_SKIPPED = 99, EXIT_PERMANENT = 100, EXIT_TEMPORARY = 111 };
 
-enum outcome outcome_of(const struct attempt_end *end)
+static enum outcome outcome_of(const struct attempt_end *end)
 {
     if (end->outcome != OUTCOME_none) return end->outcome;
     if (end->signal > 0) return end->signal == SIGTERM || end->signal == SIGHUP ? OUTCOME_cancelled : OUTCOME_killed;

@@ -18,7 +18,6 @@ enum { BACKOFF_DEFAULT_MS = 5000, BACKOFF_MAX_MS = 5 * 60 * 1000 };
 
 /* attempts: how many have been made, this one included. */
 struct verdict verdict_of(const struct attempt_end *end, const struct spec *spec, int64_t attempts);
-enum outcome outcome_of(const struct attempt_end *end);
 int64_t backoff_ms(int64_t first_ms, int64_t attempts); /* doubling, capped */
 
 #endif

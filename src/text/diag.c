@@ -13,7 +13,7 @@
 #define MESSAGE_BYTES_MAX 4000
 #define WRITTEN_BYTES 60
 
-const char *diag_severity_name(enum diag_severity severity)
+static const char *diag_severity_name(enum diag_severity severity)
 {
     static const char *const names[DIAG_SEVERITY_COUNT] = { [DIAG_NONE] = "", [DIAG_ERROR] = "error", [DIAG_WARNING] = "warning" };
     return names[severity];

@@ -62,6 +62,4 @@ struct diag_place diag_place_at(const struct diag_file *file, size_t offset);
 /* diag_shown: a bounded part of what a file says, cut between characters, for sentences. */
 struct str diag_shown(struct str s);
 
-const char *diag_severity_name(enum diag_severity severity);
-
 #endif

@@ -54,13 +54,7 @@ static const struct workflow_key keys[] = {
 };
 enum { N_KEYS = sizeof keys / sizeof keys[0] };
 
-const struct workflow_key *workflow_keys(size_t *out_n)
-{
-    *out_n = N_KEYS;
-    return keys;
-}
-
-const struct workflow_key *workflow_key_find(struct str name)
+static const struct workflow_key *workflow_key_find(struct str name)
 {
     for (size_t i = 0; i < N_KEYS; i++)
         if (str_eqz(name, keys[i].name))

@@ -45,8 +45,6 @@ struct workflow_key {
     const char *schema;                                          /* JSON, without braces around it */
     const char *help;
 };
-const struct workflow_key *workflow_key_find(struct str name); /* NULL: none */
-const struct workflow_key *workflow_keys(size_t *out_n);
 
 /* workflow_task_read: all keys of the mapping into r->task; `commit`: only what COMMIT may have; `defaults`: only what may be one. */
 void workflow_task_read(struct task_read *r, const struct node *mapping, bool commit, bool defaults);

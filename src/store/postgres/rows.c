@@ -127,7 +127,7 @@ void pg_row_attempt(const PGresult *result, int row, struct attempt *out)
     out->ended_before = true;
 }
 
-void pg_row_hold(const PGresult *result, int row, struct hold *out)
+static void pg_row_hold(const PGresult *result, int row, struct hold *out)
 {
     *out = (struct hold){
         .kind = (enum hold_kind)cell_i64(result, row, 0),

@@ -18,7 +18,6 @@ bool pg_row_task(const PGresult *result, int row, struct arena *arena, struct ta
 void pg_row_lane(const PGresult *result, int row, struct arena *arena, struct lane *out);
 void pg_row_attempt(const PGresult *result, int row, struct attempt *out);
 void pg_row_live(const PGresult *result, int row, struct attempt *out);
-void pg_row_hold(const PGresult *result, int row, struct hold *out);
 void pg_row_edge(const PGresult *result, int row, struct edge *out);
 bool pg_row_damaged(const char *table, int64_t row, struct err *err);
 

@@ -29,7 +29,7 @@ enum task_state column_state(sqlite3_stmt *stmt, int column)
     return view.len == 1 ? state_of_letter(view.ptr[0]) : STATE_NONE;
 }
 
-bool row_head(sqlite3_stmt *stmt, struct store_head *out)
+static bool row_head(sqlite3_stmt *stmt, struct store_head *out)
 {
     *out = (struct store_head){
         .incarnation = (uint64_t)sqlite3_column_int64(stmt, 0),
@@ -126,7 +126,7 @@ void row_attempt(sqlite3_stmt *stmt, struct attempt *out)
     out->ended_before = true;
 }
 
-void row_hold(sqlite3_stmt *stmt, struct hold *out)
+static void row_hold(sqlite3_stmt *stmt, struct hold *out)
 {
     *out = (struct hold){
         .kind = (enum hold_kind)sqlite3_column_int(stmt, 0),

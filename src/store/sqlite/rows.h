@@ -15,11 +15,9 @@ struct str column_view(sqlite3_stmt *stmt, int column); /* until the next step *
 void column_bytes(sqlite3_stmt *stmt, int column, void *out, size_t n); /* zeros when the column holds another size */
 enum task_state column_state(sqlite3_stmt *stmt, int column);
 
-bool row_head(sqlite3_stmt *stmt, struct store_head *out);
 void row_lane(sqlite3_stmt *stmt, struct arena *arena, struct lane *out);
 void row_attempt(sqlite3_stmt *stmt, struct attempt *out);
 void row_live(sqlite3_stmt *stmt, struct attempt *out);
-void row_hold(sqlite3_stmt *stmt, struct hold *out);
 void row_edge(sqlite3_stmt *stmt, struct edge *out);
 
 /* Whole tables, in the order of their ids. */
