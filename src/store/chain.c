@@ -7,10 +7,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sodium.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "io/fsx.h"
 #include "store/files.h"
 
 static void number_put(uint8_t out[8], int64_t n)
@@ -67,15 +67,6 @@ bool chain_key_load(const char *data_dir, uint8_t out[CHAIN_KEY_BYTES], struct e
 
 bool chain_key_store(const char *data_dir, const uint8_t key[CHAIN_KEY_BYTES], struct err *err)
 {
-    char path[FILES_PATH_MAX], fresh[FILES_PATH_MAX];
-    if (!path_join(path, data_dir, "verify.key", err) || !path_join(fresh, data_dir, "verify.key.new", err))
-        return false;
-    int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0)
-        return err_set(err, ERR_io, "%s: %s", fresh, strerror(errno));
-    bool ok = write(fd, key, CHAIN_KEY_BYTES) == CHAIN_KEY_BYTES && fsync(fd) == 0;
-    close(fd);
-    if (!ok || rename(fresh, path) < 0)
-        return err_set(err, errno == ENOSPC ? ERR_disk_full : ERR_io, "%s: %s", fresh, strerror(errno));
-    return dir_sync(data_dir, err);
+    char path[FILES_PATH_MAX];
+    return path_join(path, data_dir, "verify.key", err) && fsx_replace(path, (struct str){ (const char *)key, CHAIN_KEY_BYTES }, 0600, err);
 }

@@ -133,9 +133,8 @@ struct store_config {
 struct store_ops {
     void (*close)(struct store *store);
     /* A turn has the store to itself. A narrow one, where `narrows` and if it was expected so, shares it with other servers' narrow turns:
-     * the task rows that it loads are locked until it is over, load_others brings what was committed up to its begin, and ready_first
-     * passes over what another turn has locked (ready_passed). A commit that meets another's row fails, and nothing was changed: keys
-     * (unique, idempotency) are only added, not replaced. */
+     * the task rows that it loads are locked until it is over, and ready_first passes over what another turn has locked (ready_passed). A
+     * commit that meets another's row fails, and nothing was changed: keys (unique, idempotency) are only added, not replaced. */
     bool (*begin)(struct store *store, struct err *err);
     void (*rollback)(struct store *store);
     bool (*commit)(struct store *store, const struct changes *changes, struct err *err);
@@ -198,7 +197,8 @@ struct store_ops {
     /* Shared stores only: `others` is called, on a thread of the store's own, whenever another server has committed;
      * NULL ends that. */
     bool (*on_others)(struct store *store, void (*others)(struct str note, void *owner), void *owner, struct err *err);
-    /* Shared stores only. begin has locked the store: nobody else commits until this turn is over. */
+    /* Shared stores only. Of a wide turn: nobody else commits until it is over. Of a narrow one: what was committed up to its begin, and
+     * maybe more. */
     bool (*load_others)(struct store *store, struct arena *arena, const struct store_head *since, struct others *out, struct err *err);
     /* Shared stores only. Before begin: what is named comes with it. Within a turn: now. The loads answer as ever, without a way to the
      * store for each. */

@@ -2,14 +2,12 @@
  *
  * Promises: any number of servers; turns that need the store to themselves get it by a lock of their own (turn.c), and what must be alone
  * with the store is told who has it. The key of the history is DATA/verify.key, made with a new store, and must be the same on every server
- * of a site. Fails with ERR_unreachable,
- * ERR_forbidden, ERR_not_found (no such database; or nothing in it and config.create is false), ERR_conflict (in use, foreign, newer),
- * ERR_corrupt. */
+ * of a site. Fails with ERR_unreachable, ERR_forbidden, ERR_not_found (no such database; or nothing in it and config.create is false),
+ * ERR_conflict (in use, foreign, newer), ERR_corrupt. */
 #include <inttypes.h>
 #include <sodium.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -178,25 +176,23 @@ static void instance_make(struct postgres_store *self)
 struct store *postgres_store_open(const struct store_config *config, struct err *err)
 {
     struct postgres_store *self = mem_alloc_zero(sizeof *self);
-    size_t n = strlen(config->url) + 1;
     self->port.ops = &postgres_ops;
     self->port.narrows = true;
-    self->url = mem_alloc(n);
-    memcpy(self->url, config->url, n);
-    self->data_dir = config->data_dir ? strdup(config->data_dir) : NULL;
+    self->url = str_keep(str_of(config->url));
+    self->data_dir = str_keep(str_of(config->data_dir));
     self->lock_fd = -1;
     snprintf(self->server, sizeof self->server, "%.*s", STR_ARG(config->server));
     instance_make(self);
     buf_init(&self->scratch, SCRATCH_BYTES_MAX);
-    bool ok = config->data_dir && *config->data_dir;
+    bool ok = *self->data_dir != '\0';
     if (!ok)
-        err_set(err, ERR_invalid, "a store in PostgreSQL needs a data directory too: for the key of its history, logs and blobs");
+        err_set(err, ERR_invalid, "a store in PostgreSQL needs a data directory too: for the key of its history, and for uploads");
     ok = ok && sodium_init() >= 0;
     if (ok && config->create)
         ok = dir_create(config->data_dir, 0711, err);
     else if (ok && !file_exists(config->data_dir))
         ok = err_set(err, ERR_not_found, "there is no data directory %s", config->data_dir);
-    ok = ok && (self->lock_fd = lock_take(config->data_dir, err)) >= 0; /* its logs and blobs have one owner */
+    ok = ok && (self->lock_fd = lock_take(config->data_dir, err)) >= 0; /* what it holds has one owner */
     if (!ok || !timeline_load(config->data_dir, err) || !database_open(self, config, err)) {
         postgres_store_close(&self->port);
         return NULL;
@@ -219,7 +215,7 @@ void postgres_store_close(struct store *store)
     sodium_memzero(self->key, sizeof self->key);
     sodium_memzero(self->url, strlen(self->url)); /* it may hold a password */
     mem_free(self->url);
-    free(self->data_dir);
+    mem_free(self->data_dir);
     mem_free(self);
 }
 

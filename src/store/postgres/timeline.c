@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/plant.h"
+#include "io/fsx.h"
 #include "store/files.h"
 
 static struct {
@@ -112,26 +113,9 @@ bool timeline_load(const char *dir, struct err *err)
     return true;
 }
 
-static bool text_keep(const char *dir, const char *text, struct err *err)
-{
-    char path[FILES_PATH_MAX], fresh[FILES_PATH_MAX];
-    if (!path_join(path, dir, "timeline", err) || !path_join(fresh, dir, "timeline.new", err))
-        return false;
-    int fd = open(fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text) && fsync(fd) == 0;
-    int code = errno;
-    if (fd >= 0)
-        close(fd);
-    if (!ok)
-        return err_set(err, ERR_io, "%s: %s", fresh, strerrordesc_np(code));
-    if (rename(fresh, path) < 0)
-        return err_set(err, ERR_io, "%s: %s", path, strerrordesc_np(errno));
-    return dir_sync(dir, err);
-}
-
 bool timeline_keep(const char *dir, struct err *err)
 {
-    char text[PG_SYSTEM_BYTES + 32], system[PG_SYSTEM_BYTES];
+    char path[FILES_PATH_MAX], text[PG_SYSTEM_BYTES + 32], system[PG_SYSTEM_BYTES];
     pthread_mutex_lock(&seen.lock);
     memcpy(system, seen.system, sizeof system);
     int64_t timeline = seen.timeline;
@@ -140,7 +124,7 @@ bool timeline_keep(const char *dir, struct err *err)
     if (there || system[0] == '\0')
         return true;
     snprintf(text, sizeof text, "%s %" PRId64 "\n", system, timeline);
-    if (!text_keep(dir, text, err))
+    if (!path_join(path, dir, "timeline", err) || !fsx_replace(path, str_of(text), 0600, err))
         return false;
     pthread_mutex_lock(&seen.lock);
     memcpy(seen.kept_system, system, sizeof system);
