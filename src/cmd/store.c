@@ -32,8 +32,7 @@ static const struct command_spec copy_spec = {
     .description = "FROM and TO are sqlite:///DIR (or just DIR) or postgresql://... No server may run on FROM; TO must be empty. Tasks, "
                    "their history with its chain of hashes, tokens and archives are copied and verified in the copy, which takes a new "
                    "incarnation: nothing granted before is believed. It is all there in the end, or nothing. Logs and kept files come "
-                   "along from PostgreSQL; those of SQLite stay where they are, in the data directory: serve the copy with the same one, "
-                   "or copy logs/ and blobs/ there too.",
+                   "along, each compared with its name or to its last byte.",
     .options = copy_options,
     .examples = copy_examples,
 };
@@ -106,11 +105,9 @@ static int copy_run(struct session *s)
         return session_fail(s);
     }
     session_note(s, "%lld rows copied and verified in %.1f s", (long long)progress.total, (double)(clock_boot_ms() - began) / 1000);
-    if (from_dir && strcmp(from.data_dir, to.data_dir) != 0)
-        session_note(s, "logs and kept files are still in %s: copy logs/ and blobs/ to %s too", from.data_dir, to.data_dir);
-    else if (from_dir)
-        session_note(s, "logs, kept files and the key stay in %s: serve the copy with --data %s, and move %s/weir.db away", to.data_dir,
-            to.data_dir, from_dir);
+    if (from_dir && strcmp(from.data_dir, to.data_dir) == 0)
+        session_note(s, "the key of the history is in %s: serve the copy with --data %s, or with a directory that has its verify.key; move "
+            "%s/weir.db away", to.data_dir, to.data_dir, from_dir);
     return 0;
 }
 

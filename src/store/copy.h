@@ -6,7 +6,9 @@
 #ifndef WEIR_STORE_COPY_H
 #define WEIR_STORE_COPY_H
 
+#include "store/blobs.h"
 #include "store/chain.h"
+#include "store/logs.h"
 
 enum { COPY_COLUMNS_MAX = 20 };
 
@@ -40,5 +42,9 @@ struct copy_target *postgres_copy_to(const struct store_config *config, struct e
 
 bool copy_run(struct copy_source *from, struct copy_target *to, const struct store_config *from_config,
               const struct store_config *to_config, const struct copy_progress *progress, struct err *err);
+
+/* Logs and kept files, beside the rows; both ends are open. listed: which logs, as struct log_listed. */
+bool logs_copy_all(struct logs *from, const struct buf *listed, struct logs *to, struct err *err);
+bool blobs_copy_all(struct blobs *from, struct blobs *to, struct err *err);
 
 #endif

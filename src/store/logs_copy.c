@@ -33,7 +33,8 @@ static bool os_refused(const char *what, const char *name, struct err *err)
 
 struct copy {
     const struct log_taker *taker;
-    char *room; /* LOG_PART_BYTES */
+    char *room;       /* LOG_PART_BYTES */
+    struct buf *list; /* not NULL: they are listed only */
 };
 
 static bool part_read(int fd, const char *name, struct copy *copy, struct log_part *part, struct err *err)
@@ -91,6 +92,15 @@ static bool folder_copy(int root_fd, const char *name, bool packed, struct copy 
         bool known = false;
         if (!log_name_parse(entry->d_name, &key, &suffix) || !str_eqz(suffix, packed ? "log.zst" : "log"))
             continue;
+        if (copy->list) {
+            struct log_listed listed;
+            memset(&listed, 0, sizeof listed);
+            listed.task = key.task;
+            listed.grant = key.grant;
+            listed.sealed = packed;
+            buf_add(copy->list, &listed, sizeof listed);
+            continue;
+        }
         ok = copy->taker->known(copy->taker->owner, key.task, key.grant, &known, err) &&
              (!known || log_copy(dirfd(dir), entry->d_name, key, packed, copy, err));
     }
@@ -113,7 +123,7 @@ static bool shards_copy(int root_fd, struct copy *copy, struct err *err)
     return ok;
 }
 
-bool logs_copy_out(const char *data_dir, const struct log_taker *taker, struct err *err)
+static bool logs_walk(const char *data_dir, struct copy *copy, struct err *err)
 {
     int data_fd = open(data_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (data_fd < 0)
@@ -124,11 +134,23 @@ bool logs_copy_out(const char *data_dir, const struct log_taker *taker, struct e
     close(data_fd);
     if (root_fd < 0)
         return ok;
-    struct copy copy = { .taker = taker, .room = mem_alloc(LOG_PART_BYTES) };
-    ok = (faccessat(root_fd, "live", F_OK, 0) != 0 || folder_copy(root_fd, "live", false, &copy, err)) && shards_copy(root_fd, &copy, err);
-    mem_free(copy.room);
+    ok = (faccessat(root_fd, "live", F_OK, 0) != 0 || folder_copy(root_fd, "live", false, copy, err)) && shards_copy(root_fd, copy, err);
     close(root_fd);
     return ok;
+}
+
+bool logs_copy_out(const char *data_dir, const struct log_taker *taker, struct err *err)
+{
+    struct copy copy = { .taker = taker, .room = mem_alloc(LOG_PART_BYTES) };
+    bool ok = logs_walk(data_dir, &copy, err);
+    mem_free(copy.room);
+    return ok;
+}
+
+bool logs_list(const char *data_dir, struct buf *out, struct err *err)
+{
+    struct copy copy = { .list = out };
+    return logs_walk(data_dir, &copy, err);
 }
 
 /* ---- back ---- */

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/str.h"
 
@@ -27,6 +28,13 @@ struct log_taker {
 /* logs_copy_out: every log below DATA/logs that is known; none is no error. A log that is packed meanwhile may come twice, the packed one
  * last. Of a log that grows, what was there when it was reached. */
 bool logs_copy_out(const char *data_dir, const struct log_taker *taker, struct err *err);
+
+/* logs_list: every log below DATA/logs, appended to out. One that is being packed may come twice. */
+struct log_listed {
+    int64_t task, grant;
+    bool sealed; /* no bytes come any more */
+};
+bool logs_list(const char *data_dir, struct buf *out, struct err *err);
 
 /* A restore: parts go to DATA/logs.part, which takes its name when all are there and synced. begin: ERR_conflict when DATA/logs holds
  * something. Parts of one log come together, in their order. Whoever began ends with logs_put_close; keep false takes away what was put,

@@ -10,6 +10,7 @@
 
 #include "io/clock.h"
 #include "store/copy.h"
+#include "store/logs_copy.h"
 #include "store/postgres/bytes.h"
 #include "store/read_ops.h"
 #include "store/sqlite/sqlite.h"
@@ -184,6 +185,35 @@ bool store_backup_at(const struct store_config *config, const char *to_file, str
     return backend && backend->backup(config, place, to_file, err);
 }
 
+/* What a target in PostgreSQL has is in the database: files of the source may be in the directory that it will be served with. */
+static struct logs *logs_open_target(const struct store_config *config, struct err *err)
+{
+    const struct store_config database = { .url = config->url };
+    return is_postgres(config) ? logs_postgres_open(&database, err) : logs_open(config->data_dir, err);
+}
+
+/* Logs and kept files. The rows are there, and the source is kept from others. */
+static bool bytes_copy(const struct store_config *from, const struct store_config *to, struct err *err)
+{
+    struct logs *from_logs = NULL, *to_logs = NULL;
+    struct blobs *from_blobs = NULL, *to_blobs = NULL;
+    struct buf listed;
+    buf_init(&listed, SIZE_MAX);
+    bool ok = (from_logs = logs_open_store(from, err)) != NULL &&
+              (is_postgres(from) ? logs_postgres_list(from, &listed, err) : logs_list(from->data_dir, &listed, err)) &&
+              (to_logs = logs_open_target(to, err)) != NULL && (from_blobs = blobs_open_store(from, err)) != NULL &&
+              (to_blobs = blobs_open_store(to, err)) != NULL && logs_copy_all(from_logs, &listed, to_logs, err) &&
+              blobs_copy_all(from_blobs, to_blobs, err);
+    if (!ok)
+        err_context(err, "the rows are copied, but not all logs and kept files: empty the target and copy again");
+    logs_close(to_logs);
+    logs_close(from_logs);
+    blobs_close(to_blobs);
+    blobs_close(from_blobs);
+    buf_release(&listed);
+    return ok;
+}
+
 bool store_copy(const struct store_config *from, const struct store_config *to, const struct copy_progress *progress, struct err *err)
 {
     const char *from_place, *to_place;
@@ -192,12 +222,12 @@ bool store_copy(const struct store_config *from, const struct store_config *to, 
         return false;
     struct copy_source *source = a->copy_from(from, from_place, err);
     struct copy_target *target = source ? b->copy_to(to, to_place, err) : NULL;
-    bool ok = target && copy_run(source, target, from, to, progress, err);
+    bool ok = target && copy_run(source, target, from, to, progress, err) && bytes_copy(from, to, err);
     if (target)
         target->close(target);
     if (source)
         source->close(source);
-    return ok && (!is_postgres(from) || bytes_copy(from, to, err));
+    return ok;
 }
 
 void reader_close(struct reader *reader)

@@ -168,8 +168,10 @@ ok(copy.events(f'since={copy.get("/v1/verify").json["head"]["seq"] - 5}') and 'i
    'the copy says in its history that it is one')
 more = copy.enqueue(dict(name='more', script='echo more'))['id']
 copy.ended(more)
+BIG = 'yes "a line of a log that is too long for its tail" | head -c 3000001; head -c 1500001 /dev/zero >big; : >none'
+big = copy.enqueue(dict(name='big', script=BIG, shell='sh', artifacts=['big', 'none']))['id']
+same(copy.ended(big)[0]['state'], 'D', 'a task with a large log, a large artifact and an empty one')
 copy.stop(signal.SIGINT)
-shutil.rmtree(TMP / 'copy' / 'logs')
 back = pg.create('back')
 done = run('store', 'copy', TMP / 'copy', back)
 ok(done.code == 0, 'SQLite to PostgreSQL', done.code, done.err)
@@ -177,7 +179,19 @@ done = run('store', 'copy', TMP / 'copy', back)
 ok(done.code == 1 and 'empty database' in done.err, 'never into a database that holds one', done.code, done.err)
 done = run('verify', '--data', TMP / 'copy', '--store', back)
 ok(done.code == 0 and done.out.startswith('ok'), 'it verifies', done.code, done.out, done.err)
-same(pg.sql('SELECT count(*) FROM task', 'back'), str(int(pg.sql('SELECT count(*) FROM task', 'weir')) + 1), 'every task, and the one that came in between')
+same(pg.sql('SELECT count(*) FROM task', 'back'), str(int(pg.sql('SELECT count(*) FROM task', 'weir')) + 2), 'every task, and the two that came in between')
+for name, to in (('fresh', back), ('again', f'sqlite://{TMP}/again')):  # a server that has nothing but the copy and the key, then the same of a copy back
+    if name == 'fresh':
+        (TMP / name).mkdir()
+        shutil.copy(TMP / 'copy/verify.key', TMP / name / 'verify.key')
+    else:
+        done = run('store', 'copy', back, to, '--data', TMP / 'fresh')
+        ok(done.code == 0, 'and back to SQLite', done.code, done.err)
+    other = House(name, '--store', to, slots=0)
+    same((len(log := other.log_bytes(big)), log == (b'a line of a log that is too long for its tail\n' * 70000)[:3000001]), (3000001, True), f'{name}: a large log came along')
+    same(other.log_bytes(task), b'over\n', f'{name}: a short one')
+    same([(len(a.body), a.status) for a in (other.get(f'/v1/tasks/{big}/artifacts/{kept}') for kept in ('big', 'none'))], [(1500001, 200), (0, 200)], f'{name}: kept files')
+    other.stop(signal.SIGINT)
 pg.create('half')
 os.rename(TMP / 'copy/weir.db', TMP / 'whole.db')
 damaged = (TMP / 'whole.db').read_bytes()

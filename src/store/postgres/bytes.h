@@ -28,7 +28,7 @@ void bytes_rollback(struct bytes_pg *self);
 
 struct logs *logs_postgres_open(const struct store_config *config, struct err *err);
 struct blobs *blobs_postgres_open(const struct store_config *config, struct err *err);
-bool bytes_copy(const struct store_config *from, const struct store_config *to, struct err *err); /* from PostgreSQL to wherever */
+bool logs_postgres_list(const struct store_config *config, struct buf *out, struct err *err); /* every log, as struct log_listed */
 
 /* ---- logs.c and logs_write.c ---- */
 

@@ -11,10 +11,11 @@
 #include <string.h>
 
 #include "store/files.h"
+#include "store/logs_copy.h"
 #include "store/logs_seek.h"
 #include "store/postgres/bytes.h"
 
-enum { KNOWN_MAX = 1024, WAITING_MAX = 64 << 20, READ_STEP = 1 << 20, COMPARE_BYTES = 64 << 10 };
+enum { KNOWN_MAX = 1024, WAITING_MAX = 64 << 20, READ_STEP = 1 << 20, COMPARE_BYTES = 64 << 10, LIST_PAGE = 1000 };
 
 static struct pg_logs *logs_of(struct logs *port)
 {
@@ -349,6 +350,35 @@ static uint64_t pg_frames_unpacked(struct logs *port)
     return 0; /* nothing is packed */
 }
 
+/* ---- all of them ---- */
+
+bool logs_postgres_list(const struct store_config *config, struct buf *out, struct err *err)
+{
+    struct bytes_pg from = { 0 };
+    struct log_listed log;
+    int n = LIST_PAGE;
+    memset(&log, 0, sizeof log);
+    log.task = log.grant = -1;
+    bool ok = bytes_open(&from, config->url, err);
+    while (ok && n == LIST_PAGE) {
+        struct pg_args args = { 0 };
+        PGresult *result;
+        arg_i64(&args, log.task);
+        arg_i64(&args, log.grant);
+        arg_i64(&args, LIST_PAGE);
+        ok = bytes_ask(&from, PG_logs_page, &args, &result, err);
+        n = ok ? PQntuples(result) : 0;
+        for (int i = 0; i < n; i++) {
+            log.task = cell_i64(result, i, 0);
+            log.grant = cell_i64(result, i, 1);
+            log.sealed = cell_i64(result, i, 3) != 0;
+            buf_add(out, &log, sizeof log);
+        }
+    }
+    bytes_close(&from);
+    return ok;
+}
+
 /* ---- life ---- */
 
 static void pg_logs_free(struct pg_logs *self)
@@ -395,10 +425,12 @@ static const struct logs_ops pg_logs_ops = {
     .frames_unpacked = pg_frames_unpacked,
 };
 
-/* A store that came from SQLite has logs in files on the server where it was. */
+/* A store that came from SQLite before logs were copied has them in files on the server where it was. Without a directory: none. */
 static bool files_open(struct pg_logs *self, const char *data_dir, struct err *err)
 {
     struct buf path;
+    if (!data_dir)
+        return true;
     buf_init(&path, 4096);
     buf_addf(&path, "%s/logs", data_dir);
     bool there = !path.full && file_exists(path.ptr);
