@@ -192,6 +192,13 @@ int session_fail(struct session *s)
     return s->status;
 }
 
+int session_store_fail(struct session *s)
+{
+    fprintf(stderr, "weir %s: %s\n", s->options.spec->name, term_safe_z(&s->arena, *s->err.text ? s->err.text : err_title(s->err.code)));
+    s->status = err_exit(s->err.code);
+    return s->status;
+}
+
 int session_err(struct session *s, enum err_code code, const char *fmt, ...)
 {
     char text[sizeof s->err.text];

@@ -59,6 +59,8 @@ json_t *session_pages(struct session *session, const char *path, const char *nam
 
 /* session_fail: prints session.err as an error of the command; returns session.status. */
 int session_fail(struct session *session);
+/* session_store_fail: the same for a store that was worked on without a server: no advice on servers and tokens. Sets session.status. */
+int session_store_fail(struct session *session);
 /* session_err: an error of our own, in the same form. */
 int session_err(struct session *session, enum err_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* session_note: to stderr unless -q. */

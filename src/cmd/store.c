@@ -100,10 +100,8 @@ static int copy_run(struct session *s)
     bool ok = store_copy(&from, &to, &watch, &s->err);
     if (progress.shown && progress.told_ms)
         fputs("\r\x1b[K", stderr);
-    if (!ok) {
-        s->status = err_exit(s->err.code);
-        return session_fail(s);
-    }
+    if (!ok)
+        return session_store_fail(s);
     session_note(s, "%lld rows copied and verified in %.1f s", (long long)progress.total, (double)(clock_boot_ms() - began) / 1000);
     if (from_dir && strcmp(from.data_dir, to.data_dir) == 0)
         session_note(s, "the key of the history is in %s: serve the copy with --data %s, or with a directory that has its verify.key; move "

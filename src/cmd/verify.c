@@ -56,10 +56,8 @@ static int verify_offline(struct session *s, const char *data)
     if (witness && !store_witness_parse(str_of(witness), &witness_seq, witness_hash))
         return usage_error(&verify_spec, "--witness: '%s' isn't SEQ:HASH with %d hexadecimal digits", witness, 2 * STORE_HASH_BYTES);
     s->err = (struct err){ .arena = &s->arena };
-    if (!store_verify_at(&config, witness_seq, witness_hash, &report, &s->err)) {
-        s->status = err_exit(s->err.code);
-        return session_fail(s);
-    }
+    if (!store_verify_at(&config, witness_seq, witness_hash, &report, &s->err))
+        return session_store_fail(s);
     json_t *document = json_pack("{s:b, s:I, s:I, s:{s:I, s:s}}", "ok", report.ok, "turns", (json_int_t)report.turns, "events",
         (json_int_t)report.events, "head", "seq", (json_int_t)report.head_seq, "hash",
         store_hash_format(report.head_hash).z);

@@ -35,6 +35,7 @@ static const struct { const char *state; enum err_code code; bool lost; } states
     { "XX001", ERR_corrupt, false },     { "XX002", ERR_corrupt, false },     { "58", ERR_io, false },
     { "40P01", ERR_conflict, false },    { "40", ERR_unavailable, false },    { "55P03", ERR_conflict, false },
     { "57014", ERR_unavailable, false }, { "42501", ERR_forbidden, false },   { "22021", ERR_invalid, false },
+    { "3F000", ERR_forbidden, false }, /* no schema of the search_path is there, or may be used */
 };
 
 static void text_trim(char *text)
@@ -93,6 +94,7 @@ static bool connect_fail(struct pg *pg, struct err *err)
         { "permission denied for database", ERR_forbidden, "grant CONNECT on the database to this user" },
         { "role \"", ERR_forbidden, "create the user (createuser), or name another one in the URL" },
         { "database \"", ERR_not_found, "create it: createdb --encoding UTF8 --template template0 NAME" },
+        { "does not support SSL", ERR_unreachable, "switch ssl on in that PostgreSQL, or say another sslmode in the URL" },
         { "missing \"=\"", ERR_invalid, "write postgresql://USER@HOST:PORT/DATABASE" },
         { "invalid ", ERR_invalid, "write postgresql://USER@HOST:PORT/DATABASE" },
     };

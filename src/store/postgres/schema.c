@@ -36,8 +36,12 @@ bool pg_schema_check(struct pg *pg, int64_t *out_version, struct err *err)
                        pg->place, others);
     if (!ours)
         return true;
-    if (!pg_number(pg, PG_schema_version, &version, err) || !pg_number(pg, PG_schema_planted, &planted, err))
+    if (!pg_number(pg, PG_schema_version, &version, err) || !pg_number(pg, PG_schema_planted, &planted, err)) {
+        if (err->code == ERR_forbidden)
+            err_context(err, "%s holds a store of Weir that belongs to another user: name that one in the URL, or give this one its rights",
+                pg->place);
         return false;
+    }
     if (version > PG_SCHEMA_VERSION + SCHEMA_AHEAD_MAX)
         return err_set(err, ERR_conflict,
                        "%s has schema %" PRId64 " and this weir knows %d, and runs on %d: run the weir that made it, or a newer one",
@@ -147,7 +151,7 @@ bool pg_schema_migrate(struct pg *pg, struct err *err)
             (void)pg_exec(pg, PG_exec_rollback, &ignored);
         if (pg->lost || !busy || clock_boot_ms() > deadline) {
             if (why.code == ERR_forbidden)
-                err_context(&why, "%s: the user needs the right to create tables (GRANT CREATE ON SCHEMA)", pg->place);
+                err_context(&why, "%s: the user needs a schema, and the right to create tables in it (GRANT CREATE ON SCHEMA)", pg->place);
             return err_set(err, why.code, "%s", why.text);
         }
         nanosleep(&pause, NULL);
