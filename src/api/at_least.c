@@ -108,9 +108,11 @@ void at_least_check(struct api *api)
             call_refuse(call, ERR_unavailable, "the server is stopping");
         else if (now >= waiting->deadline_ms && waiting->turn == TURN_UNKNOWN)
             call_refuse(call, ERR_unavailable, "the store can't be read: whether it knows what was asked with can't be told");
-        else if (now >= waiting->deadline_ms)
+        else if (now >= waiting->deadline_ms) {
+            call->turn = turn; /* of now, not of when it came */
             call_refuse(call, ERR_not_yet, "turn %" PRId64 " isn't here after %d s: the newest is %" PRId64, waiting->turn,
                 AT_LEAST_MS / 1000, turn);
+        }
     }
 }
 

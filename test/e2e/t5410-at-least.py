@@ -57,11 +57,17 @@ ok(max(seconds for seconds, _ in answers) < 8, 'at once', answers)
 began = time.monotonic()
 gone = s.connection(timeout=60)
 gone.request('GET', f'/v1/tasks?at_least={turn(three) + 1000}')
+early = s.connection(timeout=60)
+early.request('GET', f'/v1/tasks?at_least={turn(three) + 1000}')
+meanwhile = s.post('/v1/tasks', dict(name='meanwhile', data=1))
 late = s.get(f'/v1/tasks?at_least={turn(three) + 1000}')
 seconds = time.monotonic() - began
 refused(late, 503, 'not_yet', text='a turn that never comes')
 ok(9 < seconds < 20 and str(turn(three) + 1000) in late.json['detail'] and late.headers['Retry-After'] == '1', 'after ten seconds, with both numbers', seconds, late)
 gone.close()
+answer = early.getresponse()
+ok(answer.status == 503 and int(answer.headers['Weir-Turn']) >= turn(meanwhile), 'its Weir-Turn is what the server has come to meanwhile', answer.headers.items(), turn(meanwhile))
+early.close()
 
 # -- nonsense
 for value in ('-1', 'x', '', '9223372036854775808', '1.5'):
