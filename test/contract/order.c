@@ -33,6 +33,38 @@ static void ready_expect(struct world *w, struct task *tasks, const bool *in, in
     }
 }
 
+/* A turn may ask for many, of which few have anything: each is answered as if it were the only one. */
+static void ready_of_many_classes(void **state)
+{
+    enum { MANY = 30 };
+    struct world w;
+    struct task tasks[MANY];
+    const struct task *all[MANY];
+    (void)state;
+    world_make(&w);
+    for (int64_t i = 0; i < MANY; i++) {
+        tasks[i] = (struct task){ .id = i + 1, .class_id = 2 * i + 1 };
+        all[i] = &tasks[i];
+    }
+    turn_begin(&w);
+    w.c.ready_add = all, w.c.n_ready_add = MANY;
+    turn_end(&w);
+    for (int64_t gone = 0; gone < MANY; gone += 10) {
+        turn_begin(&w);
+        for (int64_t class_id = 1; class_id <= 2 * MANY; class_id++) {
+            struct ready_row *out;
+            size_t n;
+            MUST(&w, OPS(&w)->ready_first(w.store, &w.arena, class_id, 3, &out, &n, &w.err));
+            assert_int_equal(n, class_id % 2 == 1 && class_id / 2 >= gone);
+            if (n)
+                assert_int_equal(out[0].task, class_id / 2 + 1);
+        }
+        w.c.ready_remove = all + gone, w.c.n_ready_remove = 10;
+        turn_end(&w);
+    }
+    world_release(&w);
+}
+
 static void ready_is_ordered_by_priority_then_share_then_age(void **state)
 {
     struct world w;
@@ -222,6 +254,7 @@ static void each_commit_has_a_number(void **state)
 const struct CMUnitTest contract_order[] = {
     cmocka_unit_test(each_commit_has_a_number),
     cmocka_unit_test(ready_is_ordered_by_priority_then_share_then_age),
+    cmocka_unit_test(ready_of_many_classes),
     cmocka_unit_test(holds_are_ordered),
 };
 const size_t n_contract_order = sizeof contract_order / sizeof contract_order[0];

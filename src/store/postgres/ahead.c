@@ -14,10 +14,12 @@ struct ahead_edges {
 void ahead_forget(struct postgres_store *self)
 {
     struct ahead *ahead = &self->ahead;
-    struct map *maps[] = { &ahead->tasks, &ahead->edges, &ahead->lives, &ahead->places, &ahead->archives };
+    struct map *maps[] = { &ahead->tasks, &ahead->edges, &ahead->lives, &ahead->places, &ahead->archives, &ahead->classes };
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++)
         map_clear(maps[i]);
     arena_reset(&ahead->arena);
+    ahead->n_asked = 0;
+    ahead->classes_known = false;
     for (size_t i = 0; i < OTHERS_COUNT; i++) {
         PQclear(ahead->others[i]);
         ahead->others[i] = NULL;
@@ -32,6 +34,7 @@ void ahead_release(struct postgres_store *self)
     map_release(&self->ahead.lives);
     map_release(&self->ahead.places);
     map_release(&self->ahead.archives);
+    map_release(&self->ahead.classes);
     arena_release(&self->ahead.arena);
 }
 

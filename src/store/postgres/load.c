@@ -7,6 +7,8 @@
 #include "store/postgres/archives.h"
 #include "store/postgres/postgres.h"
 
+enum { CLASSES_FEW = 8 };
+
 bool writer_ask(struct postgres_store *self, enum pg_id id, const struct pg_args *args, PGresult **out, struct err *err)
 {
     struct err why = { 0 };
@@ -175,6 +177,26 @@ static bool ready_take(struct postgres_store *self, const PGresult *result, int 
     return true;
 }
 
+/* Classes that were ever used stay, and an executor may fit all of them (those of every tenant): when a turn has asked for a few, it is
+ * asked once which have anything pending, and not for the others. */
+static bool class_is_empty(struct postgres_store *self, int64_t class_id, bool *out, struct err *err)
+{
+    struct ahead *ahead = &self->ahead;
+    PGresult *result;
+    *out = false;
+    if (!self->in_turn || ++ahead->n_asked <= CLASSES_FEW)
+        return true;
+    if (!ahead->classes_known) {
+        if (!writer_ask(self, PG_ready_classes, NULL, &result, err))
+            return false;
+        for (int i = 0; i < PQntuples(result); i++)
+            map_put(&ahead->classes, (uint64_t)cell_i64(result, i, 0), ahead);
+        ahead->classes_known = true;
+    }
+    *out = !map_find(&ahead->classes, (uint64_t)class_id);
+    return true;
+}
+
 static bool ready_first(struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out, size_t *out_n,
                         struct err *err)
 {
@@ -183,9 +205,16 @@ static bool ready_first(struct store *store, struct arena *arena, int64_t class_
     PGresult *result;
     arg_i64(&args, class_id);
     arg_i64(&args, (int64_t)n);
-    if (!page_take(self, class_id, (int64_t)n, &result) &&
-        !writer_ask(self, self->narrow ? PG_ready_tasks_lock : PG_ready_tasks, &args, &result, err))
-        return false;
+    if (!page_take(self, class_id, (int64_t)n, &result)) {
+        bool empty;
+        *out = NULL, *out_n = 0;
+        if (!class_is_empty(self, class_id, &empty, err))
+            return false;
+        if (empty)
+            return true;
+        if (!writer_ask(self, self->narrow ? PG_ready_tasks_lock : PG_ready_tasks, &args, &result, err))
+            return false;
+    }
     *out_n = (size_t)PQntuples(result) < n ? (size_t)PQntuples(result) : n;
     if (*out_n == n)
         page_wish(self, class_id, (int64_t)n);

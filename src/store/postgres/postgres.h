@@ -21,6 +21,9 @@ struct ahead { /* ahead.c: what came before it was asked for, good until the tur
     struct map lives;         /* task -> struct attempt */
     struct map places;        /* task -> struct ready_place: those that came with ready_first */
     struct map archives;      /* lane -> struct archive: locked */
+    struct map classes;       /* that have pending tasks; known once ready_first was asked for many */
+    size_t n_asked;           /* of it */
+    bool classes_known;
     struct turn_needs needs;  /* by the next begin */
     PGresult *others[OTHERS_COUNT];
     int64_t others_since; /* the commit that they follow */

@@ -404,6 +404,13 @@ FROM (SELECT task, nprio, vt, ctid AS place FROM ready WHERE class = $1 ORDER BY
 JOIN LATERAL (SELECT lane, rev, state, name, variant, run, rest, ctid AS place FROM task WHERE id = r.task FOR UPDATE SKIP LOCKED) t ON true
 ORDER BY r.nprio, r.vt, r.task;
 
+-- name: ready_classes
+-- Each is found from the one before: a step in the index for each class, however many tasks they have.
+WITH RECURSIVE c (class) AS (
+    SELECT 0::bigint
+    UNION ALL SELECT r.class FROM c CROSS JOIN LATERAL (SELECT class FROM ready WHERE class > c.class ORDER BY class LIMIT 1) r)
+SELECT class FROM c WHERE class > 0;
+
 -- name: ready_count
 -- $2 at most.
 SELECT count(*) FROM (SELECT 1 FROM ready WHERE class = $1 ORDER BY nprio, vt, task LIMIT $2) r;
