@@ -195,12 +195,18 @@ static void leases_heard(struct world *w, struct command **commands, size_t n)
     if (several(w)) leases_followed(w);
     for (size_t i = 0; i < n; i++) {
         struct sim_executor *e = (intptr_t)commands[i]->owner >= 0 ? &w->executors[(intptr_t)commands[i]->owner] : NULL;
-        bool done = !commands[i]->err.code || commands[i]->err.code == ERR_outcome_unknown; /* then the server has forgotten, too */
-        if (e && commands[i]->kind == CMD_REGISTER && done) e->server_seq[w->at->index] = 0;
+        bool unknown = commands[i]->err.code == ERR_outcome_unknown; /* then the server may have forgotten, or not */
+        if (e && commands[i]->kind == CMD_REGISTER && (unknown || !commands[i]->err.code)) {
+            e->seq_unsure[w->at->index] = unknown;
+            if (!unknown) e->server_seq[w->at->index] = 0;
+        }
         if (!e || commands[i]->kind != CMD_POLL || commands[i]->err.code) continue;
         const struct command *poll = commands[i];
         bool newest = poll->in.poll.seq >= e->server_seq[w->at->index];
-        if (newest) e->server_seq[w->at->index] = poll->in.poll.seq;
+        if (newest) {
+            e->server_seq[w->at->index] = poll->in.poll.seq;
+            e->seq_unsure[w->at->index] = false;
+        }
         for (size_t k = 0; k < poll->in.poll.n_renew; k++) {
             struct watch *watch = &w->known.watches[poll->in.poll.renew[k].fence.task];
             struct fence fence = poll->in.poll.renew[k].fence;
@@ -404,7 +410,7 @@ static void check_polls(struct world *w, struct command **commands, size_t n)
         for (size_t k = 0; k < n; k++)
             of_it += (commands[k]->kind == CMD_POLL || commands[k]->kind == CMD_REGISTER) && commands[k]->owner == poll->owner;
         if (of_it == 1 && poll->in.poll.seq >= e->server_seq[w->at->index]) check_poll(w, poll);
-        if (of_it == 1 && poll->in.poll.seq < e->server_seq[w->at->index] && poll->out.poll.n_grants)
+        if (of_it == 1 && poll->in.poll.seq < e->server_seq[w->at->index] && !e->seq_unsure[w->at->index] && poll->out.poll.n_grants)
             world_fail(w, "an overtaken poll was given work", 0);
     }
 }

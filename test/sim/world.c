@@ -228,6 +228,7 @@ void server_start(struct world *w)
         if (((const struct lane *)l->value)->paused_since) MARK(w, restart_paused);
     for (size_t i = 0; i < w->n_executors; i++) {
         w->executors[i].server_seq[w->at->index] = 0;
+        w->executors[i].seq_unsure[w->at->index] = false;
         w->executors[i].parked[w->at->index] = NULL;
     }
     watch_anew(w);

@@ -166,6 +166,7 @@ struct sim_executor {
     int64_t seen_seq;
     unsigned boots, hosts; /* lives of the agent, of its host: only the former leaves its records behind */
     int64_t server_seq[SERVERS_MAX];     /* by server: the highest that its present life was given since it registered */
+    bool seq_unsure[SERVERS_MAX];        /* it may have forgotten that one: a registration of unknown outcome */
     struct command *parked[SERVERS_MAX]; /* its poll that the server keeps */
     int server; /* that it talks to */
 };
