@@ -100,6 +100,7 @@ static void turn_close(struct turn *turn)
     smap_release(&turn->idempotents);
     map_release(&turn->archives);
     map_release(&turn->locked);
+    map_release(&turn->supplies);
     smap_release(&turn->names);
 }
 

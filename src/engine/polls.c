@@ -377,11 +377,11 @@ static void supply_ask(struct turn *turn, struct supply *supply, size_t n)
 
 static struct supply *supply_get(struct turn *turn, int64_t class_id, size_t want)
 {
-    for (size_t i = 0; i < turn->n_supplies; i++)
-        if (turn->supplies[i]->class_id == class_id) return turn->supplies[i];
-    struct supply *supply = ARENA_NEW(turn->arena, struct supply);
+    struct supply *supply = map_find(&turn->supplies, (uint64_t)class_id);
+    if (supply) return supply;
+    supply = ARENA_NEW(turn->arena, struct supply);
     supply->class_id = class_id;
-    *ARENA_PUSH(turn->arena, turn->supplies, turn->n_supplies, turn->cap_supplies) = supply;
+    map_put(&turn->supplies, (uint64_t)class_id, supply);
     for (size_t i = 0; i < turn->slice->n_fresh; i++) {
         struct node *node = turn->slice->fresh[i];
         if (node->row.class_id != class_id || node->row.state != STATE_P) continue;
@@ -394,7 +394,7 @@ static struct supply *supply_get(struct turn *turn, int64_t class_id, size_t wan
             supply->fresh[k - 1] = swap;
         }
     }
-    if (turn->n_supplies == 1) /* what these stand for may be gone from the front; what they don't suffice for is asked for later */
+    if (turn->supplies.n == 1) /* what these stand for may be gone from the front; what they don't suffice for is asked for later */
         MAP_EACH (&turn->slice->nodes, e)
             turn->n_were_pending += ((const struct node *)e->value)->was == STATE_P;
     supply_ask(turn, supply, want + turn->n_were_pending);

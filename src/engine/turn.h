@@ -213,7 +213,7 @@ struct turn {
     struct command **to_park; size_t n_to_park, cap_to_park; /* polls that wait on */
     struct command **answered; size_t n_answered, cap_answered;
     struct sealed { int64_t task, grant; } *sealed; size_t n_sealed, cap_sealed; /* logs that are complete */
-    struct supply **supplies; size_t n_supplies, cap_supplies; /* polls.c: pending tasks by class */
+    struct map supplies; /* polls.c: pending tasks by class */
     size_t n_were_pending; /* nodes that had a ready row when the first of them was made */
     size_t n_parked_tasks;
     uint64_t n_granted, n_finished, n_lost;
