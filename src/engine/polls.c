@@ -112,14 +112,14 @@ void cmd_register(struct turn *turn, struct command *command)
 
 static void cancel_add(struct command *poll, struct fence fence, enum task_state ending, bool stale)
 {
-    struct cancel_order *all = ARENA_ARRAY(poll->arena, struct cancel_order, poll->out.poll.n_cancels + 1);
-    if (poll->out.poll.n_cancels) memcpy(all, poll->out.poll.cancels, poll->out.poll.n_cancels * sizeof *all);
-    all[poll->out.poll.n_cancels++] = (struct cancel_order){ .fence = fence,
-        .signal = stale               ? "KILL"
-                  : ending == STATE_A ? "HUP"
-                                      : "TERM",
-        .stale = stale };
-    poll->out.poll.cancels = all;
+    struct cancel_order *all = poll->out.poll.cancels;
+    size_t n = poll->out.poll.n_cancels++;
+    if ((n & (n - 1)) == 0) { /* grows by doubling */
+        all = ARENA_ARRAY(poll->arena, struct cancel_order, n ? n * 2 : 1);
+        if (n) memcpy(all, poll->out.poll.cancels, n * sizeof *all);
+        poll->out.poll.cancels = all;
+    }
+    all[n] = (struct cancel_order){ .fence = fence, .signal = stale ? "KILL" : ending == STATE_A ? "HUP" : "TERM", .stale = stale };
 }
 
 void poll_cancel(struct turn *turn, struct command *poll, const struct attempt *attempt, enum task_state ending)

@@ -818,10 +818,28 @@ static void test_executor_names_and_states(void **state)
     assert_int_equal(rig_poll(&rig, 99, 1)->err.code, ERR_not_found);
 }
 
+static void test_a_poll_hears_of_all_that_are_to_end(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t id = ENQUEUE(&rig, "a", "b", "c", "d", "e"), e = rig_executor(&rig, "e", NULL);
+    struct command *poll = rig_poll(&rig, e, 5);
+    struct fence fences[5];
+    for (size_t i = 0; i < 5; i++) fences[i] = granted(poll, i);
+    for (int64_t i = 0; i < 5; i++) assert_int_equal(rig_order(&rig, CMD_CANCEL, id + i), ERR_none);
+    poll = rig_one(&rig, rig_poll_command(&rig, e, 0, -1, fences, 5));
+    assert_int_equal(poll->out.poll.n_cancels, 5);
+    for (size_t i = 0; i < 5; i++) {
+        assert_int_equal(poll->out.poll.cancels[i].fence.task, fences[i].task);
+        assert_string_equal(poll->out.poll.cancels[i].signal, "TERM");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_task_runs),
+        cmocka_unit_test(test_a_poll_hears_of_all_that_are_to_end),
         cmocka_unit_test(test_dependencies_pass_ends_on),
         cmocka_unit_test(test_a_late_edge_is_judged_by_the_end),
         cmocka_unit_test(test_nothing_to_run_is_done_when_ready),
