@@ -150,7 +150,7 @@ void slice_move(struct slice *slice, struct node *node, enum task_state to, cons
         slice_fresh(slice, node);
     }
     if (to == STATE_X) row->started = slice->stamp;
-    if (to == STATE_X) row->waits = 0; /* also by a late result: one that ends with edges it waits for has not begun */
+    if (to == STATE_X) row->waits = 0; /* also by a late result */
     if (state_ended(to)) row->finished = slice->stamp;
     if (state_ended(from)) {
         row->finished = 0;

@@ -83,6 +83,7 @@ void finish_items(struct turn *turn, const struct actor *actor, struct finish_it
         const struct known_executor *known = map_find(&turn->engine->executors, (uint64_t)attempt.executor);
         struct because because = { .actor = known ? known->row.name : actor->name };
         bool returned = node->row.state == STATE_F; /* others may have the archive's lock since */
+        int64_t waits = node->row.state == STATE_S ? node->row.waits : 0;
         if (node->row.state != STATE_X && !late_return(turn, node, &because)) {
             item->code = ERR_already_ended;
             continue;
@@ -91,6 +92,7 @@ void finish_items(struct turn *turn, const struct actor *actor, struct finish_it
                                .max_rss_bytes = item->max_rss_bytes, .log_bytes = item->log_bytes };
         memcpy(end.finish_hash, item->hash, sizeof end.finish_hash);
         attempt_over(turn, node, &attempt, &end, &because);
+        if (state_ended(node->row.state)) node->row.waits = waits; /* retried, and it queued for the lock again: it leaves that place */
         if (returned) lock_again(turn, node); /* if it is to be tried again */
         bool ahead = returned && node->row.state == STATE_P && node->row.waits; /* tried again at once, but not before those */
         if (ahead) task_wait(turn->slice, node, 0, &because);

@@ -593,6 +593,49 @@ static void test_a_late_result_tried_at_once_queues_for_the_lock(void **state)
     assert_int_equal(rig_state(&rig, late.task), 'P');
 }
 
+static const char writes_once[] = "- {name: write, lock: exclusive, retry: {attempts: 1}, command: 'true'}\n";
+
+/* A task is retried, queues for the lock as the last, and then the result of before comes after all: who is next stands behind those that
+ * it stood behind. */
+static void test_a_late_result_leaves_its_place_in_the_locks_queue(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t lane = archive(&rig, "docs"), e = rig_executor(&rig, "e", NULL);
+    for (int rev = 1; rev <= 3; rev++) post(&rig, "docs", rev, writes_once);
+    struct fence late = granted_name(rig_poll(&rig, e, 1), "write", 1);
+    rig_pass(&rig, 3100);
+    expect(&rig, lane, 1, "write=F");
+    struct fence second = granted_name(rig_poll(&rig, e, 1), "write", 2);
+    assert_int_equal(retry(&rig, late.task, false), ERR_none);
+    expect(&rig, lane, 1, "write=S");
+    post(&rig, "docs", 4, writes_once); /* behind the first */
+    assert_int_equal(rig_finish(&rig, late, 1, -1), ERR_none);
+    expect(&rig, lane, 1, "write=F");
+    expect(&rig, lane, 4, "write=S");
+    assert_int_equal(rig_finish(&rig, second, 0, -1), ERR_none);
+    expect(&rig, lane, 3, "write=P");
+    expect(&rig, lane, 4, "write=S");
+}
+
+static void test_a_late_result_leaves_the_end_of_the_locks_queue(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t lane = archive(&rig, "docs"), e = rig_executor(&rig, "e", NULL);
+    post(&rig, "docs", 1, writes_once);
+    post(&rig, "docs", 2, writes_once);
+    struct fence late = granted_name(rig_poll(&rig, e, 1), "write", 1);
+    rig_pass(&rig, 3100);
+    struct fence second = granted_name(rig_poll(&rig, e, 1), "write", 2);
+    assert_int_equal(retry(&rig, late.task, false), ERR_none);
+    assert_int_equal(rig_finish(&rig, late, 1, -1), ERR_none);
+    post(&rig, "docs", 3, writes_once);
+    expect(&rig, lane, 3, "write=S"); /* the second runs */
+    assert_int_equal(rig_finish(&rig, second, 0, -1), ERR_none);
+    expect(&rig, lane, 3, "write=P");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -616,6 +659,8 @@ int main(void)
         cmocka_unit_test(test_a_paused_name_is_given_away_once),
         cmocka_unit_test(test_a_workflow_that_cant_be_read_is_not_retried),
         cmocka_unit_test(test_a_late_result_tried_at_once_queues_for_the_lock),
+        cmocka_unit_test(test_a_late_result_leaves_its_place_in_the_locks_queue),
+        cmocka_unit_test(test_a_late_result_leaves_the_end_of_the_locks_queue),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
