@@ -11,8 +11,8 @@
 enum { PROGRESS_MS = 100 };
 
 static const struct option_spec copy_options[] = {
-    { "data", 0, "DIR", "the data directory of a PostgreSQL store, with verify.key (default: the directory of the SQLite store)",
-        OPTION_NON_EMPTY, NULL },
+    { "data", 0, "DIR", "the data directory of a PostgreSQL store, with verify.key (default: the directory of the SQLite store, "
+      "or that of a server of this machine)", OPTION_NON_EMPTY, NULL },
     { "quiet", 'q', NULL, "say nothing but errors", 0, NULL },
     { 0 },
 };

@@ -17,10 +17,11 @@ struct copying {
 
 enum { PROGRESS_ROWS = 1000 };
 
-/* The place of weir.db is told by the copy itself when it is opened. */
+/* The places of weir.db and of the key are told by the copy itself when it is opened. */
 static bool row_wanted(const struct copying *c, const struct copy_cell *cells)
 {
-    return strcmp(sql_tables[c->table].name, "meta") != 0 || !str_eqz(cells[0].bytes, "place");
+    return strcmp(sql_tables[c->table].name, "meta") != 0 ||
+           (!str_eqz(cells[0].bytes, "place") && !str_eqz(cells[0].bytes, "key_place"));
 }
 
 static bool row_take(void *owner, const struct copy_cell *cells, struct err *err)
@@ -68,8 +69,11 @@ bool copy_run(struct copy_source *from, struct copy_target *to, const struct sto
 {
     struct copying c = { .to = to, .progress = progress };
     uint8_t key[CHAIN_KEY_BYTES];
-    if (!chain_key_load(from_config->data_dir, key, err))
-        return false;
+    if (!chain_key_load(from_config->data_dir, key, err)) {
+        if (err->code != ERR_not_found || !from->key || !from->key(from, key))
+            return false;
+        *err = (struct err){ .arena = err->arena };
+    }
     bool ok = true;
     for (c.table = 0; c.table < SQL_TABLE_COUNT && ok; c.table++)
         ok = table_copy(from, &c, err);

@@ -30,6 +30,8 @@ struct copy_row { /* where the source's rows go */
     bool (*take)(void *owner, const struct copy_cell *cells, struct err *err);
 };
 struct copy_source {
+    /* Where the data directory has no key; NULL: there it is or nowhere. */
+    bool (*key)(struct copy_source *from, uint8_t out[CHAIN_KEY_BYTES]);
     bool (*rows)(struct copy_source *from, size_t table, const struct copy_row *row, struct err *err);
     void (*close)(struct copy_source *from);
 };

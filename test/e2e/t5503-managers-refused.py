@@ -37,6 +37,7 @@ def folder(name, key=None):
 
 
 key = (TMP / 'first/verify.key').read_bytes()
+pg.sql("UPDATE meta SET value = 'elsewhere /var/lib/weir' WHERE name = 'key_place'", 'weir')  # as if the first were on another machine
 told(second(folder('nokey')), 66, ['verify.key', 'copy'], 'without the key of the history')
 same((TMP / 'nokey/verify.key').exists(), False, 'and none was made')
 other = House('other', '--store', pg.create('another'), slots=0)

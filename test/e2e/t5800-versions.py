@@ -4,6 +4,7 @@
 """Servers of two versions on one PostgreSQL: of five that start at once one makes the schema; a newer one migrates while older ones work, and both see each
 other's work; an old one may start on the schema of the next version, not on that of the one after; nobody migrates a schema away from under a server that
 could not follow."""
+import os
 import pathlib
 import shutil
 import signal
@@ -59,16 +60,26 @@ def stopped(processes):
     return [process.wait(60) for process in processes]
 
 
-# -- five at once on an empty database, none has the key of the others: one is the first, the others are told what they lack
+# -- five at once on an empty database, none has a key: one is the first, and makes it; the others, of the same machine, take it from there
 names = [f'k{n}' for n in range(5)]
 five = starting('nokey', names)
-until(lambda: sum(p.poll() is not None for p in five) == 4, 'without a common key four of five are refused', seconds=60)
-same(said(names, 'copy verify.key'), 4, 'and told to copy it')
-same(sum((TMP / name / 'verify.key').exists() for name in names), 1, 'there is one key')
-until(lambda: [p for p in five if p.poll() is None][0].stdout.readline().startswith(b'listening'), 'the first one serves')
-same(said(names, 'store.schema'), 1, 'one of them made the schema')
-key = next(TMP / name / 'verify.key' for name in names if (TMP / name / 'verify.key').exists())
-stopped(five)
+lines = [p.stdout.readline().decode() for p in five]
+same([line[:12] for line in lines], ['listening on'] * 5, 'all five serve')
+same(len({(TMP / name / 'verify.key').read_bytes() for name in names}), 1, 'there is one key')
+same((said(names, 'store.schema'), said(names, 'store.key')), (1, 4), 'one of them made it and the schema, four say where they have it from')
+same(stopped(five), [0] * 5, 'they end')
+key = TMP / 'k0/verify.key'
+
+# -- on other machines, or of other users, they are told what they lack
+for what, name in (("UPDATE meta SET value = 'elsewhere /var/lib/weir' WHERE name = 'key_place'", 'machine'), (None, 'user')):
+    if what:
+        pg.sql(what, 'nokey')
+    else:
+        pg.sql(f"UPDATE meta SET value = '{os.uname().nodename} {TMP}/k0' WHERE name = 'key_place'", 'nokey')
+        key.chmod(0o644)  # not a secret any more: not believed
+    done = run('serve', '--data', TMP / name, '--listen', '127.0.0.1:0', '--slots', '0', '--store', pg.url('nokey'), timeout=60)
+    ok(done.code == 66 and 'copy verify.key' in done.err and not (TMP / name / 'verify.key').exists(), f'another {name}: told to copy it', done.code, done.err)
+key.chmod(0o600)
 
 # -- with the key: all five
 names = [f'e{n}' for n in range(5)]

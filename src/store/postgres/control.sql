@@ -119,6 +119,10 @@ SELECT (SELECT count(*) FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
 -- 0: never used. A history without a head isn't new but damaged.
 SELECT (SELECT count(*) FROM head) + (SELECT count(*) FROM (SELECT 1 FROM turn LIMIT 1) t);
 
+-- name: key_place
+-- Where a server keeps verify.key: its machine, a blank, the directory.
+SELECT value, 0 FROM meta WHERE name = 'key_place';
+
 -- name: exec_begin
 BEGIN;
 

@@ -20,6 +20,9 @@ struct postgres_side { /* either end */
     struct postgres_reader on; /* only its connection is used */
     size_t batch_bytes;
     bool begun; /* rows of a table wait in the connection's bulk */
+    const char *data_dir; /* of a target: where its key is; the caller's */
+    uint8_t key[CHAIN_KEY_BYTES]; /* of a source */
+    bool key_found;
 };
 
 static struct postgres_side *side_of(void *port)
@@ -30,6 +33,7 @@ static struct postgres_side *side_of(void *port)
 static void side_close(struct postgres_side *self)
 {
     pg_close(&self->on.pg); /* ends what wasn't committed */
+    sodium_memzero(self->key, sizeof self->key);
     mem_free(self);
 }
 
@@ -74,18 +78,27 @@ static bool source_rows(struct copy_source *from, size_t table, const struct cop
     return pg_run(pg, PG_copy_close, NULL, NULL, err);
 }
 
+static bool source_key(struct copy_source *from, uint8_t out[CHAIN_KEY_BYTES])
+{
+    const struct postgres_side *self = side_of(from);
+    memcpy(out, self->key, sizeof self->key);
+    return self->key_found;
+}
+
 struct copy_source *postgres_copy_from(const struct store_config *config, struct err *err)
 {
     struct postgres_side *self = mem_alloc_zero(sizeof *self);
     struct pg *pg = &self->on.pg;
     int64_t version = 0;
     bool ok = pg_connect(pg, config->url, err) && pg_schema_check(pg, &version, err) && pg_schema_ours(pg, version, true, err);
-    ok = ok && writer_lock(pg, err) && pg_prepare(pg, PG_FOR_READER | PG_FOR_COPY, err) && pg_run(pg, PG_begin_snapshot, NULL, NULL, err);
+    ok = ok && writer_lock(pg, err);
+    self->key_found = ok && pg_key_borrow(pg, self->key);
+    ok = ok && pg_prepare(pg, PG_FOR_READER | PG_FOR_COPY, err) && pg_run(pg, PG_begin_snapshot, NULL, NULL, err);
     if (!ok) {
         side_close(self);
         return NULL;
     }
-    self->port.source = (struct copy_source){ .rows = source_rows, .close = source_close };
+    self->port.source = (struct copy_source){ .key = source_key, .rows = source_rows, .close = source_close };
     return &self->port.source;
 }
 
@@ -171,7 +184,10 @@ static bool target_finish(struct copy_target *to, const uint8_t key[CHAIN_KEY_BY
         return false;
     if (!report.ok)
         return err_set(err, ERR_corrupt, "the copy doesn't verify: %s", report.fault);
-    return incarnation_take(&self->on.pg, key, err) && pg_run(&self->on.pg, PG_commit, NULL, NULL, err);
+    if (!incarnation_take(&self->on.pg, key, err))
+        return false;
+    pg_key_queue(&self->on.pg, self->data_dir);
+    return pg_exchange(&self->on.pg, err) && pg_run(&self->on.pg, PG_commit, NULL, NULL, err);
 }
 
 static bool target_make(struct pg *pg, const struct store_config *config, struct err *err)
@@ -189,6 +205,7 @@ static bool target_make(struct pg *pg, const struct store_config *config, struct
 struct copy_target *postgres_copy_to(const struct store_config *config, struct err *err)
 {
     struct postgres_side *self = mem_alloc_zero(sizeof *self);
+    self->data_dir = config->data_dir;
     self->port.target = (struct copy_target){ .put = target_put, .table_end = target_table_end, .finish = target_finish,
                                               .close = target_close };
     if (!target_make(&self->on.pg, config, err)) {

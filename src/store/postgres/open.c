@@ -2,8 +2,8 @@
  *
  * Promises: any number of servers; turns that need the store to themselves get it by a lock of their own (turn.c), and what must be alone
  * with the store is told who has it. The key of the history is DATA/verify.key, made with a new store, and must be the same on every server
- * of a site. Fails with ERR_unreachable, ERR_forbidden, ERR_not_found (no such database; or nothing in it and config.create is false),
- * ERR_conflict (in use, foreign, newer), ERR_corrupt. */
+ * of a site; a server without one takes it from another one of its machine and user (key.c). Fails with ERR_unreachable, ERR_forbidden,
+ * ERR_not_found (no such database; or nothing in it and config.create is false), ERR_conflict (in use, foreign, newer), ERR_corrupt. */
 #include <inttypes.h>
 #include <sodium.h>
 #include <stdatomic.h>
@@ -48,6 +48,7 @@ static bool head_make(struct postgres_store *self, struct err *err)
         clock_entropy(&head.incarnation, sizeof head.incarnation);
     pg_queue(&self->pg, PG_head_insert, NULL);
     head_queue(&self->pg, self->key, &head, &empty);
+    pg_key_queue(&self->pg, self->data_dir);
     pg_queue(&self->pg, PG_commit, NULL);
     return pg_exchange(&self->pg, err);
 }
@@ -66,12 +67,19 @@ static bool beginnings_look(struct pg *pg, bool *out_used, struct err *err)
     return true;
 }
 
-static bool key_open(struct postgres_store *self, const char *data_dir, bool fresh, struct err *err)
+/* *out_borrowed: it isn't in the data directory yet. */
+static bool key_open(struct postgres_store *self, const char *data_dir, bool fresh, bool *out_borrowed, struct err *err)
 {
+    *out_borrowed = false;
     if (chain_key_load(data_dir, self->key, err))
         return true;
     if (err->code != ERR_not_found)
         return false;
+    if (!fresh && pg_key_borrow(&self->pg, self->key)) {
+        *err = (struct err){ .arena = err->arena };
+        *out_borrowed = true;
+        return true;
+    }
     if (!fresh) {
         err_context(err, "%s has a history: copy verify.key from another server of the site", self->pg.place);
         return false;
@@ -158,11 +166,18 @@ static bool writer_ready(struct postgres_store *self, struct err *err)
 static bool database_open(struct postgres_store *self, const struct store_config *config, struct err *err)
 {
     int64_t version;
-    bool used;
+    bool used, borrowed;
     if (!writer_connect(self, config->create, &version, err) || !beginnings_look(&self->pg, &used, err) ||
-        !key_open(self, config->data_dir, !used, err) || !writer_ready(self, err))
+        !key_open(self, config->data_dir, !used, &borrowed, err) || !writer_ready(self, err))
         return false;
-    return (used || head_make(self, err)) && head_check(self, err);
+    if (!(used || head_make(self, err)) || !head_check(self, err))
+        return false;
+    if (borrowed) {
+        log_event("store.key", "note=%s", log_quote(STR("the key of the history was taken from another server of this machine")).z);
+        return chain_key_store(config->data_dir, self->key, err);
+    }
+    pg_key_queue(&self->pg, config->data_dir);
+    return pg_exchange(&self->pg, err);
 }
 
 /* Who marks our commits: this process, and no other. */

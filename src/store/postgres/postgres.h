@@ -82,6 +82,10 @@ bool writer_reopen(struct postgres_store *self, struct err *err);
 bool head_read(struct pg *pg, struct store_head *out, uint8_t *out_seal, struct err *err); /* out_seal may be NULL */
 void postgres_store_close(struct store *store);
 bool pg_writable(struct pg *pg, struct err *err);
+/* pg_key_queue: tells the store, in the transaction that is open, that the key of its history is in this directory. pg_key_borrow: the key
+ * that another one of this machine and user has told of; before pg_prepare, too. */
+void pg_key_queue(struct pg *pg, const char *data_dir);
+bool pg_key_borrow(struct pg *pg, uint8_t out[CHAIN_KEY_BYTES]);
 bool writer_lock(struct pg *pg, struct err *err); /* before pg_prepare; ERR_conflict says who has it */
 
 /* schema.c. schema_check: *out_version 0: an empty database. Refuses a foreign one and a schema that is too new or too old. schema_ours: of

@@ -23,6 +23,10 @@ FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]
     $11::bigint[], $12::bigint[], $13::bigint[]) AS u (id, last_vt, steps, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a, log_bytes, file_bytes)
 WHERE l.id = ANY (ARRAY[u.id]);
 
+-- name: key_place_put
+INSERT INTO meta (name, value) VALUES ('key_place', $1::text) ON CONFLICT (name) DO UPDATE SET value = excluded.value
+WHERE meta.value <> excluded.value;
+
 -- name: executor_count
 UPDATE executor e SET processed = e.processed + u.processed, failed = e.failed + u.failed
 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u (id, processed, failed) WHERE e.id = ANY (ARRAY[u.id]);
