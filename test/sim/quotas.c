@@ -170,13 +170,14 @@ static bool asked_to_prune(const struct world *w, const struct task *task, struc
     return false;
 }
 
-/* Has not ended all this turn, and may ask for the outputs of what it depends on. */
+/* Has not ended all this turn, and may ask for the outputs of what it depends on. One that stood in Q has its edges since this very turn:
+ * its revision may have been opened behind the pruning. */
 static int64_t dependent_of(const struct world *w, int64_t id)
 {
     MAP_EACH(&w->store->tasks, t) {
         const struct task *task = t->value;
         enum task_state before = w->before[task->id].state;
-        if (state_ended(task->state) || !before || state_ended(before) || w->resumed[task->id]) continue;
+        if (state_ended(task->state) || !before || before == STATE_Q || state_ended(before) || w->resumed[task->id]) continue;
         const struct edges *ins = map_find(&w->store->ins, (uint64_t)task->id);
         for (size_t i = 0; ins && i < ins->n; i++)
             if (ins->edges[i].kind == EDGE_DEPENDS && ins->edges[i].pred == id) return task->id;
