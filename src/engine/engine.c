@@ -640,6 +640,7 @@ static bool start_turn(struct engine *engine, int64_t wall, int64_t boot, struct
     struct turn turn;
     turn_open(&turn, engine, wall, boot, err);
     bool ok = engine->store->ops->begin(engine->store, err) && others_follow(&turn, err);
+    engine->beside = ok && duties_elsewhere(engine);
     if (ok) site_start(&turn);
     slice_event(turn.slice, &(struct event){ .kind = EVENT_started, .subject = engine->config.server_name, .actor = STR("engine") });
     slice_settle(turn.slice);
@@ -682,6 +683,7 @@ struct engine *engine_new(const struct engine_config *config, int64_t wall, int6
             .started = wall },
         .wanted = boot,
         .next_watch = boot,
+        .began = boot,
         .offset = OFFSET_UNKNOWN };
     if (engine->config.lease_ms <= 0) engine->config.lease_ms = 15000;
     engine->batch = config->batch ? config->batch : BATCH;
@@ -773,9 +775,10 @@ size_t engine_executors(struct engine *engine, struct arena *arena, struct execu
     MAP_EACH(&engine->executors, e) {
         const struct known_executor *known = e->value;
         int64_t ago = known->heard ? now - known->heard : -1;
+        bool believed = ago < 0 && engine->beside && known->row.state != EXECUTOR_LOST && now - engine->began <= silent;
         int64_t spare = known->row.slots - known->running; /* of a shared store: what every server knows, whichever it polls */
         (*out)[n++] = (struct executor_live){
-            .id = known->row.id, .live = ago >= 0 && ago <= silent, .heard_ago_ms = ago, .running = known->running,
+            .id = known->row.id, .live = (ago >= 0 && ago <= silent) || believed, .heard_ago_ms = ago, .running = known->running,
             .free = engine->store->exclusive ? known->free : spare > 0 ? spare : 0,
         };
     }

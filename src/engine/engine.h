@@ -247,7 +247,7 @@ void engine_stop(struct engine *engine);                             /* ends the
 /* What the engine knows from hearing, not from the store; thread-safe copies. */
 struct executor_live {
     int64_t id;
-    bool live;            /* heard of within the lease */
+    bool live;            /* heard of within the lease; by a server that has just begun beside others: or not lost by its row */
     int64_t heard_ago_ms; /* -1: never by this process */
     int64_t running;      /* grants that are out */
     int64_t free;

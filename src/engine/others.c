@@ -353,6 +353,15 @@ void duties_run(struct turn *turn)
     }
 }
 
+bool duties_elsewhere(const struct engine *engine)
+{
+    for (size_t i = 0; i < DUTY_COUNT && !engine->store->exclusive; i++) {
+        struct str holder = engine->coord->seats[i].row.holder;
+        if (holder.len && !str_eq(holder, engine->config.server_name)) return true;
+    }
+    return false;
+}
+
 void duties_commit(struct turn *turn)
 {
     struct engine *engine = turn->engine;

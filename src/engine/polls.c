@@ -653,8 +653,9 @@ void executors_watch(struct turn *turn)
     engine->next_watch = INT64_MAX;
     MAP_EACH(&engine->executors, e) {
         struct known_executor *known = e->value;
-        if (!known->heard || known->row.state != EXECUTOR_ACTIVE) continue;
-        int64_t due = known->heard + engine->config.lease_ms + (known->parked ? engine->config.lease_ms : 0);
+        if ((!known->heard && engine->store->exclusive) || known->row.state != EXECUTOR_ACTIVE) continue;
+        int64_t since = known->heard ? known->heard : engine->began; /* else servers that begin later would believe its row */
+        int64_t due = since + engine->config.lease_ms + (known->parked ? engine->config.lease_ms : 0);
         if (due >= turn->boot) {
             if (due + 1 < engine->next_watch) engine->next_watch = due + 1;
             continue;

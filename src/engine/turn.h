@@ -150,6 +150,8 @@ struct engine {
     int64_t wanted;        /* boot ms of the turn that was asked for last */
     int64_t offset;        /* wall less boot, the largest since back-offs were looked at: the wall clock may be set back in small steps */
     int64_t next_watch;    /* boot ms: executors are looked at for silence */
+    int64_t began;         /* boot ms */
+    bool beside;           /* when it began another server had a duty: who isn't lost by the store's rows counts as heard then */
     int64_t turns_since_expiry;
     struct rows rows;
     struct recent *recent; /* by the lower bits of the id */
@@ -382,6 +384,7 @@ void duties_run(struct turn *turn);
 void duties_commit(struct turn *turn);
 void cmd_note(struct turn *turn, struct command *command);
 int64_t duties_next(struct engine *engine); /* boot ms */
+bool duties_elsewhere(const struct engine *engine); /* by the rows; whether their holder lives is seen later */
 bool duties_open(struct engine *engine, struct err *err);
 bool duty_acts(struct turn *turn, enum duty_kind duty); /* this server, in this turn */
 bool duty_refused(struct turn *turn, struct command *command); /* it was made under an epoch that is over */

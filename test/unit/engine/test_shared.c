@@ -441,6 +441,21 @@ static void test_who_has_just_registered_is_heard_elsewhere_too(void **state)
     pair_close(&pair);
 }
 
+/* Its row would say for ever that it is there, and whoever begins later believes it for a while. */
+static void test_who_never_came_back_is_lost_in_its_row_too(void **state)
+{
+    struct pair pair;
+    (void)state;
+    pair_open(&pair);
+    rig_executor(&pair.a, "e", NULL);
+    rig_restart(&pair.a);
+    rig_pass(&pair.a, 2000);
+    assert_int_equal(database_ask(pair.url, "SELECT state FROM executor"), EXECUTOR_ACTIVE);
+    rig_pass(&pair.a, 2000);
+    assert_int_equal(database_ask(pair.url, "SELECT state FROM executor"), EXECUTOR_LOST);
+    pair_close(&pair);
+}
+
 /* 2 is let go on by a, right after another's time came there; 3 by b. None of that is an event, and yet they have an order. */
 static void test_waiters_keep_their_order_over_two_servers(void **state)
 {
@@ -780,6 +795,7 @@ int main(void)
         cmocka_unit_test(test_what_a_new_connection_leads_to_is_read_anew),
         cmocka_unit_test(test_a_back_off_begun_elsewhere_is_not_stretched),
         cmocka_unit_test(test_who_has_just_registered_is_heard_elsewhere_too),
+        cmocka_unit_test(test_who_never_came_back_is_lost_in_its_row_too),
         cmocka_unit_test(test_waiters_keep_their_order_over_two_servers),
         cmocka_unit_test(test_older_news_do_not_end_a_grant_of_our_own),
         cmocka_unit_test(test_claims_pass_over_each_other),
