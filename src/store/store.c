@@ -12,6 +12,7 @@
 #include "store/copy.h"
 #include "store/logs_copy.h"
 #include "store/postgres/bytes.h"
+#include "store/postgres/timeline.h"
 #include "store/read_ops.h"
 #include "store/sqlite/sqlite.h"
 
@@ -156,11 +157,25 @@ struct blobs *blobs_open_store(const struct store_config *config, struct err *er
     return is_postgres(config) ? blobs_postgres_open(config, err) : blobs_open(config->data_dir, err);
 }
 
+/* A SQLite store doesn't begin where a server with a store in PostgreSQL has its files: its queue would look as if it were gone. One that
+ * is there, by `weir store copy` or from before, is served. */
+static bool beginning_check(const char *dir, struct err *err)
+{
+    char path[FILES_PATH_MAX];
+    if (!path_join(path, dir, "weir.db", err))
+        return false;
+    return file_exists(path) || !timeline_there(dir) ||
+           err_set(err, ERR_conflict, "%s is the data directory of a server with a store in PostgreSQL: name that store with --store "
+                   "postgresql://..., or give another directory with --data", dir);
+}
+
 struct store *store_open(const struct store_config *config, struct err *err)
 {
     const char *place;
     const struct backend *backend = backend_find(config, &place, err);
-    return backend ? backend->open(config, place, err) : NULL;
+    if (!backend || (backend->open == sqlite_store_open && !beginning_check(place, err)))
+        return NULL;
+    return backend->open(config, place, err);
 }
 
 struct reader *reader_open(const struct store_config *config, struct err *err)

@@ -84,6 +84,13 @@ ELSEWHERE = "UPDATE meta SET value = 'elsewhere /var/lib/weir' WHERE name = 'key
 pg.sql(ELSEWHERE, 'newer')
 done = serve('elsewhere', pg.url('newer'))
 ok(done.code == 66 and 'verify.key' in done.err, 'a history whose key is on another machine', done.code, done.err)
+done = run('serve', '--data', first.dir, '--listen', '127.0.0.1:0', '--slots', '0', timeout=60)
+ok(done.code == 1 and all(part in done.err for part in (str(first.dir), 'store in PostgreSQL', '--store', '--data')), 'its directory without --store', done.code, done.err)
+same([path.name for path in first.dir.glob('weir.db*')], [], 'and no empty store is begun there')
+done = run('store', 'copy', pg.url('newer'), first.dir)
+ok(done.code == 0, 'a copy may be put there', done.code, done.err)
+House('first', slots=0).stop()
+ok((first.dir / 'weir.db').exists(), 'which is served then, without --store')
 
 # -- another server needs the key of the history
 s = House('data', '--store', url, slots=2, lease='3s')

@@ -113,6 +113,13 @@ bool timeline_load(const char *dir, struct err *err)
     return true;
 }
 
+bool timeline_there(const char *dir)
+{
+    char path[FILES_PATH_MAX];
+    struct err ignored = { 0 };
+    return path_join(path, dir, "timeline", &ignored) && file_exists(path);
+}
+
 bool timeline_keep(const char *dir, struct err *err)
 {
     char path[FILES_PATH_MAX], text[PG_SYSTEM_BYTES + 32], system[PG_SYSTEM_BYTES];

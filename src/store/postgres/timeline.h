@@ -22,6 +22,7 @@ bool timeline_current(const struct pg *pg); /* false: made before the engine's *
 
 /* What is remembered outlives the process in DIR/timeline. timeline_load: none is no error; one that can't be read is (ERR_corrupt). */
 bool timeline_load(const char *dir, struct err *err);
+bool timeline_there(const char *dir); /* a server with a store in PostgreSQL has worked with this directory */
 bool timeline_keep(const char *dir, struct err *err);
 
 #endif
