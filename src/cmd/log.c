@@ -1,7 +1,8 @@
 /* log: the bytes that a task wrote, as they were written; following them while it runs.
  *
- * On a terminal colours pass and every other control sequence is dropped; elsewhere the bytes are untouched. A follower that loses the
- * server asks again from the byte it stands at, for RECONNECT_MS at most. */
+ * On a terminal colours pass and every other control sequence is dropped; elsewhere the bytes are untouched. With --json they are text in a
+ * document, of LOG_JSON_MAX bytes at most. A follower that loses the server asks again from the byte it stands at, for RECONNECT_MS at
+ * most. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 #include "cmd/task_text.h"
 #include "io/clock.h"
 
-enum { LOG_PIECE_CAP = 4 << 20, LOG_PATH_CAP = 4096, RECONNECT_MS = 30000, RECONNECT_STEP_MS = 250 };
+enum { LOG_PIECE_CAP = 4 << 20, LOG_PATH_CAP = 4096, RECONNECT_MS = 30000, RECONNECT_STEP_MS = 250, LOG_JSON_MAX = 64 << 20 };
 
 static const struct option_spec log_options[] = {
     { "attempt", 0, "N", "the attempt (default: the last one)", 0, NULL },
@@ -21,16 +22,19 @@ static const struct option_spec log_options[] = {
     { "offset", 0, "N", "from this byte on", 0, NULL },
     { 0 },
 };
-static const char *const log_examples[] = { "watch a running task", "weir log -f default:42", NULL };
+static const char *const log_examples[] = { "watch a running task", "weir log -f default:42",
+    "the end of it, for a program", "weir log --tail 64KiB --json default:42", NULL };
 const struct command_spec log_spec = {
     .name = "log",
     .operands = "KEY",
     .operands_min = 1,
     .operands_max = 1,
     .summary = "what a task wrote",
-    .description = "Prints stdout and stderr of the task's process, byte for byte. On a terminal only text and colours get through.",
+    .description = "Prints stdout and stderr of the task's process, byte for byte. On a terminal only text and colours get through. "
+                   "With --json: {task, key, attempt, bytes, log}, where log is the text (bytes that aren't UTF-8 become U+FFFD), bytes "
+                   "is how many it was made of, 64 MiB at most, and attempt is null when there was none.",
     .options = log_options,
-    .flags = COMMAND_CLIENT | COMMAND_NO_JSON,
+    .flags = COMMAND_CLIENT,
     .examples = log_examples,
 };
 
@@ -40,6 +44,7 @@ struct log_stream {
     struct client_response refusal; /* the body of an answer that isn't 2xx */
     int64_t attempt;                /* which one is followed; 0: the last one, not known yet */
     uint64_t taken;                 /* bytes of the log seen */
+    struct buf text;                /* --json: all of them */
     bool broken_pipe;
 };
 
@@ -58,6 +63,10 @@ static bool log_piece(int status, struct str bytes, void *owner)
         return true;
     }
     stream->taken += bytes.len;
+    if (stream->session->json) {
+        buf_add(&stream->text, bytes.ptr, bytes.len);
+        return !stream->text.full;
+    }
     if (!stream->session->term.tty)
         return log_write(stream, bytes);
     struct buf clean;
@@ -152,6 +161,47 @@ static void log_follow(struct session *s, struct log_stream *stream, uint64_t of
     }
 }
 
+/* document_begin: the task and the attempt that is to be read: the one that was asked for, or the last one so far. NULL: said. */
+static json_t *document_begin(struct session *s, struct log_stream *stream)
+{
+    json_t *task = session_get(s, session_task_path(s, s->options.operands[0], "")), *document = NULL;
+    const json_t *attempts = json_object_get(task, "attempts");
+    if (!task)
+        return NULL;
+    if (stream->attempt == 0)
+        stream->attempt = field_i64(json_array_get(attempts, json_array_size(attempts) - 1), "number", 0);
+    document = json_pack("{s:I, s:s, s:o}", "task", (json_int_t)field_i64(task, "id", 0), "key", task_key(&s->arena, task), "attempt",
+        stream->attempt ? json_integer(stream->attempt) : json_null());
+    json_decref(task);
+    return document;
+}
+
+static void document_print(struct session *s, json_t *document, const struct log_stream *stream)
+{
+    json_object_set_new(document, "bytes", json_integer((json_int_t)stream->taken));
+    json_object_set_new(document, "log", session_string(buf_str(&stream->text)));
+    session_print(s, document);
+}
+
+/* log_read: the whole answer; what went wrong is said, unless nobody reads any more. */
+static int log_read(struct session *s, struct log_stream *stream, uint64_t offset)
+{
+    bool tail = option_given(&s->options, "tail");
+    if (option_given(&s->options, "follow") && !tail)
+        log_follow(s, stream, offset);
+    else
+        log_ask(s, stream, offset, tail);
+    if (s->status == 0 && stream->taken > 0 && !stream->broken_pipe && !stream->text.full && !tail)
+        log_ask(s, stream, offset + stream->taken, false); /* should bytes be missing, this is refused and says so */
+    if (stream->text.full)
+        return session_err(s, ERR_body_too_large, "more than %d MiB don't go into a document: ask for less with --tail, or without --json",
+            LOG_JSON_MAX >> 20);
+    int status = s->status;
+    if (status != 0 && !stream->broken_pipe)
+        session_fail(s);
+    return status;
+}
+
 int log_main(int argc, char **argv)
 {
     struct session s;
@@ -165,20 +215,20 @@ int log_main(int argc, char **argv)
         return session_close(&s, EXIT_USAGE);
     if (option_given(&s.options, "tail") && option_given(&s.options, "offset"))
         return session_close(&s, usage_error(&log_spec, "--tail and --offset exclude each other"));
+    if (s.json && option_given(&s.options, "follow"))
+        return session_close(&s, usage_error(&log_spec, "--follow and --json exclude each other: a document has an end"));
     struct log_stream stream = { .session = &s };
     buf_init(&stream.refusal.body, 1 << 20);
     stream.attempt = option_given(&s.options, "attempt") ? attempt : 0;
-    if (option_given(&s.options, "follow") && !option_given(&s.options, "tail"))
-        log_follow(&s, &stream, (uint64_t)offset);
-    else
-        log_ask(&s, &stream, (uint64_t)offset, option_given(&s.options, "tail"));
-    if (s.status == 0 && stream.taken > 0 && !stream.broken_pipe && !option_given(&s.options, "tail"))
-        log_ask(&s, &stream, (uint64_t)offset + stream.taken, false); /* should bytes be missing, this is refused and says so */
-    if (s.term.color && stream.taken > 0)
+    buf_init(&stream.text, LOG_JSON_MAX);
+    json_t *document = s.json ? document_begin(&s, &stream) : NULL;
+    status = s.json && !document ? s.status : log_read(&s, &stream, (uint64_t)offset);
+    if (document && status == 0)
+        document_print(&s, document, &stream);
+    if (!s.json && s.term.color && stream.taken > 0)
         fputs("\033[0m", stdout); /* whatever colour the log left on */
-    status = s.status;
-    if (status != 0 && !stream.broken_pipe)
-        session_fail(&s);
+    json_decref(document);
+    buf_release(&stream.text);
     buf_release(&stream.refusal.body);
     return session_close(&s, status);
 }

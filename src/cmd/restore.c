@@ -7,6 +7,7 @@
 
 static const struct option_spec restore_options[] = {
     { "data", 0, "DIR", "the data directory (default: $XDG_STATE_HOME/weir)", OPTION_NON_EMPTY, NULL },
+    { "json", 0, NULL, "print one JSON document: {data}", 0, NULL },
     { "quiet", 'q', NULL, "say nothing but errors", 0, NULL },
     { 0 },
 };
@@ -37,8 +38,7 @@ int restore_main(int argc, char **argv)
         arena_release(&s.arena);
         return status;
     }
-    s.quiet = option_given(&s.options, "quiet");
-    s.err.arena = &s.arena;
+    session_local(&s);
     const char *data = option_get(&s.options, "data");
     if (!data)
         data = data_default(&s.arena);
@@ -54,5 +54,10 @@ int restore_main(int argc, char **argv)
         return session_close(&s, s.status);
     }
     session_note(&s, "%s is restored; start it with: weir serve --data %s", data, data);
+    if (s.json) {
+        json_t *document = json_pack("{s:o}", "data", session_string(str_of(data)));
+        session_print(&s, document);
+        json_decref(document);
+    }
     return session_close(&s, 0);
 }

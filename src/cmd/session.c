@@ -13,6 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "text/json.h"
 #include "text/json_read.h"
 
 enum { TOKEN_BYTES_MAX = 4096, JSON_DEPTH_MAX = 128, PATH_CAP = 64 * 1024 };
@@ -121,6 +122,14 @@ bool session_choose(struct session *s)
     return true;
 }
 
+void session_local(struct session *s)
+{
+    s->json = option_given(&s->options, "json");
+    s->quiet = option_given(&s->options, "quiet");
+    term_init(&s->term, STDOUT_FILENO, option_given(&s->options, "no-color"));
+    s->err.arena = &s->arena;
+}
+
 int session_open(struct session *s, const struct command_spec *spec, int argc, char **argv)
 {
     *s = (struct session){ 0 };
@@ -129,10 +138,7 @@ int session_open(struct session *s, const struct command_spec *spec, int argc, c
         arena_release(&s->arena);
         return status;
     }
-    s->json = option_given(&s->options, "json");
-    s->quiet = option_given(&s->options, "quiet");
-    term_init(&s->term, STDOUT_FILENO, option_given(&s->options, "no-color"));
-    s->err.arena = &s->arena;
+    session_local(s);
     if (!session_choose(s))
         return session_close(s, s->status);
     struct client_config config = session_client(s);
@@ -368,6 +374,17 @@ void session_print(struct session *s, const json_t *document)
     size_t flags = JSON_COMPACT | JSON_ENCODE_ANY | (s->term.tty ? (size_t)JSON_ENSURE_ASCII : 0);
     json_dumpf(document, stdout, flags);
     fputc('\n', stdout);
+}
+
+json_t *session_string(struct str bytes)
+{
+    struct buf text;
+    buf_init(&text, SIZE_MAX);
+    struct json json = json_to(&text); /* it knows what to do with any byte */
+    json_str(&json, bytes);
+    json_t *string = json_loadb(text.ptr, text.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    buf_release(&text);
+    return string;
 }
 
 bool session_utf8(struct session *s, const char *option)

@@ -28,6 +28,8 @@ struct session {
 
 /* session_open: OPTIONS_RUN, or the exit code (then nothing is left open). */
 int session_open(struct session *session, const struct command_spec *spec, int argc, char **argv);
+/* session_local: after options_parse, for a command without a server: --json, -q, the terminal. */
+void session_local(struct session *session);
 int session_close(struct session *session, int status); /* returns status, or 1 when stdout could not be written */
 
 /* session_choose: server, token and certificates by options, environment and defaults; false: said and session.status is set. Part of
@@ -68,6 +70,9 @@ void session_note(struct session *session, const char *fmt, ...) __attribute__((
 
 /* session_print: a JSON document to stdout, in one line; pure ASCII on a terminal. */
 void session_print(struct session *session, const json_t *document);
+
+/* session_string: bytes as a JSON string, the caller's; those that aren't UTF-8 become U+FFFD. */
+json_t *session_string(struct str bytes);
 
 /* session_utf8: whether this option's value can go into JSON; false: said. Not given is fine. */
 bool session_utf8(struct session *session, const char *option);

@@ -13,6 +13,7 @@ enum { PROGRESS_MS = 100 };
 static const struct option_spec copy_options[] = {
     { "data", 0, "DIR", "the data directory of a PostgreSQL store, with verify.key (default: the directory of the SQLite store, "
       "or that of a server of this machine)", OPTION_NON_EMPTY, NULL },
+    { "json", 0, NULL, "print one JSON document: {rows, ms, data}; data is the directory with the key of the copy", 0, NULL },
     { "quiet", 'q', NULL, "say nothing but errors", 0, NULL },
     { 0 },
 };
@@ -102,10 +103,17 @@ static int copy_run(struct session *s)
         fputs("\r\x1b[K", stderr);
     if (!ok)
         return session_store_fail(s);
-    session_note(s, "%lld rows copied and verified in %.1f s", (long long)progress.total, (double)(clock_boot_ms() - began) / 1000);
+    int64_t ms = clock_boot_ms() - began;
+    session_note(s, "%lld rows copied and verified in %.1f s", (long long)progress.total, (double)ms / 1000);
     if (from_dir && strcmp(from.data_dir, to.data_dir) == 0)
         session_note(s, "the key of the history is in %s: serve the copy with --data %s, or with a directory that has its verify.key; move "
             "%s/weir.db away", to.data_dir, to.data_dir, from_dir);
+    if (s->json) {
+        json_t *document = json_pack("{s:I, s:I, s:o}", "rows", (json_int_t)progress.total, "ms", (json_int_t)ms, "data",
+            session_string(str_of(to.data_dir)));
+        session_print(s, document);
+        json_decref(document);
+    }
     return 0;
 }
 
@@ -117,8 +125,7 @@ static int store_copy_main(int argc, char **argv)
         arena_release(&s.arena);
         return status;
     }
-    s.quiet = option_given(&s.options, "quiet");
-    s.err.arena = &s.arena;
+    session_local(&s);
     return session_close(&s, copy_run(&s));
 }
 

@@ -30,7 +30,7 @@ for args, wanted in [
     (['retry', '1', '--force'], '--force needs a reason'),
     (['wait', '1', '--timeout', '5'], "isn't a duration"),
     (['log', '1', '--tail', '5'], "isn't a size"),
-    (['log', '1', '--json'], 'unknown option --json'),
+    (['log', '1', '--json', '-f'], '--follow and --json exclude each other'),
     (['graph', '1', '--format', 'png'], "isn't one of ascii|dot|svg|json"),
     (['token'], 'create, list or revoke?'),
     (['token', 'create', '--name', 'n'], '--scope is required'),
