@@ -32,8 +32,11 @@ static const struct command_spec copy_spec = {
     .summary = "everything in one store into another one",
     .description = "FROM and TO are sqlite:///DIR (or just DIR) or postgresql://... No server may run on FROM; TO must be empty. Tasks, "
                    "their history with its chain of hashes, tokens and archives are copied and verified in the copy, which takes a new "
-                   "incarnation: nothing granted before is believed. It is all there in the end, or nothing. Logs and kept files come "
-                   "along, each compared with its name or to its last byte.",
+                   "incarnation: nothing granted before is believed: all of it, or nothing. Logs and kept files follow, each compared "
+                   "with its name or to its last byte.\n"
+                   "When one of those can't be copied, a TO in SQLite has become no store yet: copy again, what came along isn't written "
+                   "twice. A TO in PostgreSQL has all rows then, but not all logs and files: drop the database, create it anew, and copy "
+                   "again. FROM is never changed.",
     .options = copy_options,
     .examples = copy_examples,
 };

@@ -1,8 +1,8 @@
 /* copy: a whole store into another one, whatever keeps either; private to store.
  *
  * A source gives the rows of one table after the other, a target takes them; tables are those of the generated lists (sql_tables,
- * pg_tables), which name the same tables in the same order. A target is nothing until its finish has returned true: whoever closes it
- * before leaves nothing behind. */
+ * pg_tables), which name the same tables in the same order. A target is no store until its finish (a database) or its settle (a file) has
+ * returned true: whoever closes it before leaves no rows behind. */
 #ifndef WEIR_STORE_COPY_H
 #define WEIR_STORE_COPY_H
 
@@ -23,6 +23,9 @@ struct copy_target {
     bool (*table_end)(struct copy_target *to, size_t table, struct err *err);
     /* Verified with the key, a new incarnation, durable. The key is stored beside it by the caller, before. */
     bool (*finish)(struct copy_target *to, const uint8_t key[CHAIN_KEY_BYTES], struct err *err);
+    /* After finish, and after logs and kept files are there: a file gets its name. A database, which keeps those in its own tables, is a
+     * store since finish. */
+    bool (*settle)(struct copy_target *to, struct err *err);
     void (*close)(struct copy_target *to);
 };
 struct copy_row { /* where the source's rows go */

@@ -207,7 +207,7 @@ static struct logs *logs_open_target(const struct store_config *config, struct e
     return is_postgres(config) ? logs_postgres_open(&database, err) : logs_open(config->data_dir, err);
 }
 
-/* Logs and kept files. The rows are there, and the source is kept from others. */
+/* Logs and kept files. The rows are there (in SQLite under a name that nobody serves yet), and the source is kept from others. */
 static bool bytes_copy(const struct store_config *from, const struct store_config *to, struct err *err)
 {
     struct logs *from_logs = NULL, *to_logs = NULL;
@@ -219,8 +219,10 @@ static bool bytes_copy(const struct store_config *from, const struct store_confi
               (to_logs = logs_open_target(to, err)) != NULL && (from_blobs = blobs_open_store(from, err)) != NULL &&
               (to_blobs = blobs_open_store(to, err)) != NULL && logs_copy_all(from_logs, &listed, to_logs, err) &&
               blobs_copy_all(from_blobs, to_blobs, err);
-    if (!ok)
-        err_context(err, "the rows are copied, but not all logs and kept files: empty the target and copy again");
+    if (!ok && is_postgres(to))
+        err_context(err, "the database has all rows, but not all logs and kept files: drop it, create it anew and copy again");
+    else if (!ok)
+        err_context(err, "not all logs and kept files could be copied, so there is no store at %s yet: copy again", to->data_dir);
     logs_close(to_logs);
     logs_close(from_logs);
     blobs_close(to_blobs);
@@ -237,7 +239,8 @@ bool store_copy(const struct store_config *from, const struct store_config *to, 
         return false;
     struct copy_source *source = a->copy_from(from, from_place, err);
     struct copy_target *target = source ? b->copy_to(to, to_place, err) : NULL;
-    bool ok = target && copy_run(source, target, from, to, progress, err) && bytes_copy(from, to, err);
+    bool ok = target && copy_run(source, target, from, to, progress, err) && bytes_copy(from, to, err) &&
+              target->settle(target, err);
     if (target)
         target->close(target);
     if (source)

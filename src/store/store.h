@@ -258,8 +258,9 @@ struct copy_progress {
     void (*tell)(void *owner, const char *table, int64_t rows); /* now and then, and at the end of each table */
 };
 /* store_copy: everything in the store `from` (no server may run on it) becomes the store `to`, which must be empty; the history is verified
- * in the copy, which takes a new incarnation. The key of the history goes to to->data_dir; logs and blobs are files beside the stores and
- * aren't copied. Either all of it is there, or nothing. progress may be NULL. */
+ * in the copy, which takes a new incarnation. The key of the history goes to to->data_dir. Rows are all there, or none; logs and kept
+ * files come next. When those fail, a target in SQLite is no store yet, and what came of them stays for the next try; one in PostgreSQL has
+ * its rows, and must be emptied first (the error says so). progress may be NULL. */
 bool store_copy(const struct store_config *from, const struct store_config *to, const struct copy_progress *progress, struct err *err);
 
 #endif

@@ -203,6 +203,22 @@ for name, to in (('fresh', back), ('again', f'sqlite://{TMP}/again')):  # a serv
     same(other.log_bytes(task), b'over\n', f'{name}: a short one')
     same([(len(a.body), a.status) for a in (other.get(f'/v1/tasks/{big}/artifacts/{kept}') for kept in ('big', 'none'))], [(1500001, 200), (0, 200)], f'{name}: kept files')
     other.stop(signal.SIGINT)
+
+# -- logs and kept files that can't be copied: what is left, and that it is said
+(TMP / 'barred').mkdir()
+(TMP / 'barred/logs').write_text('in the way')
+done = run('store', 'copy', TMP / 'copy', TMP / 'barred')
+ok(done.code == 1 and 'no store at' in done.err and 'copy again' in done.err, 'a log that cannot be written to a directory', done.code, done.err)
+same([path.name for path in (TMP / 'barred').glob('weir.db*')], [], 'which is no store then')
+(TMP / 'barred/logs').unlink()
+done = run('store', 'copy', TMP / 'copy', TMP / 'barred', '--json')
+ok(done.code == 0 and json.loads(done.out)['rows'] > tasks and json.loads(done.out)['data'] == str(TMP / 'barred'), 'and becomes one by copying again; --json', done.code, done.out, done.err)
+kept = [path for path in (TMP / 'copy/blobs').rglob('*') if path.is_file() and path.stat().st_size == 1500001][0]
+whole = kept.read_bytes()
+kept.write_bytes(whole[:-1] + b'x')
+done = run('store', 'copy', TMP / 'copy', pg.create('partly'))
+ok(done.code == 1 and 'other bytes' in done.err and 'has all rows' in done.err and 'drop it' in done.err, 'a kept file that is damaged, to a database: what is left, and what to do', done.code, done.err)
+kept.write_bytes(whole)
 pg.create('half')
 os.rename(TMP / 'copy/weir.db', TMP / 'whole.db')
 damaged = (TMP / 'whole.db').read_bytes()

@@ -146,8 +146,12 @@ static bool target_finish(struct copy_target *to, const uint8_t key[CHAIN_KEY_BY
         !incarnation_renew(&self->db, key, STR("copy"), STR("copied from another store"), err) || !db_run(&self->db, SQL_commit, err))
         return false;
     db_close(&self->db);
-    if (!file_sync(self->part, err))
-        return false;
+    return file_sync(self->part, err);
+}
+
+static bool target_settle(struct copy_target *to, struct err *err)
+{
+    struct sqlite_side *self = side_of(to);
     if (rename(self->part, self->path) < 0)
         return err_set(err, ERR_io, "%s: %s", self->path, strerror(errno));
     self->part[0] = '\0';
@@ -179,7 +183,7 @@ struct copy_target *sqlite_copy_to(const struct store_config *config, const char
     if (!self)
         return NULL;
     self->port.target = (struct copy_target){ .put = target_put, .table_end = target_table_end, .finish = target_finish,
-                                              .close = target_close };
+                                              .settle = target_settle, .close = target_close };
     if (!target_make(self, err)) {
         side_close(self);
         return NULL;
