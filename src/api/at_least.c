@@ -11,7 +11,8 @@
  * how long they wait says nothing about what they brought.
  *
  * And calls that come while the connection to the store is gone wait for it, STORE_MS at most and not when a turn has waited in vain: who
- * was told that his write was accepted isn't told a moment later that the store can't be read.
+ * was told that his write was accepted isn't told a moment later that the store can't be read. A read that loses it on the way begins
+ * anew, once.
  *
  * After AT_LEAST_MS the answer is 503 not_yet, and what this server had come to. */
 #include <inttypes.h>
@@ -91,6 +92,20 @@ bool call_misses(struct call *call)
     call->stage = CALL_MISSES;
     engine_wake(call->api->config.engine); /* it may not have noticed yet */
     waiting_begin(call, TURN_UNKNOWN, STORE_MS);
+    return true;
+}
+
+bool call_missed(struct call *call)
+{
+    bool read = call->stage == CALL_KNOWN && call->err.code == ERR_unavailable && str_eqz(call->request->method, "GET");
+    if (!read || call->again || call->submitted || call->state || !reader_is_shared(call->api->config.reader) || call->api->closing)
+        return false;
+    call->again = true;
+    call->err = (struct err){ .arena = &call->arena };
+    buf_reset(&call->out);
+    call->out.full = false;
+    call->stage = CALL_ASKS;
+    call_serve(call);
     return true;
 }
 

@@ -118,6 +118,8 @@ void call_problem(struct call *call)
     static const char *const bearer[] = { "WWW-Authenticate", "Bearer realm=\"weir\"", NULL };
     static const char *const later[] = { "Retry-After", "1", NULL };
     ASSERT(call->err.code != ERR_none);
+    if (call_missed(call))
+        return;
     call->api->refused++;
     buf_reset(&call->out);
     call->out.full = false;

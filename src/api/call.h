@@ -65,6 +65,7 @@ struct call {
     void *state;                     /* the handler's, in arena */
     struct str lane_wanted;          /* QUEUE of a key QUEUE:ID: must be the task's */
     bool submitted;
+    bool again; /* it was served before, and the store was lost on the way */
     void (*on_gone)(struct call *call);    /* the client went away; the call may stay until its command is done */
     void (*on_release)(struct call *call); /* the end, in any case */
     struct list_node node;                 /* api->calls or api->idle */
@@ -180,6 +181,7 @@ void at_least_check(struct api *api);
  * and is then served anew, from call_serve on; false: there is nothing to wait for, or that was done. */
 bool call_follows(struct call *call);
 bool call_misses(struct call *call); /* true: the store is away for a moment; it waits for it, and is then served anew */
+bool call_missed(struct call *call); /* true: the refusal in call->err was that; the same */
 void call_serve(struct call *call); /* route.c */
 void at_least_due(struct loop_timer *timer);
 
