@@ -8,7 +8,8 @@
 #include "engine/engine.h"
 #include "memstore.h"
 
-enum { EXECUTORS_MAX = 5, JOBS_MAX = 6, TASKS_MAX = 400, LEASE_MS = 3000, CALLS_MAX = 128, INBOX_MAX = 256, IDS_MAX = TASKS_MAX * 4, /* narrow turns leave gaps */
+enum { EXECUTORS_MAX = 5, JOBS_MAX = 6, TASKS_MAX = 400, LEASE_MS = 3000, CALLS_MAX = 128, INBOX_MAX = 256,
+    IDS_MAX = TASKS_MAX * 4, /* narrow turns leave gaps */
     HASTENED_MAX = 4, LANES_MAX = 16,
     REPOSITORIES_MAX = 2, REVISIONS_MAX = 14, FIRED_MAX = 8, SERVERS_MAX = MEM_SERVERS_MAX, READS_MAX = 64 };
 
