@@ -77,7 +77,8 @@ static bool source_walk(struct listing *l, struct arena *arena, enum pg_id id, e
 {
     const struct task_filter *f = l->filter;
     bool all_fit = !l->by_lane && !f->rev && !f->name.len && l->states == (1u << STATE_COUNT) - 2;
-    int64_t window = all_fit ? (int64_t)l->limit + 1 : WINDOW_FIRST, below = f->before > 0 ? f->before : INT64_MAX;
+    int64_t page = (int64_t)l->limit + 1, below = f->before > 0 ? f->before : INT64_MAX;
+    int64_t window = all_fit || page > WINDOW_FIRST ? page : WINDOW_FIRST; /* rows that all fit are a whole page, however slow it is */
     size_t found = 0;
     for (;;) {
         PGresult *result;

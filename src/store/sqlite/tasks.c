@@ -90,7 +90,7 @@ static bool source_walk(struct listing *l, struct arena *arena, struct source so
             *ARENA_PUSH(arena, l->ids, l->n_ids, l->cap_ids) = id;
             found++;
         }
-        if (++steps % CLOCK_STEPS == 0 && clock_boot_us() > l->deadline) {
+        if (++steps % CLOCK_STEPS == 0 && steps > l->limit && clock_boot_us() > l->deadline) { /* rows that all fit are a whole page */
             stopped = true;
             break;
         }
