@@ -11,7 +11,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / 'test/unit/cmd'))
-from tap import WEIR, Server, Terminal, clean_env, end, has, ok, same, weir
+from tap import WEIR, Server, Terminal, clean_env, end, has, lonely, ok, same, skip, weir
 
 TMP = pathlib.Path(os.environ.get('TEST_TMP') or '/tmp/weir-cli-real')
 (TMP / 'state').mkdir(parents=True)
@@ -210,6 +210,10 @@ same(w('token', 'revoke', 'ci').returncode, 0, 'token revoke')
 same(w('token', 'revoke', 'ci').returncode, 66, 'twice: 66')
 same(w('wait', 'default', '--timeout', '60s').returncode, 1, 'the queue comes to rest')
 same(server.stop(), 0, 'the server ends on SIGINT, and all with it')
-same(w('list').returncode, 69, 'then: 69')
-has(w('verify').err, 'weir verify --data DIR', 'verify without a server: the other way')
+alone = lonely()
+if alone:
+    same(w('list', before=alone).returncode, 69, 'then: 69')
+    has(w('verify', before=alone).err, 'weir verify --data DIR', 'verify without a server: the other way')
+else:
+    skip('then: 69', 'the kernel refuses network namespaces, and the default address may be in use')
 end()

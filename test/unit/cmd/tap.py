@@ -17,8 +17,17 @@ def clean_env(**more):
     return env
 
 
-def weir(*args, stdin='', env=None, timeout=60):
-    done = subprocess.run([WEIR, *args], input=stdin.encode() if isinstance(stdin, str) else stdin, capture_output=True, env=env or clean_env(), timeout=timeout)
+def lonely():
+    """the words before a command whose network is its own, where nobody listens: the default address may be somebody's on this machine. None: the kernel refuses"""
+    for flags in (['--net'], ['--net', '--map-root-user']):
+        words = ['unshare', *flags, 'sh', '-c', 'ip link set lo up && exec "$@"', 'sh']
+        if subprocess.run([*words, 'true'], stdin=subprocess.DEVNULL, capture_output=True).returncode == 0:
+            return words
+    return None
+
+
+def weir(*args, stdin='', env=None, timeout=60, before=()):
+    done = subprocess.run([*before, WEIR, *args], input=stdin.encode() if isinstance(stdin, str) else stdin, capture_output=True, env=env or clean_env(), timeout=timeout)
     done.out, done.err = done.stdout.decode(errors='replace'), done.stderr.decode(errors='replace')
     return done
 
