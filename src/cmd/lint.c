@@ -92,7 +92,7 @@ int lint_main(int argc, char **argv)
         if (missing == 0)
             missing = err.code == ERR_not_found ? err_exit(err.code) : 1;
     }
-    workflow_sets_check(&sets, true);
+    workflow_sets_check(&sets);
     status = lint_print(&sets, &options, missing == 0);
     arena_release(&arena);
     return missing != 0 ? missing : status;

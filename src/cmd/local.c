@@ -107,7 +107,7 @@ static int local_read(struct local *local, const char *dir)
         fprintf(stderr, "weir local: %s\n", err.text);
         return err_exit(err.code);
     }
-    workflow_sets_check(&sets, false);
+    workflow_sets_check(&sets);
     workflow_sets_say(&sets);
     if (sets.diags.n_errors > 0)
         return err_exit(ERR_invalid);

@@ -424,7 +424,7 @@ static int workflows_load(struct plan *plan)
         status = operand_is_known(before) ? revision_load(plan, before, &before_set, &ignored) : path_load(plan, before, &before_set);
     if (status != OPTIONS_RUN)
         return status;
-    workflow_sets_check(&plan->sets, true);
+    workflow_sets_check(&plan->sets);
     workflow_sets_say(&plan->sets);
     if (plan->sets.diags.n_errors > 0)
         return err_exit(ERR_invalid);

@@ -182,13 +182,12 @@ static bool zone_is_known(void *context, struct str name)
     return zone_load(NULL, name, context, &zone, &err);
 }
 
-void workflow_sets_check(struct workflow_sets *sets, bool policies)
+void workflow_sets_check(struct workflow_sets *sets)
 {
     for (size_t i = 0; i < sets->n; i++) {
         struct workflow_set *set = &sets->items[i];
         struct workflow_input input = {
-            .sources = set->sources, .n_sources = set->n_sources, .zone_is_known = zone_is_known, .context = sets->arena,
-            .policies = policies
+            .sources = set->sources, .n_sources = set->n_sources, .zone_is_known = zone_is_known, .context = sets->arena
         };
         set->ok = workflow_parse(&input, sets->arena, &sets->diags, &set->workflow);
         sets->n_tasks += set->workflow.n_tasks;

@@ -32,7 +32,7 @@ bool workflow_sets_add(struct workflow_sets *sets, const char *path, struct err 
 /* A set of texts from elsewhere: its index, then its files. */
 size_t workflow_sets_add_empty(struct workflow_sets *sets);
 void workflow_sets_add_text(struct workflow_sets *sets, size_t set, const char *name, const char *text);
-void workflow_sets_check(struct workflow_sets *sets, bool policies); /* parses; faults are in diags. policies: keys of policies only warn */
+void workflow_sets_check(struct workflow_sets *sets); /* parses, as a server does; faults are in diags */
 
 /* workflow_sets_say: the diagnostics on stderr, and how many there are. */
 void workflow_sets_say(const struct workflow_sets *sets);

@@ -12,16 +12,17 @@
 #define CRONS "\"oneOf\":[{\"$ref\":\"#/$defs/minutes\"},{\"type\":\"array\",\"items\":{\"$ref\":\"#/$defs/minutes\"}}]"
 
 static const struct workflow_key keys[] = {
-    { "name", KEY_NOT_IN_DEFAULTS | KEY_IN_COMMIT, value_name, STRING ",\"pattern\":\"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$\"",
+    { "name", KEY_NOT_IN_DEFAULTS | KEY_IN_COMMIT | KEY_TEXT, value_name, STRING ",\"pattern\":\"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$\"",
         "The name; unique in all workflow files of the archive" },
     { "depends", KEY_NOT_IN_DEFAULTS | KEY_IN_COMMIT, value_depends, REFS,
         "Tasks that must have succeeded; of an earlier revision (PREV, PREV:NAME): ended" },
     { "after", KEY_NOT_IN_DEFAULTS, value_after, REFS, "Tasks that must have ended, whatever their end" },
     { "cancels", KEY_NOT_IN_DEFAULTS, value_cancels, REFS, "Tasks that are abandoned when this one is ready" },
-    { "image", 0, value_image, STRING, "The container image to run in" },
-    { "command", KEY_NOT_IN_DEFAULTS, value_command, STRINGS, "A command, split by shell rules without a shell, or a list of arguments" },
-    { "script", KEY_NOT_IN_DEFAULTS, value_script, STRING, "Instead of a command: a script for `shell`" },
-    { "shell", 0, value_shell, STRING, "The program that gets the script as a file" },
+    { "image", KEY_TEXT, value_image, STRING, "The container image to run in" },
+    { "command", KEY_NOT_IN_DEFAULTS | KEY_TEXT, value_command, STRINGS,
+        "A command, split by shell rules without a shell, or a list of arguments" },
+    { "script", KEY_NOT_IN_DEFAULTS | KEY_TEXT, value_script, STRING, "Instead of a command: a script for `shell`" },
+    { "shell", KEY_TEXT, value_shell, STRING, "The program that gets the script as a file" },
     { "checkout", 0, value_checkout, BOOLEAN, "Whether the working directory is the archive at the revision (default) or empty" },
     { "env", 0, value_env, MAPPING, "Environment variables" },
     { "timeout", 0, value_timeout, DURATION, "How long an attempt may take: 90s, 15m, 2h" },
@@ -32,17 +33,17 @@ static const struct workflow_key keys[] = {
         "},\"on\":{\"type\":\"array\",\"items\":{\"enum\":[\"lost\",\"temporary\",\"killed\",\"failed\",\"timeout\"]}}}",
         "How often it is tried, and after which ends" },
     { "lock", 0, value_lock, "\"enum\":[\"none\",\"shared\",\"exclusive\"]", "The archive's lock while it runs, in revision order" },
-    { "paths", 0, value_paths, STRINGS, "Only when the revision touches one of these: docs/**, !docs/private/**" },
+    { "paths", KEY_TEXT, value_paths, STRINGS, "Only when the revision touches one of these: docs/**, !docs/private/**" },
     { "priority", 0, value_priority, "\"type\":\"integer\",\"minimum\":-1000,\"maximum\":1000", "Larger first" },
     { "labels", 0, value_labels, MAPPING, "What an executor must be" },
-    { "zone", 0, value_zone, STRING, "Where an executor must be" },
-    { "semaphores", 0, value_semaphores, STRINGS, "Semaphores to hold while it runs" },
+    { "zone", KEY_TEXT, value_zone, STRING, "Where an executor must be" },
+    { "semaphores", KEY_TEXT, value_semaphores, STRINGS, "Semaphores to hold while it runs" },
     { "matrix", KEY_NOT_IN_DEFAULTS | KEY_POLICY, value_matrix, "\"type\":\"object\"",
         "Values that the task is run with, in all combinations" },
     { "blocked_by", KEY_POLICY, value_blocked_by, STRINGS, "Doesn't start while one of these tasks runs, in any revision" },
     { "collapse", KEY_POLICY, value_collapse, BOOLEAN, "Runs don't overlap, and waiting ones give way to the newest" },
-    { "unique", 0, value_unique, STRING, "A second not-yet-started task with this key isn't created" },
-    { "concurrency", 0, value_concurrency, STRING, "At most one running task with this key" },
+    { "unique", KEY_TEXT, value_unique, STRING, "A second not-yet-started task with this key isn't created" },
+    { "concurrency", KEY_TEXT, value_concurrency, STRING, "At most one running task with this key" },
     { "freeze", KEY_POLICY, value_freeze, CRONS, "Minutes in which it doesn't start" },
     { "window", KEY_POLICY, value_window, CRONS, "Minutes in which alone it starts" },
     { "schedule", KEY_NOT_IN_DEFAULTS, value_schedule, CRONS, "When it is started by the clock" },
@@ -50,7 +51,7 @@ static const struct workflow_key keys[] = {
     { "allow_failure", 0, value_allow_failure, BOOLEAN, "What depends on it goes on when it fails" },
     { "on", 0, value_on, "\"$ref\":\"#/$defs/on\"", "What starts it: commit, manual, schedule, {message: NAME}" },
     { "sandbox", 0, value_sandbox, "\"enum\":[\"none\",\"strict\"]", "How it is kept apart from the host" },
-    { "artifacts", 0, value_artifacts, STRINGS, "Files that are kept and can be downloaded" },
+    { "artifacts", KEY_TEXT, value_artifacts, STRINGS, "Files that are kept and can be downloaded" },
 };
 enum { N_KEYS = sizeof keys / sizeof keys[0] };
 
@@ -85,6 +86,7 @@ static void policy_tell(struct task_read *r, const struct node *name, const stru
 
 void workflow_task_read(struct task_read *r, const struct node *mapping, bool commit, bool defaults)
 {
+    bool json = str_ends(r->context.file->name, STR(".json")); /* where 5 isn't "5" */
     for (size_t i = 0; i < mapping->n; i++) {
         const struct node *name = mapping->pairs[i].key, *value = mapping->pairs[i].value;
         const struct workflow_key *key = workflow_key_find(name->text);
@@ -94,6 +96,8 @@ void workflow_task_read(struct task_read *r, const struct node *mapping, bool co
             node_fault(&r->context, name, "COMMIT takes nothing but 'depends'");
         else if (defaults && (key->flags & KEY_NOT_IN_DEFAULTS) != 0)
             node_fault(&r->context, name, "'%s' can't stand in 'defaults': each task says its own", key->name);
+        else if (json && (key->flags & KEY_TEXT) != 0 && value->kind == NODE_SCALAR && value->plain && !node_is_null(value))
+            node_fault(&r->context, value, "'%s' must be a string, not %.*s", key->name, STR_ARG(diag_shown(value->text)));
         else if (!node_is_null(value)) {
             r->key = key->name;
             if (key->read(r, value) && (key->flags & KEY_POLICY) != 0)

@@ -160,14 +160,23 @@ typed = json.loads(weir('lint', '--json', put('typed.yaml', '- {name: a, priorit
                                               '- {name: no, env: {A: no, B: 0777, C: 1e3, D: 2026-01-01}}\n')).out)
 same([d['line'] for d in typed], [1, 2, 3, 4], 'what looks like a number, truth or date is what the key says')
 
-# -- what only a later version will carry out: told here, refused by the server (t5304)
+# -- what only a later version will carry out: refused here as the server refuses it (t5304)
 for text in ('matrix: {os: [x]}', 'blocked_by: [b]', 'collapse: true', 'freeze: "* 22 * * *"', 'window: "* 8 * * *"'):
     path = put('policy.yaml', f'- name: a\n  {text}\n- name: b\n')
     key = text.split(':')[0]
     for command in ('lint', 'plan'):
         done = weir(command, path)
-        ok(done.returncode == 0 and f"policy.yaml:2:3: warning: '{key}' is reserved" in done.err, f'{command}: {key} is reserved, and said so', done.returncode, done.err)
+        ok(done.returncode != 0 and f"policy.yaml:2:3: error: '{key}' is reserved" in done.err, f'{command}: {key} is reserved, and refused', done.returncode, done.err)
 same(weir('lint', put('policy.yaml', '- {name: a, collapse: false, freeze: null}\n')).returncode, 0, 'a policy that asks for nothing is taken')
+
+# -- in JSON a string is written as one, as POST /v1/tasks wants it; numbers and truth values are texts where the schema takes them
+for value in ('"command": 5', '"command": true', '"script": 5', '"image": 1.5', '"zone": 7', '"unique": 1', '"artifacts": 3'):
+    done = weir('lint', put('typed.json', f'[{{"name": "a", {value}}}]'))
+    key = value.split('"')[1]
+    ok(done.returncode == 1 and f"typed.json:1:{20 + len(key)}: error: '{key}' must be a string" in done.err, f'JSON: {value} is refused', done.returncode, done.err)
+same(weir('lint', put('typed.json', '[{"name": "a", "command": ["sleep", 5], "env": {"N": 5}, "labels": {"n": 1}, "priority": 5, "zone": null}]')).returncode, 0,
+     'JSON: words of a list, env and labels may be numbers')
+same(weir('lint', put('typed.yaml', '[{"name": "a", "command": 5}]')).returncode, 0, 'in YAML 5 is a text where a text is asked for')
 
 # -- the schema
 schema = json.loads(weir('lint', '--schema').out)
