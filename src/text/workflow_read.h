@@ -37,7 +37,8 @@ struct task_read { /* one mapping of task keys: a task, or a file's defaults */
     const struct node *on, *schedule, *detached, *command, *script; /* where these stand in the task itself; NULL: they don't */
 };
 
-enum { KEY_NOT_IN_DEFAULTS = 1, KEY_IN_COMMIT = 2, KEY_POLICY = 4, KEY_TEXT = 8 }; /* KEY_TEXT: a bare number or truth value of JSON isn't one */
+/* KEY_TEXT: a string; a bare number or truth value of JSON isn't one */
+enum { KEY_NOT_IN_DEFAULTS = 1, KEY_IN_COMMIT = 2, KEY_POLICY = 4, KEY_TEXT = 8 };
 struct workflow_key {
     const char *name;
     unsigned flags;
