@@ -62,6 +62,7 @@
     X(limit_unheard, "a semaphore that is raised wakes nobody") \
     X(incarnation_unchecked, "a finish of another incarnation is accepted") \
     X(incarnation_each_poll, "an executor that has seen more than the store knows makes all grants stale at each poll") \
+    X(copies_forget, "a store that was restored believes that nothing granted had begun") \
     X(running_waits, "who runs and is lost waits for who queues for the lock behind it")
 
 /* of several servers on one store: the simulator's worlds with --servers */

@@ -27,7 +27,7 @@ static void backup_take(struct world *w)
     trace(w, "a backup is taken");
 }
 
-/* As a restore does it: a new incarnation, told in the history; numbers of executors go on elsewhere. */
+/* As a restore does it: a new incarnation, told in the history; what runs counts as begun; numbers of executors go on elsewhere. */
 static void incarnation_renew(struct world *w)
 {
     struct memstore *m = w->store;
@@ -42,6 +42,8 @@ static void incarnation_renew(struct world *w)
     m->head.seq++;
     m->head.incarnation = 0x5eed + ++w->backup.restored;
     m->head.next_executor += 1000 * (int64_t)w->backup.restored;
+    for (size_t i = 0; i < m->n_attempts && !PLANT(copies_forget); i++)
+        if (!m->attempts[i].finished && m->attempts[i].poll_seq >= 0) m->attempts[i].poll_seq = -2 - m->attempts[i].poll_seq;
 }
 
 /* Clients ask again for what they had been told since; what they refer to and isn't there any more they leave out. */
@@ -82,7 +84,6 @@ static void backup_restore(struct world *w)
             if (w->executors[i].jobs[k].used) MARK(w, restored_live);
     memstore_keep(w->store, &w->backup.store, &w->store->arena);
     w->known = w->backup.known;
-    memset(w->known.starts, 0, sizeof w->known.starts); /* what was begun and counted since is forgotten together */
     memset(w->before, 0, sizeof w->before);
     incarnation_renew(w);
     memset(w->duties, 0, sizeof w->duties);

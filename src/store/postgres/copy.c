@@ -147,7 +147,7 @@ static bool target_table_end(struct copy_target *to, size_t table, struct err *e
     return batch_send(side_of(to), table, err);
 }
 
-/* A new incarnation, told in the history. */
+/* A new incarnation, recorded in the history; jobs that run count as begun. */
 static bool incarnation_take(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], struct err *err)
 {
     struct store_head head, before;
@@ -169,6 +169,7 @@ static bool incarnation_take(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], 
     arg_i64(&args, now);
     arg_bytes(&args, head.hash, sizeof head.hash);
     arg_text(&args, buf_str(&packed));
+    pg_queue(pg, PG_copy_lives_forget, NULL);
     pg_queue(pg, PG_turn_insert, &args);
     head_queue(pg, key, &head, &before);
     bool ok = pg_exchange(pg, err);

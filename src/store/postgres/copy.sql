@@ -11,3 +11,8 @@ CLOSE copy_rows;
 -- With those of live_many, as plain rows.
 DECLARE copy_rows NO SCROLL CURSOR FOR SELECT @live_columns@ FROM live
 UNION ALL SELECT i.task, @many_columns@ FROM @many_each@ ORDER BY 1, 2;
+
+-- name: copy_lives_forget
+-- With a new incarnation: no executor can name these grants any more, though their jobs may have begun (model.h, poll_seq). Copies have no
+-- rows in live_many.
+UPDATE live SET poll_seq = -2 - poll_seq WHERE poll_seq >= 0;

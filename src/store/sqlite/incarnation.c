@@ -1,5 +1,8 @@
 /* incarnation: the random number that stands in every fence, so that a store never takes the word of another for its own.
  *
+ * With a new one every grant that is out is marked as one whose job may have begun: its executor can't name it any more, so the attempt is
+ * counted when the executor polls again.
+ *
  * A restore takes a new one. So does a copy of the data directory, which is told by its place: inode and time of birth of weir.db, kept in
  * `meta`; a file that was moved is still the same. A file system that gives a file another inode at each mount gets a new incarnation at
  * each start: work that was running is then granted anew, nothing else. */
@@ -35,7 +38,7 @@ bool incarnation_renew(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], struct
     head.seq++;
     head.commit++;
     buf_release(&packed);
-    return ok && head_write(db, key, &head, err);
+    return ok && db_run(db, SQL_lives_forget, err) && head_write(db, key, &head, err);
 }
 
 bool place_forget(struct db *db, struct err *err)
