@@ -108,7 +108,7 @@ struct api {
     struct buf openapi, scratch;
     struct blobs *blobs;
     uint64_t incarnation;
-    unsigned char job_key[32], token_key[32]; /* of DATA/verify.key: for job tokens, for tokens that are made with a key */
+    unsigned char job_key[32], token_key[32]; /* of store/secret.h: for job tokens, for tokens that are made with a key */
     uint64_t requests, refused;
     bool closing;
 

@@ -2,12 +2,12 @@
  *
  * Nothing is stored: the token is the fence of the grant and a keyed hash of it, so it ends with the grant. It may read its own task and
  * post new tasks; of its own archive it may read the files and post revisions (they know their cause); it opens nothing else. The key is
- * derived from DATA/verify.key, which all servers of a site share. */
+ * derived from the store's secret, which all servers of a site share and no backup carries. */
 #include <sodium.h>
 #include <string.h>
 
 #include "api/call.h"
-#include "io/fsx.h"
+#include "store/secret.h"
 
 enum { MAC_BYTES = 16 };
 #define PREFIX "weirjob_"
@@ -15,17 +15,13 @@ enum { MAC_BYTES = 16 };
 bool job_token_open(struct api *api, struct err *err)
 {
     static const unsigned char jobs[] = "weir job tokens", tokens[] = "weir tokens made with a key";
-    struct arena arena = { 0 };
-    struct str key;
-    const char *path = str_dupz(&arena, str_fmt(&arena, "%s/verify.key", api->config.store->data_dir));
-    bool good = fsx_read(path, 4096, &arena, &key, err);
-    size_t len = good && key.len < crypto_generichash_KEYBYTES_MAX ? key.len : crypto_generichash_KEYBYTES_MAX;
-    if (good)
-        crypto_generichash(api->job_key, sizeof api->job_key, jobs, sizeof jobs, (const unsigned char *)key.ptr, len);
-    if (good)
-        crypto_generichash(api->token_key, sizeof api->token_key, tokens, sizeof tokens, (const unsigned char *)key.ptr, len);
-    arena_release(&arena);
-    return good;
+    uint8_t secret[STORE_SECRET_BYTES];
+    if (!store_secret(api->config.store, secret, err))
+        return false;
+    crypto_generichash(api->job_key, sizeof api->job_key, jobs, sizeof jobs, secret, sizeof secret);
+    crypto_generichash(api->token_key, sizeof api->token_key, tokens, sizeof tokens, secret, sizeof secret);
+    sodium_memzero(secret, sizeof secret);
+    return true;
 }
 
 struct job_token_text job_token_format(const struct api *api, struct fence fence)

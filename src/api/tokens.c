@@ -2,7 +2,8 @@
  *
  * A token is `weir_` and 43 base64url characters of 32 bytes. It is in the answer to its creation and nowhere else: the store gets its
  * hash. The bytes are random; with an Idempotency-Key they are a keyed hash of a random seed that is kept with the key for its 31 days, so
- * that who lost the answer is given the same one again. The hash's key comes from DATA/verify.key, which no backup carries. */
+ * that a client that lost the answer is given the same one again. The hash's key is of the store's secret, which no backup carries: after a
+ * restore or a copy the same request is refused (409 conflict) instead of answered with a token that opens nothing. */
 #include <sodium.h>
 #include <string.h>
 
@@ -63,16 +64,37 @@ static void token_members(struct json *json, const struct token *token)
     json_put_time(json, "expires", token->expires);
 }
 
+/* token_again: the text of a token that was made before. False: its row is another token's, because the store's secret has changed. */
+static bool token_again(struct call *call, struct str *out)
+{
+    struct token **tokens;
+    size_t n = 0;
+    uint8_t hash[32];
+    *out = token_make(call, call->command.out.token_create.seed);
+    auth_token_hash(*out, hash);
+    if (!reader_tokens(call->api->config.reader, &call->arena, &tokens, &n, &call->err))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (tokens[i]->id == call->command.out.token_create.id && sodium_memcmp(tokens[i]->hash, hash, sizeof hash) != 0)
+            return err_set(&call->err, ERR_conflict, "the token was made before this store was restored or copied and can't be shown again: "
+                           "revoke it and create another with another Idempotency-Key");
+    return true; /* one that was revoked since is shown, and opens nothing */
+}
+
 static void token_created(struct call *call)
 {
     struct command *command = &call->command;
     struct token *token = &command->in.token_create.token; /* by the same body: name, scopes, tenant */
-    const struct str *text = call->state;
+    struct str text = *(const struct str *)call->state;
+    if (command->replay && !token_again(call, &text)) {
+        call_problem(call);
+        return;
+    }
     struct json json = json_to(&call->out);
     token->created = command->out.token_create.created;
     token->expires = command->out.token_create.expires;
     json_object_begin(&json);
-    json_put_str(&json, "token", command->replay ? token_make(call, command->out.token_create.seed) : *text);
+    json_put_str(&json, "token", text);
     token_members(&json, token);
     json_object_end(&json);
     call_answer(call, call->command.status != 0 ? call->command.status : 201);

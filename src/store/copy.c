@@ -17,11 +17,11 @@ struct copying {
 
 enum { PROGRESS_ROWS = 1000 };
 
-/* The places of weir.db and of the key are told by the copy itself when it is opened. */
+/* The places of weir.db and of the key are told by the copy itself when it is opened; its tokens are made with a secret of its own. */
 static bool row_wanted(const struct copying *c, const struct copy_cell *cells)
 {
     return strcmp(sql_tables[c->table].name, "meta") != 0 ||
-           (!str_eqz(cells[0].bytes, "place") && !str_eqz(cells[0].bytes, "key_place"));
+           (!str_eqz(cells[0].bytes, "place") && !str_eqz(cells[0].bytes, "key_place") && !str_eqz(cells[0].bytes, "token_salt"));
 }
 
 static bool row_take(void *owner, const struct copy_cell *cells, struct err *err)

@@ -139,7 +139,7 @@ static const struct backend *backend_find(const struct store_config *config, con
     return NULL;
 }
 
-static bool is_postgres(const struct store_config *config)
+bool store_is_postgres(const struct store_config *config)
 {
     const char *place;
     struct err ignored = { 0 };
@@ -149,12 +149,12 @@ static bool is_postgres(const struct store_config *config)
 
 struct logs *logs_open_store(const struct store_config *config, struct err *err)
 {
-    return is_postgres(config) ? logs_postgres_open(config, err) : logs_open(config->data_dir, err);
+    return store_is_postgres(config) ? logs_postgres_open(config, err) : logs_open(config->data_dir, err);
 }
 
 struct blobs *blobs_open_store(const struct store_config *config, struct err *err)
 {
-    return is_postgres(config) ? blobs_postgres_open(config, err) : blobs_open(config->data_dir, err);
+    return store_is_postgres(config) ? blobs_postgres_open(config, err) : blobs_open(config->data_dir, err);
 }
 
 /* A SQLite store doesn't begin where a server with a store in PostgreSQL has its files: its queue would look as if it were gone. One that
@@ -204,7 +204,7 @@ bool store_backup_at(const struct store_config *config, const char *to_file, str
 static struct logs *logs_open_target(const struct store_config *config, struct err *err)
 {
     const struct store_config database = { .url = config->url };
-    return is_postgres(config) ? logs_postgres_open(&database, err) : logs_open(config->data_dir, err);
+    return store_is_postgres(config) ? logs_postgres_open(&database, err) : logs_open(config->data_dir, err);
 }
 
 /* Logs and kept files. The rows are there (in SQLite under a name that nobody serves yet), and the source is kept from others. */
@@ -215,11 +215,11 @@ static bool bytes_copy(const struct store_config *from, const struct store_confi
     struct buf listed;
     buf_init(&listed, SIZE_MAX);
     bool ok = (from_logs = logs_open_store(from, err)) != NULL &&
-              (is_postgres(from) ? logs_postgres_list(from, &listed, err) : logs_list(from->data_dir, &listed, err)) &&
+              (store_is_postgres(from) ? logs_postgres_list(from, &listed, err) : logs_list(from->data_dir, &listed, err)) &&
               (to_logs = logs_open_target(to, err)) != NULL && (from_blobs = blobs_open_store(from, err)) != NULL &&
               (to_blobs = blobs_open_store(to, err)) != NULL && logs_copy_all(from_logs, &listed, to_logs, err) &&
               blobs_copy_all(from_blobs, to_blobs, err);
-    if (!ok && is_postgres(to))
+    if (!ok && store_is_postgres(to))
         err_context(err, "the database has all rows, but not all logs and kept files: drop it, create it anew and copy again");
     else if (!ok)
         err_context(err, "not all logs and kept files could be copied, so there is no store at %s yet: copy again", to->data_dir);

@@ -243,6 +243,7 @@ struct verify_report {
  * whose hash is witness_hash. false: it could not be read; a damaged history is report->ok == false. Safe beside a running server. */
 bool store_verify(const char *data_dir, int64_t witness_seq, const uint8_t *witness_hash, struct verify_report *out, struct err *err);
 
+bool store_is_postgres(const struct store_config *config);
 /* The same for the store that a URL names. store_backup_at: a store in PostgreSQL is backed up by PostgreSQL (ERR_invalid says how). */
 bool store_verify_at(const struct store_config *config, int64_t witness_seq, const uint8_t *witness_hash, struct verify_report *out,
                      struct err *err);

@@ -77,3 +77,7 @@ SELECT hash FROM blob WHERE used < extract(epoch FROM clock_timestamp())::bigint
 WITH gone AS (DELETE FROM blob WHERE hash = $1 AND used < extract(epoch FROM clock_timestamp())::bigint - $2::bigint RETURNING hash),
     pieces AS (DELETE FROM blob_chunk USING gone WHERE blob_chunk.hash = ANY (ARRAY[gone.hash]))
 SELECT count(*) FROM gone;
+
+-- name: token_salt
+-- The first server's stays.
+INSERT INTO meta (name, value) VALUES ('token_salt', $1::text) ON CONFLICT (name) DO UPDATE SET value = meta.value RETURNING value;
