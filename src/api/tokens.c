@@ -76,7 +76,7 @@ static bool token_again(struct call *call, struct str *out)
         return false;
     for (size_t i = 0; i < n; i++)
         if (tokens[i]->id == call->command.out.token_create.id && sodium_memcmp(tokens[i]->hash, hash, sizeof hash) != 0)
-            return err_set(&call->err, ERR_conflict, "the token was made before this store was restored or copied and can't be shown again: "
+            return err_set(&call->err, ERR_conflict, "the token was made before this store was restored or copied, it can't be shown: "
                            "revoke it and create another with another Idempotency-Key");
     return true; /* one that was revoked since is shown, and opens nothing */
 }
