@@ -6,13 +6,28 @@
 -- the table grows. Joins are written `x.id = ANY (ARRAY[u.id])` for the first column of an index (the others with `=`): that finds rows
 -- by the index, too, but makes no use of its order, for which a table that was empty when the plan was made (and analyzed) would be walked
 -- from end to end, and our rows looked up in it.
+SET statement_timeout = 0;
 SET jit = off;
 SET plan_cache_mode = force_generic_plan;
 SET enable_seqscan = off;
 SET enable_hashjoin = off;
 SET enable_mergejoin = off;
+SET enable_nestloop = on;
+SET enable_indexscan = on;
+SET enable_bitmapscan = on;
+SET enable_tidscan = on;
+SET enable_sort = on;
+-- Whatever the database or the role has by default. A turn waits for its lock first and must then see what others have committed.
+SET default_transaction_isolation = 'read committed';
+SET default_transaction_deferrable = off;
 SET idle_in_transaction_session_timeout = '60s';
+-- PostgreSQL has them since 14 and 17.
+SELECT set_config(name, '0', false) FROM pg_settings WHERE name IN ('idle_session_timeout', 'transaction_timeout');
+-- Below the time that an answer is waited for (ANSWER_MS of pg.c): the database says why.
+SET lock_timeout = '10s';
 SET standard_conforming_strings = on;
+-- A commit whose wait for the synchronous standby was broken off is told by a warning (notice_take).
+SET client_min_messages = 'warning';
 
 -- name: session_place
 -- The cluster, and its timeline, which grows with each promotion; 0: a standby. The checkpoint's timeline would come late.
@@ -35,8 +50,7 @@ SET tcp_user_timeout = 3000;
 SET idle_in_transaction_session_timeout = '3s';
 -- Who waits longer for his turn tells his clients that there is none: a synchronous standby may be away.
 SET lock_timeout = '10s';
--- A commit that is broken off while it waits for the standby would be answered as done.
-SET statement_timeout = 0;
+-- And no statement_timeout: a commit that is broken off while it waits for the standby would be answered as done.
 
 -- name: weaknesses
 -- What accepted work wouldn't survive: 1 a power cut (fsync), 2 a torn page, 4 a failover (standbys, none of them synchronous).

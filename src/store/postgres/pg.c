@@ -150,7 +150,7 @@ static bool host_connect(struct pg *pg, const char *url, const char *host, const
     reached = true;
     PQsetNoticeReceiver(pg->conn, notice_take, pg);
     place_name(pg);
-    return server_fits(pg, err) && timeline_check(pg, err) && pg_exec(pg, PG_session, err) && pg_exec(pg, PG_session_keepalive, err);
+    return server_fits(pg, err) && pg_exec(pg, PG_session, err) && timeline_check(pg, err) && pg_exec(pg, PG_session_keepalive, err);
 }
 
 /* Until when a host counts as silent, boot time; by its place in the URL. Only the order of asking hangs on it. */

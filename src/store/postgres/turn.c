@@ -581,8 +581,11 @@ static bool narrow_queue(struct write *w, struct store_head *out_head, struct er
         return true; /* it has only looked */
     }
     pg_queue(&self->pg, PG_head_lock, NULL);
+    pg_queue(&self->pg, PG_head_time, NULL);
     if (!changes_fit(w, err) || !pg_exchange(&self->pg, err) || !pg_row_head(self->pg.results[last], &self->head, NULL, err))
         return false;
+    if (PQntuples(self->pg.results[last + 1]) > 0)
+        self->head.time = cell_i64(self->pg.results[last + 1], 0, 0);
     const struct store_head *now = &self->head;
     *out_head = *now;
     if (w->c->head.v_now > now->v_now)

@@ -323,7 +323,11 @@ SELECT pg_advisory_xact_lock_shared(1466263922, hashtext('turn ' || current_sche
 
 -- name: head_lock
 -- The last lock of a narrow turn.
-SELECT @head_columns@, (SELECT t.at FROM turn t WHERE t.first_seq <= head.seq ORDER BY t.first_seq DESC LIMIT 1) FROM head WHERE one = 1 FOR UPDATE OF head;
+SELECT @head_columns@, 0::bigint FROM head WHERE one = 1 FOR UPDATE OF head;
+
+-- name: head_time
+-- Behind head_lock, which may have waited: a sub-select there would have the snapshot of before the wait, and an older turn's time.
+SELECT at FROM turn WHERE first_seq > 0 ORDER BY first_seq DESC LIMIT 1;
 
 -- name: mark_put
 INSERT INTO mark (server, nonce) VALUES ($1, $2) ON CONFLICT (server) DO UPDATE SET nonce = excluded.nonce;
