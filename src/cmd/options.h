@@ -61,6 +61,7 @@ struct options {
 
 #define OPTIONS_RUN (-1)
 #define EXIT_USAGE 2
+#define EXIT_LATER 75 /* try again later */
 
 /* options_parse: argv[0] is the command's name and is skipped. OPTIONS_RUN: go on; else the exit code, everything has been said
  * (0 after --help, which goes to stdout; 2 after a usage error, which goes to stderr). */

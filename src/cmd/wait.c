@@ -33,8 +33,9 @@ const struct command_spec wait_spec = {
     .operands_min = 1,
     .operands_max = OPERANDS_MAX,
     .summary = "until tasks, a revision, an archive or a queue have ended",
-    .description = "Exit 0 only when all of it is D (done); 1 when something ended otherwise; 75 when the time is over. An archive or "
-                   "queue counts with all its tasks, also those that ended before. "
+    .description = "Exit 0 only when all of it is D (done); 1 when something ended otherwise; 75 when the time is over, or all that "
+                   "is known of an archive is done but its repository can't be read. An archive or queue counts with all its tasks, also those "
+                   "that ended before. "
                    "On a terminal: a tree of what is waited for, and a bar; else one line a change, on stderr. The ends go to stdout.",
     .options = wait_options,
     .flags = COMMAND_CLIENT | COMMAND_LIVE,
@@ -391,6 +392,28 @@ static void unfinished_read(struct wait *w)
         session_note(w->session, "weir wait: the server doesn't answer; these are the last counts known");
 }
 
+/* archives_read: false when the repository of an archive that was waited for can't be read: there may be revisions that nobody knows. */
+static bool archives_read(struct wait *w)
+{
+    struct session *s = w->session;
+    bool all = true;
+    for (size_t i = 0; i < w->n_lanes; i++) {
+        const struct wait_lane *lane = &w->lanes[i];
+        if (strcmp(field_z(lane->document, "kind"), "archive") != 0)
+            continue;
+        json_t *archive = session_try(s, &(struct session_request){ .method = "GET", .path = archive_path(s, lane->name, "") });
+        const char *fault = field_z(json_object_get(archive, "watch"), "fault");
+        if (*fault) {
+            fflush(stdout);
+            fprintf(stderr, "weir wait: %s: what is known has ended, but the repository can't be read: %s\n",
+                term_safe_z(&s->arena, lane->name), term_safe_z(&s->arena, fault));
+            all = false;
+        }
+        json_decref(archive);
+    }
+    return all;
+}
+
 static int wait_end(struct wait *w)
 {
     struct session *s = w->session;
@@ -404,11 +427,13 @@ static int wait_end(struct wait *w)
         ends_json(w);
     else
         ends_print(w);
+    if (!w->timed_out && !all_done(w))
+        return 1;
     if (!w->timed_out)
-        return all_done(w) ? 0 : 1;
+        return archives_read(w) ? 0 : EXIT_LATER;
     fflush(stdout);
     fprintf(stderr, "weir wait: the time is over and not everything has ended; `weir why KEY` tells what a task waits for\n");
-    return 75;
+    return EXIT_LATER;
 }
 
 /* begin_print: how things stand when the waiting begins, in the form of the changes that follow. */

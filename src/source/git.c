@@ -287,25 +287,40 @@ static void commit_describe(struct arena *arena, const git_commit *commit, struc
     out->is_first = out->n_parents == 0;
 }
 
+/* changes_find: what the commit changed. A parent that can't be read (damaged, and given up by `weir archive skip`) doesn't stop the commits
+ * behind it: if the commit's own tree is whole, everything counts as touched. */
+static bool changes_find(
+    struct git_source *git, struct arena *arena, git_commit *commit, const git_tree *tree, struct source_revision *revision, struct err *err)
+{
+    git_commit *parent = NULL;
+    git_tree *before = NULL;
+    int code = revision->n_parents > 0 ? git_commit_parent(&parent, commit, 0) : 0;
+    if (code == 0 && parent != NULL)
+        code = git_commit_tree(&before, parent);
+    bool good = code == 0 ? git_changes(git, arena, before, tree, revision, err) : git_fail(git, code, err, "reading a commit's parent");
+    git_tree_free(before);
+    git_commit_free(parent);
+    struct err own = { 0 };
+    if (good || err->code != ERR_corrupt || revision->n_parents == 0 || !git_changes(git, arena, NULL, tree, revision, &own))
+        return good;
+    *err = (struct err){ 0 };
+    revision->all_touched = true;
+    return true;
+}
+
 static bool git_revision(
     struct source *source, struct arena *arena, struct source_ident ident, struct source_revision *out, struct err *err)
 {
     struct git_source *git = git_of(source);
-    git_commit *commit = NULL, *parent = NULL;
-    git_tree *tree = NULL, *parent_tree = NULL;
+    git_commit *commit = NULL;
+    git_tree *tree = NULL;
     if (!git_commit_find(git, ident, &commit, err))
         return false;
     struct source_revision revision;
     commit_describe(arena, commit, &revision);
     int code = git_commit_tree(&tree, commit);
-    if (code == 0 && revision.n_parents > 0)
-        code = git_commit_parent(&parent, commit, 0);
-    if (code == 0 && parent != NULL)
-        code = git_commit_tree(&parent_tree, parent);
-    bool good = code == 0 ? git_changes(git, arena, parent_tree, tree, &revision, err) : git_fail(git, code, err, "reading a commit");
-    git_tree_free(parent_tree);
+    bool good = code == 0 ? changes_find(git, arena, commit, tree, &revision, err) : git_fail(git, code, err, "reading a commit");
     git_tree_free(tree);
-    git_commit_free(parent);
     git_commit_free(commit);
     if (good)
         *out = revision;

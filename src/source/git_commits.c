@@ -54,6 +54,19 @@ static bool chain_walk(struct git_source *git, const git_oid *tip, const struct 
     }
 }
 
+/* chain_cut: up to the commit that got the last number all is known, also what was passed over. */
+static void chain_cut(struct git_source *git, struct str numbered, git_oid *out_base)
+{
+    git_oid oid;
+    if (numbered.len == 0 || git_oid_fromstrn(&oid, numbered.ptr, numbered.len) != 0)
+        return;
+    for (size_t i = 0; i < git->n_chain; i++)
+        if (git_oid_equal(&oid, &git->chain[i])) {
+            *out_base = oid;
+            git->n_chain = i;
+        }
+}
+
 /* chain_trim: an archive may begin after a commit that has no number. When a forced push goes back behind it, what the old tip stands on is
  * no news: of the chain, tip first, only what the old tip can't reach stays. Reachable ones come last, so halving finds the border. */
 static bool chain_trim(struct git_source *git, struct str old, git_oid *out_base, struct err *err)
@@ -123,6 +136,7 @@ bool git_new_commits(struct source *source, struct arena *arena, const struct so
         return true;
     }
     if (git->n_chain > 0 && git_oid_equal(&git->chain_tip, &tip)) {
+        chain_cut(git, known->tip, &base);
         while (git->n_chain > 0 && is_known(known, &git->chain[git->n_chain - 1]))
             base = git->chain[--git->n_chain];
     } else {

@@ -273,6 +273,22 @@ static size_t commits_spoken(struct round *round, const struct source_commits *c
     return n;
 }
 
+/* skips_count: numbers just before the next one that `weir archive skip` gave up without a commit: as many commits that can't be read may
+ * be passed over. One that can be read takes the next number: nothing is lost by a skip. */
+static bool skips_count(struct round *round, size_t *out)
+{
+    *out = 0;
+    for (int64_t rev = round->row.next - 1; rev >= round->row.first; rev--, ++*out) {
+        struct revision row = { 0 };
+        bool found = false;
+        if (!reader_revision(round->reader, &round->arena, round->follow->lane, rev, &row, &found, round->err))
+            return false;
+        if (!found || row.state != REVISION_SKIPPED || row.ident.len > 0)
+            break;
+    }
+    return true;
+}
+
 static bool git_round(struct round *round)
 {
     struct follow *follow = round->follow;
@@ -287,10 +303,17 @@ static bool git_round(struct round *round)
     if (commits.n == 0 && round->head_cause != NULL)
         return marks_settle_head(follow, round->reader, &round->arena, round->youngest.id, str_of(round->head_cause), round->err);
     const struct str *causes = causes_spread(round, commits.ids, commits.n);
-    size_t i = 0, upto = commits_spoken(round, &commits);
-    for (; i < upto && !batch_is_full(round); i++)
-        if (!git_add(round, round->row.next + (int64_t)i, commits.ids[i], causes[i], i == 0 && commits.rewritten))
+    size_t i = 0, upto = commits_spoken(round, &commits), skips, passed = 0;
+    if (!skips_count(round, &skips))
+        return false;
+    for (; i < upto && !batch_is_full(round); i++) {
+        if (git_add(round, round->row.next + (int64_t)(i - passed), commits.ids[i], causes[i], i == 0 && commits.rewritten))
+            continue;
+        if (passed == skips || round->err->code != ERR_corrupt)
             break;
+        *round->err = (struct err){ 0 };
+        passed++;
+    }
     if (follow->batch->n == 0 && i < upto)
         return false;
     follow->left = (int64_t)(commits.n - i + commits.left);

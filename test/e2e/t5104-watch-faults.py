@@ -120,6 +120,27 @@ heals('far', 52, 'a server that is back')
 for name, last in (('a', 5), ('g', 5), ('far', 52)):
     same(revision_events(s, name), list(range(1, last + 1)), f'{name}: each revision once, in order')
 
+# ---- a commit that can't be read, given up by skip ----
+def damage():
+    """a commit whose tree has an entry without a name, and a good one behind it, on the branch of git"""
+    sh('''cd git; blob=$(echo x | git hash-object -w --stdin); good=$(git rev-parse main^{tree})
+    bad=$( (printf '100644 \\0'; printf "$(echo $blob | sed 's/../\\\\x&/g')") | git hash-object -t tree --literally -w --stdin)
+    one=$(git commit-tree $bad -p main -m damaged); git update-ref refs/heads/main $(git commit-tree $good -p $one -m good)''')
+
+
+damage()
+fault('g', 'filename', 'a commit with a damaged tree')
+done = s.cli('wait', 'g', '--timeout', '1s')
+ok(done.code in (1, 75), 'wait: an archive that cannot be read is not done', done.code, done.out, done.err)
+same(s.cli('archive', 'skip', 'g', '6', '--reason', 'damaged').code, 0, 'skip')
+heals('g', 7, 'a skipped commit that cannot be read')
+same([(r['rev'], r['state']) for r in s.get('/v1/archives/g/revisions?limit=3').json['revisions']], [(7, 'known'), (6, 'skipped'), (5, 'known')],
+     'the commit behind it has the next number')
+sh('cd git; git update-ref refs/heads/main $(git commit-tree main^{tree} -p main -m eight)')
+s.post('/v1/archives/g/revisions', dict(rev=1000))
+heals('g', 8, 'and commits after it go on')
+ok(s.cli('archive', 'skip', 'g', '9', '--reason', 'by mistake').code != 0, 'a skip where nothing is wrong is refused')
+
 # ---- refused from the start ----
 for name, option, place, word in (('x1', '--svn', TMP / 'nowhere', 'nowhere'), ('x2', '--git', TMP / 'svn', 'git'), ('x3', '--svn', TMP / 'git', 'svn'),
                                   ('x4', '--svn', 'svn://127.0.0.1:1/none', '127.0.0.1:1')):
