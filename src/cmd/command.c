@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <string.h>
 
+#include "cmd/term.h"
+
 enum { COMMANDS_MAX = 64 };
 
 static const struct command_row *rows;
@@ -32,10 +34,8 @@ static int command_unknown(const char *name)
         if (!(rows[i].spec->flags & COMMAND_HIDDEN))
             candidates[n++] = str_of(rows[i].spec->name);
     struct str near = str_closest(str_of(name), candidates, n);
-    fprintf(stderr, "weir: unknown command '%s'", name);
-    if (near.len)
-        fprintf(stderr, "; did you mean '%.*s'?", STR_ARG(near));
-    fputs("\n  `weir help` lists the commands\n", stderr);
+    term_say(stderr, "weir: unknown command '%s'%s%.*s%s", name, near.len ? "; did you mean '" : "", STR_ARG(near), near.len ? "'?" : "");
+    fputs("  `weir help` lists the commands\n", stderr);
     return EXIT_USAGE;
 }
 

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "cmd/command.h"
+#include "cmd/term.h"
 #include "cmd/workflow_files.h"
 
 #define OUT_CAP ((size_t)16 << 20)
@@ -88,7 +89,7 @@ int lint_main(int argc, char **argv)
         struct err err = { 0 };
         if (workflow_sets_add(&sets, options.operands[i], &err))
             continue;
-        fprintf(stderr, "weir lint: %s\n", err.text);
+        term_say(stderr, "weir lint: %s", err.text);
         if (missing == 0)
             missing = err.code == ERR_not_found ? err_exit(err.code) : 1;
     }

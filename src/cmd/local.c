@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "cmd/command.h"
+#include "cmd/term.h"
 #include "cmd/workflow_files.h"
 #include "exec/agent.h"
 #include "io/clock.h"
@@ -104,7 +105,7 @@ static int local_read(struct local *local, const char *dir)
     else if (workflow_sets_add(&sets, dir, &err) && !realpath(dir, root))
         err_set(&err, ERR_io, "%s: %s", dir, strerrordesc_np(errno));
     if (err.code != ERR_none) {
-        fprintf(stderr, "weir local: %s\n", err.text);
+        term_say(stderr, "weir local: %s", err.text);
         return err_exit(err.code);
     }
     workflow_sets_check(&sets);
@@ -332,7 +333,7 @@ static int local_run(struct local *local)
     if (folder_make(local, &err) && local_settle_in(local, &err) && house_start(local, &err) && executor_start(local, &err)) {
         status = local_view(local);
     } else {
-        fprintf(stderr, "weir local: %s\n", err.text);
+        term_say(stderr, "weir local: %s", err.text);
         status = err_exit(err.code);
     }
     fflush(stdout);

@@ -18,6 +18,7 @@
 #include "io/http.h"
 #include "store/logs.h"
 #include "store/read.h"
+#include "cmd/term.h"
 
 enum { LEASE_MS = 15000, CONNECTIONS_MAX = 4096, IDLE_S = 15, ORPHAN_STEP_MS = 50, ORPHAN_MS = 20000, HOST_MAX = 65 };
 
@@ -42,7 +43,7 @@ struct house {
 
 static void house_fail(struct house *house, const struct err *err)
 {
-    fprintf(stderr, "weir local: %s\n", err->text);
+    term_say(stderr, "weir local: %s", err->text);
     house->status = err_exit(err->code);
     loop_stop(house->loop);
 }

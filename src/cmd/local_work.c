@@ -12,6 +12,7 @@
 #include "base/map.h"
 #include "cmd/local.h"
 #include "text/json_read.h"
+#include "cmd/term.h"
 
 enum { SPEC_DEPTH = 64 };
 
@@ -54,10 +55,8 @@ static void name_unknown(struct local *local, const char *name)
     for (size_t i = 0; i < workflow->n_tasks; i++)
         names[i] = workflow->tasks[i].name;
     struct str near = str_closest(str_of(name), names, workflow->n_tasks);
-    fprintf(stderr, "weir local: there is no task '%s' in the workflow", name);
-    if (near.len > 0)
-        fprintf(stderr, "; did you mean '%.*s'?", STR_ARG(near));
-    fputc('\n', stderr);
+    term_say(stderr, "weir local: there is no task '%s' in the workflow%s%.*s%s", name, near.len > 0 ? "; did you mean '" : "",
+        STR_ARG(near), near.len > 0 ? "'?" : "");
 }
 
 /* is_made: whether a commit makes the task: it has that trigger and depends on nothing that isn't made. */

@@ -20,6 +20,7 @@ static const struct option_spec log_options[] = {
     { "follow", 'f', NULL, "go on as the task writes, until it has ended", 0, NULL },
     { "tail", 0, "SIZE", "only the last SIZE bytes, such as 64KiB", 0, NULL },
     { "offset", 0, "N", "from this byte on", 0, NULL },
+    { "raw", 0, NULL, "on a terminal too: every byte as it was written", 0, NULL },
     { 0 },
 };
 static const char *const log_examples[] = { "watch a running task", "weir log -f default:42",
@@ -30,7 +31,8 @@ const struct command_spec log_spec = {
     .operands_min = 1,
     .operands_max = 1,
     .summary = "what a task wrote",
-    .description = "Prints stdout and stderr of the task's process, byte for byte. On a terminal only text and colours get through. "
+    .description = "Prints stdout and stderr of the task's process, byte for byte. On a terminal only text and colours get through, unless "
+                   "--raw is given. "
                    "With --json: {task, key, attempt, bytes, log}, where log is the text (bytes that aren't UTF-8 become U+FFFD), bytes "
                    "is how many it was made of, 64 MiB at most, and attempt is null when there was none.",
     .options = log_options,
@@ -67,7 +69,7 @@ static bool log_piece(int status, struct str bytes, void *owner)
         buf_add(&stream->text, bytes.ptr, bytes.len);
         return !stream->text.full;
     }
-    if (!stream->session->term.tty)
+    if (!stream->session->term.tty || option_given(&stream->session->options, "raw"))
         return log_write(stream, bytes);
     struct buf clean;
     buf_init(&clean, LOG_PIECE_CAP);

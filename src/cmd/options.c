@@ -5,6 +5,7 @@
  *
  * It fails only by a usage error, said on stderr with the nearest name that exists, exit code 2. */
 #include "cmd/options.h"
+#include "cmd/term.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -62,9 +63,8 @@ int usage_error(const struct command_spec *spec, const char *fmt, ...)
     va_list args;
     va_start(args, fmt);
     fprintf(stderr, "weir %s: ", spec->name);
-    vfprintf(stderr, fmt, args);
+    term_vsay(stderr, fmt, args);
     va_end(args);
-    fputc('\n', stderr);
     options_print_usage(stderr, spec);
     fprintf(stderr, "`weir %s --help` tells more\n", spec->name);
     return EXIT_USAGE;

@@ -8,6 +8,7 @@
 #include "cmd/command.h"
 #include "cmd/revision_text.h"
 #include "cmd/task_text.h"
+#include "cmd/term.h"
 #include "cmd/workflow_files.h"
 #include "core/expand.h"
 #include "text/glob.h"
@@ -374,7 +375,7 @@ static int path_load(struct plan *plan, const char *path, size_t *out_set)
     struct err err = { 0 };
     *out_set = plan->sets.n;
     if (!workflow_sets_add(&plan->sets, path, &err)) {
-        fprintf(stderr, "weir plan: %s\n", err.text);
+        term_say(stderr, "weir plan: %s", err.text);
         return err_exit(err.code);
     }
     if (*out_set == plan->sets.n) /* the same folder again */

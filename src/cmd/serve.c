@@ -7,6 +7,7 @@
 
 #include "cmd/command.h"
 #include "cmd/server.h"
+#include "cmd/term.h"
 #include "io/fsx.h"
 #include "io/log.h"
 #include "text/key.h"
@@ -97,7 +98,7 @@ static enum err_code config_read(const struct options *options, struct arena *ar
     if (!fsx_read(path, CONFIG_BYTES_MAX, arena, &file->text, &err)) {
         if (!named && err.code == ERR_not_found)
             return ERR_none;
-        fprintf(stderr, "weir serve: %s\n", err.text);
+        term_say(stderr, "weir serve: %s", err.text);
         return err.code;
     }
     file->name = str_dup(arena, str_of(path));

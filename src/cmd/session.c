@@ -225,8 +225,7 @@ void session_note(struct session *s, const char *fmt, ...)
     va_list args;
     va_start(args, fmt);
     fflush(stdout);
-    vfprintf(stderr, fmt, args);
-    fputc('\n', stderr);
+    term_vsay(stderr, fmt, args);
     va_end(args);
 }
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include <wchar.h>
 
-enum { CELL_MAX = 2048 };
+enum { CELL_MAX = 2048, SAID_MAX = 64 * 1024 };
 
 static const char *const paint_codes[PAINT_COUNT] = {
     [PAINT_NONE] = "",
@@ -125,6 +125,25 @@ const char *term_safe_z(struct arena *arena, const char *z)
     return term_safe(arena, str_of(z));
 }
 
+void term_vsay(FILE *out, const char *fmt, va_list args)
+{
+    struct arena arena = { 0 };
+    struct buf text;
+    buf_init(&text, SAID_MAX);
+    buf_vaddf(&text, fmt, args);
+    fprintf(out, "%s\n", term_safe(&arena, buf_str(&text)));
+    buf_release(&text);
+    arena_release(&arena);
+}
+
+void term_say(FILE *out, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    term_vsay(out, fmt, args);
+    va_end(args);
+}
+
 static int code_width(uint32_t code)
 {
     if (code < 0x80)
@@ -165,8 +184,9 @@ struct str term_cut(struct arena *arena, const struct term *term, struct str s, 
 }
 
 /* The filter's states. A sequence is ESC, then '[' parameters final (CSI), or one of P ] X ^ _ and text up to BEL or ESC \ (a string),
- * or one more byte (possibly after intermediates). Of all these only CSI ... m is let through. */
-enum { FILTER_TEXT, FILTER_ESC, FILTER_INTERMEDIATE, FILTER_CSI, FILTER_STRING, FILTER_STRING_ESC, FILTER_C2 };
+ * or one more byte (possibly after intermediates). Of all these only CSI ... m is let through. A character of several bytes is held until
+ * it is whole: U+0080 to U+009F are controls, others turn the direction of writing. */
+enum { FILTER_TEXT, FILTER_CHARACTER, FILTER_ESC, FILTER_INTERMEDIATE, FILTER_CSI, FILTER_STRING, FILTER_STRING_ESC };
 
 static void filter_hold(struct term_filter *f, char c)
 {
@@ -176,31 +196,55 @@ static void filter_hold(struct term_filter *f, char c)
 
 static void filter_text(struct term_filter *f, unsigned char c, struct buf *out)
 {
-    int expected = f->expected;
-    f->expected = 0;
-    if (c >= 0x80 && c < 0xC0) { /* alone it would be a control character to an 8-bit terminal */
-        f->expected = expected - 1;
-        if (expected > 0)
-            buf_add_char(out, (char)c);
-        else
-            f->expected = 0;
-    } else if (c >= 0xC3) {
-        f->expected = c >= 0xF0 ? 3 : c >= 0xE0 ? 2 : 1;
-        buf_add_char(out, (char)c);
-    } else if (c == 0x1B) {
-        f->state = FILTER_ESC;
+    if (c == 0x1B || c >= 0xC2) {
+        f->state = c == 0x1B ? FILTER_ESC : FILTER_CHARACTER;
+        f->expected = c >= 0xF0 ? 4 : c >= 0xE0 ? 3 : 2;
         f->n_held = 0;
         filter_hold(f, (char)c);
-    } else if (c == 0xC2) {
-        f->state = FILTER_C2; /* U+0080 to U+009F begin with this byte */
-    } else if (c == '\n' || c == '\t' || c == '\r' || (c >= 0x20 && c != 0x7F)) {
+    } else if (c == '\n' || c == '\t' || c == '\r' || (c >= 0x20 && c < 0x7F)) { /* a lone byte above is a control to an 8-bit terminal */
         buf_add_char(out, (char)c);
     }
+}
+
+static void filter_character(struct term_filter *f, unsigned char c, struct buf *out)
+{
+    if (c < 0x80 || c >= 0xC0) { /* the one before was cut short */
+        f->state = FILTER_TEXT;
+        filter_text(f, c, out);
+        return;
+    }
+    filter_hold(f, (char)c);
+    if (f->n_held < (size_t)f->expected)
+        return;
+    struct str rest = { f->held, f->n_held }, one;
+    uint32_t code = 0;
+    if (utf8_take(&rest, &one, &code) && code_harmless(code))
+        buf_add(out, one.ptr, one.len);
+    f->state = FILTER_TEXT;
+}
+
+static void filter_csi(struct term_filter *f, unsigned char c, struct buf *out)
+{
+    filter_hold(f, (char)c);
+    if ((c >= '0' && c <= ';') && f->n_held < sizeof f->held)
+        return;
+    if (c >= 0x20 && c < 0x40) {
+        f->n_held = sizeof f->held; /* private or overlong: not a colour, whatever its end */
+        return;
+    }
+    if (c == 'm' && f->n_held < sizeof f->held)
+        buf_add(out, f->held, f->n_held);
+    f->state = FILTER_TEXT;
+    if (c < 0x20)
+        filter_text(f, c, out);
 }
 
 static void filter_byte(struct term_filter *f, unsigned char c, struct buf *out)
 {
     switch (f->state) {
+    case FILTER_CHARACTER:
+        filter_character(f, c, out);
+        break;
     case FILTER_ESC:
         filter_hold(f, (char)c);
         f->state = c == '['                                                   ? FILTER_CSI
@@ -212,33 +256,13 @@ static void filter_byte(struct term_filter *f, unsigned char c, struct buf *out)
         f->state = c >= 0x20 && c < 0x30 ? FILTER_INTERMEDIATE : FILTER_TEXT;
         break;
     case FILTER_CSI:
-        filter_hold(f, (char)c);
-        if ((c >= '0' && c <= ';') && f->n_held < sizeof f->held)
-            break;
-        if (c >= 0x20 && c < 0x40)
-            f->n_held = sizeof f->held; /* private or overlong: not a colour, whatever its end */
-        if (c < 0x40 && c >= 0x20)
-            break;
-        if (c == 'm' && f->n_held < sizeof f->held)
-            buf_add(out, f->held, f->n_held);
-        f->state = FILTER_TEXT;
-        if (c < 0x20)
-            filter_text(f, c, out);
+        filter_csi(f, c, out);
         break;
     case FILTER_STRING:
         f->state = c == 0x07 ? FILTER_TEXT : c == 0x1B ? FILTER_STRING_ESC : FILTER_STRING;
         break;
     case FILTER_STRING_ESC:
         f->state = c == '\\' ? FILTER_TEXT : FILTER_STRING;
-        break;
-    case FILTER_C2:
-        f->state = FILTER_TEXT;
-        if (c >= 0xA0 && c < 0xC0) {
-            buf_add_char(out, (char)0xC2);
-            buf_add_char(out, (char)c);
-        } else if (c < 0x80 || c >= 0xC0) {
-            filter_text(f, c, out);
-        }
         break;
     default:
         filter_text(f, c, out);

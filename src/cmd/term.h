@@ -5,6 +5,7 @@
 #ifndef WEIR_CMD_TERM_H
 #define WEIR_CMD_TERM_H
 
+#include <stdarg.h>
 #include <stdio.h>
 
 #include "base/arena.h"
@@ -29,16 +30,20 @@ enum paint paint_of_state(char letter);
 /* term_safe: one line without control characters, bidirectional overrides or broken UTF-8; in the arena, NUL-terminated. */
 const char *term_safe(struct arena *arena, struct str s);
 const char *term_safe_z(struct arena *arena, const char *z);
+/* term_say: such a line, and its end: what a person is told with words of the command line or of a file in it */
+void term_say(FILE *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void term_vsay(FILE *out, const char *fmt, va_list args);
 int term_width(struct str s);                                                               /* cells on a terminal */
 struct str term_cut(struct arena *arena, const struct term *term, struct str s, int width); /* at most width cells, with an ellipsis */
 
 /* term_filter: a log on its way to a terminal: text, tabs, line ends, carriage returns and colours (SGR) pass; every other control
- * sequence is dropped. State is kept between pieces. The zero value is the beginning. */
+ * sequence, what turns the direction of writing and broken UTF-8 are dropped.
+ * State is kept between pieces. The zero value is the beginning. */
 struct term_filter {
     int state;
     char held[64];
     size_t n_held;
-    int expected; /* continuation bytes of a UTF-8 character that are still to come */
+    int expected; /* bytes of the UTF-8 character that is held */
 };
 void term_filter_add(struct term_filter *filter, struct str piece, struct buf *out);
 

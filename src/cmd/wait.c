@@ -34,8 +34,8 @@ const struct command_spec wait_spec = {
     .operands_max = OPERANDS_MAX,
     .summary = "until tasks, a revision, an archive or a queue have ended",
     .description = "Exit 0 only when all of it is D (done); 1 when something ended otherwise; 75 when the time is over, or all that "
-                   "is known of an archive is done but its repository can't be read. An archive or queue counts with all its tasks, also those "
-                   "that ended before. "
+                   "is known of an archive is done but its repository can't be read. An archive or queue counts with all its tasks, also "
+                   "those that ended before. "
                    "On a terminal: a tree of what is waited for, and a bar; else one line a change, on stderr. The ends go to stdout.",
     .options = wait_options,
     .flags = COMMAND_CLIENT | COMMAND_LIVE,

@@ -287,10 +287,10 @@ static void commit_describe(struct arena *arena, const git_commit *commit, struc
     out->is_first = out->n_parents == 0;
 }
 
-/* changes_find: what the commit changed. A parent that can't be read (damaged, and given up by `weir archive skip`) doesn't stop the commits
- * behind it: if the commit's own tree is whole, everything counts as touched. */
-static bool changes_find(
-    struct git_source *git, struct arena *arena, git_commit *commit, const git_tree *tree, struct source_revision *revision, struct err *err)
+/* changes_find: what the commit changed. A parent that can't be read (damaged, and given up by `weir archive skip`) doesn't stop the
+ * commits behind it: if the commit's own tree is whole, everything counts as touched. */
+static bool changes_find(struct git_source *git, struct arena *arena, git_commit *commit, const git_tree *tree,
+    struct source_revision *revision, struct err *err)
 {
     git_commit *parent = NULL;
     git_tree *before = NULL;

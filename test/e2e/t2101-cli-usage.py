@@ -41,6 +41,12 @@ for args, wanted in [
     done = weir(*args)
     ok(done.returncode == 2 and wanted in done.err and done.out == '', f"usage: weir {' '.join(args)}", done.returncode, done.out, done.err)
 
+# -- words of the command line are harmless when they are repeated
+for args in (['\x1b]0;x\x07'], ['list', '--\x1b[2J'], ['list', '--state', '\x1b[2J'], ['list', '\u202egnp.exe'], ['lint', '/nonexistent\x1b[2J'], ['help', '\x1b[2J'],
+             ['show', '--server', 'unix:/n\x1b[2J', '1'], ['token', '\x1b[2J'], ['wait', '1', '--timeout', '\x1b[2J']):
+    done = weir(*args)
+    ok(done.returncode != 0 and not set('\x1b\x07\u202e') & set(done.err + done.out), f'nothing raw: weir {args!r}', done.returncode, repr(done.err))
+
 # -- help and version
 done = weir('help')
 ok(done.returncode == 0 and done.err == '', 'help goes to stdout', done.err)

@@ -38,6 +38,8 @@ static const struct {
     { "\x9B"
       "2Jx",
         "2Jx" }, /* so is the bare byte */
+    { "a\xE2\x80\xAE" "b\xE2\x81\xA6" "c\xD8\x9C" "d\xEF\xBB\xBF" "e", "abcde" }, /* what turns the direction of writing */
+    { "a\xE2\x80" "b\xF0\x9F\xC3\xA9\xED\xA0\x80" "c", "ab\xC3\xA9" "c" },        /* cut short, and half a surrogate pair */
 };
 
 static void logs_are_filtered(void **state)
@@ -80,6 +82,8 @@ static void nothing_else_gets_through(void **state)
         struct buf out;
         buf_init(&out, 4096);
         term_filter_add(&filter, (struct str){ bytes, n }, &out);
+        assert_true(str_is_utf8(buf_str(&out)));
+        assert_true(memmem(out.ptr ? out.ptr : "", out.len, "\xE2\x80\xAE", 3) == NULL);
         for (size_t i = 0; i < out.len; i++) {
             unsigned char c = (unsigned char)out.ptr[i];
             assert_true(c >= 0x20 || c == '\n' || c == '\t' || c == '\r' || c == 0x1B);
