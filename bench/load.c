@@ -257,7 +257,7 @@ static void worker_reported(struct wire_conn *conn, int status, struct str body)
     }
 }
 
-/* Takes the fences out of a poll's answer; a fence is INCARNATION-TASK-GRANT. */
+/* Takes the fences out of a poll's answer; a fence begins with INCARNATION-TASK-. */
 static void worker_polled(struct wire_conn *conn, int status, struct str body)
 {
     static const char key[] = "\"fence\":\"";
@@ -271,10 +271,9 @@ static void worker_polled(struct wire_conn *conn, int status, struct str body)
         at += sizeof key - 1;
         const char *quote = memchr(at, '"', (size_t)(end - at));
         struct str fence = { at, quote ? (size_t)(quote - at) : 0 };
-        struct str head = str_sub(fence, 0, (size_t)str_rindex(fence, '-'));
+        struct str rest = fence, incarnation, number;
         int64_t task = -1;
-        str_to_i64(str_sub(head, (size_t)str_rindex(head, '-') + 1, head.len), &task);
-        if (task <= 0) {
+        if (!str_cut(&rest, '-', &incarnation) || !str_cut(&rest, '-', &number) || !str_to_i64(number, &task) || task <= 0) {
             bench_die("a strange fence: %.*s", STR_ARG(fence));
         }
         map_put(&worker->ended, (uint64_t)task, worker);

@@ -94,6 +94,8 @@ struct executor_poll { /* what polls say about an executor's life, faster than i
     bool waits; /* its last poll was a long one */
 };
 
+struct fence_key { unsigned char bytes[16]; };
+
 struct aside;
 struct retention;
 struct blobs;
@@ -109,6 +111,7 @@ struct api {
     struct blobs *blobs;
     uint64_t incarnation;
     unsigned char job_key[32], token_key[32]; /* of store/secret.h: for job tokens, for tokens that are made with a key */
+    struct fence_key fence_key;               /* likewise */
     uint64_t requests, refused;
     bool closing;
 
@@ -228,7 +231,7 @@ struct render_new { /* a task as just created: nothing is read from the store */
     size_t index;
 };
 void render_task_new(struct api *api, struct json *json, const struct render_new *task);
-void render_event(struct api *api, struct json *json, const struct event *event, struct str tenant); /* tenant: who reads it */
+void render_event(const struct call *call, struct json *json, const struct event *event); /* as the caller may read it */
 void render_executor(struct json *json, const struct executor *executor, const struct executor_live *live, const char *state);
 
 /* render_lane: the fields of an open object: pause and, but for `all`, counts. */
@@ -259,13 +262,23 @@ struct posted {
 bool posted_read(struct arena *arena, struct str raw, struct posted *out, struct err *err);
 bool posted_read_document(struct arena *arena, const json_t *document, struct str raw, struct posted *out, struct err *err);
 
+/* ---- fences (fence.c): what executors give back as they got it ---- */
+struct fence_sealed { char z[96]; }; /* INCARNATION-TASK-GRANT-TAG */
+struct fence_sealed fence_seal(const struct fence_key *key, struct fence fence);
+bool fence_open(const struct fence_key *key, struct str text, struct fence *out); /* false: no server of this site has given it out */
+int64_t fence_task(struct str text); /* that a text of this form is about, whoever made it; 0: it has another form */
+struct str seen_seal(const struct fence_key *key, struct arena *arena, uint64_t incarnation, int64_t seq);
+bool seen_open(const struct fence_key *key, struct arena *arena, struct str text, uint64_t *out_incarnation, int64_t *out_seq);
+
 /* ---- finishes (finish.c) ---- */
 /* finish_read: one item; false: malformed, item->code and err say why. task 0: any. */
-bool finish_read(struct arena *arena, const json_t *value, struct str path, int64_t task, struct finish_item *out, struct err *err);
-bool finish_read_list(struct arena *arena, const json_t *list, struct str path, struct finish_item **out, size_t *out_n, struct err *err);
+bool finish_read(const struct fence_key *key, struct arena *arena, const json_t *value, struct str path, int64_t task,
+    struct finish_item *out, struct err *err);
+bool finish_read_list(const struct fence_key *key, struct arena *arena, const json_t *list, struct str path, struct finish_item **out,
+    size_t *out_n, struct err *err);
 /* finishes_read_quick: {"items": [...]} of plain reports from its bytes; true: the same as the general way gives; false: nothing is said.
  */
-bool finishes_read_quick(struct arena *arena, struct str raw, struct finish_item **out, size_t *out_n);
+bool finishes_read_quick(const struct fence_key *key, struct arena *arena, struct str raw, struct finish_item **out, size_t *out_n);
 void finish_render_results(struct json *json, const struct finish_item *items, size_t n);
 
 /* ---- executors (executors.c) ---- */

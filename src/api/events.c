@@ -38,7 +38,7 @@ static void event_add(struct events_stream *stream, const struct event *event)
     if (stream->sse)
         buf_addf(&stream->out, "id: %lld\ndata: ", (long long)event->seq);
     struct json json = json_to(&stream->out);
-    render_event(stream->call->api, &json, event, stream->call->actor.tenant);
+    render_event(stream->call, &json, event);
     buf_add_z(&stream->out, stream->sse ? "\n\n" : "\n");
     if (stream->limit > 0)
         stream->limit--;

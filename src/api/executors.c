@@ -211,7 +211,7 @@ static void grant_render(struct api *api, struct json *json, const struct grant 
     api->incarnation = grant->fence.incarnation; /* a store that went back in time has taken a new one */
     json_object_begin(json);
     json_put_i64(json, "task", grant->task.id);
-    json_put_z(json, "fence", fence_format(grant->fence).z);
+    json_put_z(json, "fence", fence_seal(&api->fence_key, grant->fence).z);
     json_put_i64(json, "lease_ms", lease_ms);
     archive_render(json, grant);
     json_key(json, "spec");
@@ -263,7 +263,7 @@ static void poll_answered(struct call *call)
     json_array_begin(&json);
     for (size_t i = 0; i < command->out.poll.n_cancels; i++) {
         const struct cancel_order *cancel = &command->out.poll.cancels[i];
-        cancel_render(&json, cancel->fence.task, str_of(fence_format(cancel->fence).z), cancel->signal, cancel->stale);
+        cancel_render(&json, cancel->fence.task, str_of(fence_seal(&call->api->fence_key, cancel->fence).z), cancel->signal, cancel->stale);
     }
     for (size_t i = 0; strays != NULL && i < strays->n; i++)
         cancel_render(&json, strays->items[i].task, strays->items[i].fence, "KILL", true);
@@ -272,7 +272,9 @@ static void poll_answered(struct call *call)
         finish_render_results(&json, command->in.poll.finishes, command->in.poll.n_finishes);
     json_put_z(&json, "state", executor_state_name(command->out.poll.state));
     json_put_i64(&json, "lease_ms", command->out.poll.lease_ms);
-    json_put_i64(&json, "seen", command->out.poll.head_seq);
+    if (command->out.poll.head_seq > 0) /* 0: answered without a turn, as the server ends */
+        json_put_str(&json, "seen",
+            seen_seal(&call->api->fence_key, &call->arena, command->out.poll.incarnation, command->out.poll.head_seq));
     json_object_end(&json);
     call_answer(call, 200);
 }
@@ -296,14 +298,29 @@ static void renew_read(struct call *call, struct json_reader *reader)
         if (!json_read_str(&item, "fence", TEXT_MAX, &text)) {
             if (json_read_any(&item, "fence") == NULL)
                 err_item(&call->err, ERR_invalid, json_read_path(&item, "fence"), "'fence' is required");
-        } else if (fence_parse(text, fence) && (task == 0 || task == fence->task))
+        } else if (fence_open(&call->api->fence_key, text, fence) && (task == 0 || task == fence->task))
             command->in.poll.n_renew++;
-        else if (task > 0)
+        else if (task > 0 || (task = fence_task(text)) > 0)
             *ARENA_PUSH(&call->arena, strays->items, strays->n, strays->cap) = (struct stray_renewal){ task, str_dup(&call->arena, text) };
         else
             err_item(&call->err, ERR_invalid, json_read_path(&item, "fence"), "'fence' is no grant's, and no 'task' is named");
         json_read_end(&item);
     }
+}
+
+/* seen_read: the newest event that the executor was told of, as an answer gave it. What this site hasn't signed (also a bare number, which
+ * older executors send) says nothing: else whoever may poll could make every fence of the site stale. */
+static void seen_read(struct call *call, struct json_reader *reader)
+{
+    struct command *command = &call->command;
+    const json_t *value = json_read_any(reader, "seen");
+    struct str text = { json_string_value(value), json_string_length(value) };
+    if (value == NULL || json_is_integer(value))
+        return;
+    if (!json_is_string(value) || text.len > TEXT_MAX)
+        err_item(&call->err, ERR_invalid, json_read_path(reader, "seen"), "'seen' must be the 'seen' of an answer, or be left out");
+    else if (!seen_open(&call->api->fence_key, &call->arena, text, &command->in.poll.seen_incarnation, &command->in.poll.seen_seq))
+        command->in.poll.seen_seq = 0;
 }
 
 /* poll_executor: the id in the path, without a read when it is a number. */
@@ -329,11 +346,12 @@ void serve_executors_poll(struct call *call)
     json_read_i64(&reader, "free", 0, SLOTS_MAX, &command->in.poll.free);
     json_read_i64(&reader, "wait_ms", 0, INT64_MAX, &command->in.poll.wait_ms);
     json_read_i64(&reader, "seq", 0, INT64_MAX, &command->in.poll.seq);
-    json_read_i64(&reader, "seen", 0, INT64_MAX, &command->in.poll.seen_seq);
+    seen_read(call, &reader);
     renew_read(call, &reader);
     const json_t *finishes = json_read_any(&reader, "finishes");
     if (finishes != NULL)
-        finish_read_list(&call->arena, finishes, STR("/finishes"), &command->in.poll.finishes, &command->in.poll.n_finishes, &call->err);
+        finish_read_list(&call->api->fence_key, &call->arena, finishes, STR("/finishes"), &command->in.poll.finishes,
+            &command->in.poll.n_finishes, &call->err);
     if (!call_read_done(call, &reader))
         return;
     const struct stray_renewals *strays = call->state;

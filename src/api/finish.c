@@ -16,7 +16,7 @@ enum {
     OUTPUTS_MAX = 1000,
     OUTPUT_NAME_MAX = 200,
     OUTPUT_VALUE_MAX = 64 * 1024,
-    FENCE_BYTES_MAX = 64
+    FENCE_BYTES_MAX = 96
 };
 
 static void outputs_read(struct json_reader *reader, struct finish_item *out)
@@ -69,7 +69,7 @@ static void usage_read(struct json_reader *reader, struct finish_item *out)
     json_read_end(&usage);
 }
 
-static void fence_read(struct json_reader *reader, int64_t task, struct finish_item *out)
+static void fence_read(const struct fence_key *key, struct json_reader *reader, int64_t task, struct finish_item *out)
 {
     struct str text;
     int64_t given = task;
@@ -81,7 +81,9 @@ static void fence_read(struct json_reader *reader, int64_t task, struct finish_i
     }
     if (!json_read_str(reader, "fence", FENCE_BYTES_MAX, &text))
         return;
-    bool parsed = fence_parse(text, &out->fence);
+    bool parsed = fence_open(key, text, &out->fence);
+    if (!parsed && given == 0)
+        given = fence_task(text);
     if (task > 0 && given != task)
         err_item(reader->err, ERR_invalid, json_read_path(reader, "task"), "'task' must be %lld here, not %lld", (long long)task,
             (long long)given);
@@ -103,7 +105,8 @@ static void meaning_hash(struct finish_item *item)
     crypto_generichash_final(&state, item->hash, sizeof item->hash);
 }
 
-bool finish_read(struct arena *arena, const json_t *value, struct str path, int64_t task, struct finish_item *out, struct err *err)
+bool finish_read(const struct fence_key *key, struct arena *arena, const json_t *value, struct str path, int64_t task,
+    struct finish_item *out, struct err *err)
 {
     struct json_reader reader;
     struct str outcome;
@@ -113,7 +116,7 @@ bool finish_read(struct arena *arena, const json_t *value, struct str path, int6
     out->code = ERR_invalid;
     if (!json_read_object(&reader, value, path, arena, err))
         return false;
-    fence_read(&reader, task, out);
+    fence_read(key, &reader, task, out);
     json_read_i64(&reader, "exit", 0, 255, &out->exit);
     json_read_i64(&reader, "signal", 1, 64, &out->signal);
     if (json_read_str(&reader, "outcome", 40, &outcome)) {
@@ -142,7 +145,8 @@ bool finish_read(struct arena *arena, const json_t *value, struct str path, int6
     return true;
 }
 
-bool finish_read_list(struct arena *arena, const json_t *list, struct str path, struct finish_item **out, size_t *out_n, struct err *err)
+bool finish_read_list(const struct fence_key *key, struct arena *arena, const json_t *list, struct str path, struct finish_item **out,
+    size_t *out_n, struct err *err)
 {
     size_t n = json_array_size(list);
     if (!json_is_array(list) || n > ITEMS_MAX)
@@ -151,7 +155,7 @@ bool finish_read_list(struct arena *arena, const json_t *list, struct str path, 
     *out_n = n;
     for (size_t i = 0; i < n; i++) {
         struct err fault = { .arena = arena };
-        finish_read(arena, json_array_get(list, i), json_read_path_at(arena, path, i), 0, &(*out)[i], &fault);
+        finish_read(key, arena, json_array_get(list, i), json_read_path_at(arena, path, i), 0, &(*out)[i], &fault);
     }
     return true;
 }
@@ -184,7 +188,7 @@ static bool quick_usage(struct str raw, struct finish_item *out)
     return true;
 }
 
-static bool quick_item(struct str raw, struct finish_item *out)
+static bool quick_item(const struct fence_key *key, struct str raw, struct finish_item *out)
 {
     struct str rest = raw_members(raw), name, value, text;
     int64_t task = 0;
@@ -192,7 +196,7 @@ static bool quick_item(struct str raw, struct finish_item *out)
     *out = (struct finish_item){ .exit = -1, .signal = -1, .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = -1 };
     while (plain && raw_member_next(&rest, &name, &value)) {
         if (str_eqz(name, "fence"))
-            fenced = plain = quick_text(value, FENCE_BYTES_MAX, &text) && fence_parse(text, &out->fence);
+            fenced = plain = quick_text(value, FENCE_BYTES_MAX, &text) && fence_open(key, text, &out->fence);
         else if (str_eqz(name, "exit"))
             plain = quick_number(value, 0, 255, &out->exit);
         else if (str_eqz(name, "task"))
@@ -211,7 +215,7 @@ static bool quick_item(struct str raw, struct finish_item *out)
     return true;
 }
 
-bool finishes_read_quick(struct arena *arena, struct str raw, struct finish_item **out, size_t *out_n)
+bool finishes_read_quick(const struct fence_key *key, struct arena *arena, struct str raw, struct finish_item **out, size_t *out_n)
 {
     struct str members = raw_members(raw), name, list, item, more;
     if (!quick_check(raw) || str_trim(raw).ptr[0] != '{' || !raw_member_next(&members, &name, &list) || !str_eqz(name, "items") ||
@@ -220,7 +224,7 @@ bool finishes_read_quick(struct arena *arena, struct str raw, struct finish_item
     size_t cap = 0;
     *out = NULL, *out_n = 0;
     for (struct str rest = raw_items(list); raw_next(&rest, &item);)
-        if (*out_n == ITEMS_MAX || !quick_item(item, ARENA_PUSH(arena, *out, *out_n, cap)))
+        if (*out_n == ITEMS_MAX || !quick_item(key, item, ARENA_PUSH(arena, *out, *out_n, cap)))
             return false;
     return *out_n > 0;
 }
@@ -261,7 +265,7 @@ void serve_tasks_finish(struct call *call)
     struct finish_item *item = ARENA_NEW(&call->arena, struct finish_item);
     if (!call_task_of_executor(call, &task) || !call_json(call))
         return;
-    bool good = finish_read(&call->arena, call->body, (struct str){ 0 }, task, item, &call->err);
+    bool good = finish_read(&call->api->fence_key, &call->arena, call->body, (struct str){ 0 }, task, item, &call->err);
     if (!good || (item->fence.grant == 0 && !grant_check(call, item->fence))) { /* of no grant: there is no such task, or it is stale */
         call_problem(call);
         return;
@@ -285,18 +289,20 @@ void serve_finishes_create(struct call *call)
 {
     struct json_reader reader;
     call->command.kind = CMD_FINISH;
-    if (finishes_read_quick(&call->arena, call->request->body, &call->command.in.finish.items, &call->command.in.finish.n_items)) {
+    struct finish_item **list = &call->command.in.finish.items;
+    size_t *n = &call->command.in.finish.n_items;
+    if (finishes_read_quick(&call->api->fence_key, &call->arena, call->request->body, list, n)) {
         call_submit(call, finishes_done);
         return;
     }
-    call->command.in.finish.n_items = 0;
+    *n = 0;
     if (!call_object(call, &reader))
         return;
     const json_t *items = json_read_any(&reader, "items");
     if (items == NULL)
         err_item(&call->err, ERR_invalid, STR("/items"), "'items' is required");
     else
-        finish_read_list(&call->arena, items, STR("/items"), &call->command.in.finish.items, &call->command.in.finish.n_items, &call->err);
+        finish_read_list(&call->api->fence_key, &call->arena, items, STR("/items"), list, n, &call->err);
     if (call_read_done(call, &reader))
         call_submit(call, finishes_done);
 }

@@ -14,12 +14,13 @@ enum { MAC_BYTES = 16 };
 
 bool job_token_open(struct api *api, struct err *err)
 {
-    static const unsigned char jobs[] = "weir job tokens", tokens[] = "weir tokens made with a key";
+    static const unsigned char jobs[] = "weir job tokens", tokens[] = "weir tokens made with a key", fences[] = "weir fences";
     uint8_t secret[STORE_SECRET_BYTES];
     if (!store_secret(api->config.store, secret, err))
         return false;
     crypto_generichash(api->job_key, sizeof api->job_key, jobs, sizeof jobs, secret, sizeof secret);
     crypto_generichash(api->token_key, sizeof api->token_key, tokens, sizeof tokens, secret, sizeof secret);
+    crypto_generichash(api->fence_key.bytes, sizeof api->fence_key.bytes, fences, sizeof fences, secret, sizeof secret);
     sodium_memzero(secret, sizeof secret);
     return true;
 }
@@ -27,7 +28,7 @@ bool job_token_open(struct api *api, struct err *err)
 struct job_token_text job_token_format(const struct api *api, struct fence fence)
 {
     struct job_token_text text;
-    struct fence_text z = fence_format(fence);
+    struct fence_sealed z = fence_seal(&api->fence_key, fence);
     unsigned char mac[MAC_BYTES];
     crypto_generichash(mac, sizeof mac, (const unsigned char *)z.z, strlen(z.z), api->job_key, sizeof api->job_key);
     size_t n = sizeof PREFIX - 1, fence_len = strlen(z.z);
@@ -54,7 +55,8 @@ bool job_token_check(struct call *call, struct str text)
     struct str prefix = STR(PREFIX);
     ptrdiff_t cut = str_rindex(text, '_');
     struct fence fence;
-    if (!str_starts(text, prefix) || cut < (ptrdiff_t)prefix.len || !fence_parse(str_sub(text, prefix.len, (size_t)cut), &fence))
+    if (!str_starts(text, prefix) || cut < (ptrdiff_t)prefix.len ||
+        !fence_open(&call->api->fence_key, str_sub(text, prefix.len, (size_t)cut), &fence))
         return false;
     struct job_token_text right = job_token_format(call->api, fence);
     if (strlen(right.z) != text.len || sodium_memcmp(right.z, text.ptr, text.len) != 0)

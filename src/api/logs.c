@@ -53,7 +53,7 @@ bool fence_param(struct call *call, int64_t task, struct fence *out)
     struct str text = { 0 };
     if (!call_param_str(call, "fence", &text))
         return err_item(&call->err, ERR_bad_request, STR("fence"), "the query parameter 'fence' is required");
-    if (!fence_parse(text, out) || out->task != task)
+    if (!fence_open(&call->api->fence_key, text, out) || out->task != task)
         *out = (struct fence){ .task = task }; /* never given out for this task: as stale as an old one */
     return true;
 }

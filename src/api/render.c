@@ -266,8 +266,9 @@ static struct str subject_shown(const struct event *event, struct str tenant)
     return own ? str_sub(event->subject, (size_t)cut + 1, event->subject.len) : event->subject;
 }
 
-void render_event(struct api *api, struct json *json, const struct event *event, struct str tenant)
+void render_event(const struct call *call, struct json *json, const struct event *event)
 {
+    struct api *api = call->api;
     json_object_begin(json);
     json_put_i64(json, "seq", event->seq);
     json_put_time(json, "time", event->time);
@@ -288,10 +289,11 @@ void render_event(struct api *api, struct json *json, const struct event *event,
         json_put_i64(json, "attempt", event->attempt);
     if (event->grant > 0 && event->task > 0) {
         struct fence fence = { api->incarnation, event->task, event->grant };
-        json_put_z(json, "fence", fence_format(fence).z);
+        bool whole = call->scopes & SCOPE_ADMIN; /* others could speak for the grant with it: they read which one it was */
+        json_put_z(json, "fence", whole ? fence_seal(&api->fence_key, fence).z : fence_format(fence).z);
     }
     if (event->subject.len > 0)
-        json_put_str(json, "subject", subject_shown(event, tenant));
+        json_put_str(json, "subject", subject_shown(event, call->actor.tenant));
     json_put_str(json, "actor", event->actor);
     if (event->cause > 0) {
         json_key(json, "cause");

@@ -485,7 +485,11 @@ static bool engine_recover(struct engine *engine, struct command **commands, siz
 static void answers_take(struct turn *turn, struct list *out)
 {
     for (size_t i = 0; i < turn->n_answered; i++) {
-        if (turn->answered[i]->kind == CMD_POLL) turn->answered[i]->out.poll.head_seq = turn->engine->head.seq;
+        struct command *command = turn->answered[i];
+        if (command->kind == CMD_POLL) {
+            command->out.poll.head_seq = turn->engine->head.seq;
+            command->out.poll.incarnation = turn->engine->head.incarnation;
+        }
         list_append(out, &turn->answered[i]->node);
     }
 }

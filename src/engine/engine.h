@@ -147,7 +147,8 @@ struct command {
             int64_t executor, free, wait_ms, seq; /* seq -1: none */
             struct renew_item *renew; size_t n_renew;
             struct finish_item *finishes; size_t n_finishes;
-            int64_t seen_seq; /* the highest event seq the executor has seen; 0: none */
+            int64_t seen_seq; /* the highest event seq the executor has seen, in that incarnation; 0: none */
+            uint64_t seen_incarnation;
         } poll;
         struct { struct finish_item *items; size_t n_items; } finish;
         struct { struct str lane; struct str reason; bool pause; } pause; /* lane "all": everything */
@@ -192,6 +193,7 @@ struct command {
             struct cancel_order *cancels; size_t n_cancels;
             enum executor_state state;
             int64_t lease_ms, head_seq;
+            uint64_t incarnation; /* in which head_seq was */
         } poll;
         struct { int64_t id, created, expires; uint64_t seed[2]; } token_create; /* as they were the first time */
         struct { struct archive archive; } archive; /* add, remove, skip: as it is then */

@@ -301,6 +301,7 @@ static void store_went_back(struct turn *turn, const struct known_executor *know
 {
     struct engine *engine = turn->engine;
     bool renewed = engine->went_back || turn->head.incarnation != engine->head.incarnation; /* all that was seen is older than that */
+    if (poll->in.poll.seen_incarnation != turn->head.incarnation && !PLANT(incarnation_each_poll)) return; /* another history */
     if (poll->in.poll.seen_seq <= engine->head.seq || (renewed && !PLANT(incarnation_each_poll))) return;
     turn_incarnate(turn, known->row.name, STR("an executor has seen later events: this store is an older copy"));
 }

@@ -133,7 +133,7 @@ static void agent_retry(struct loop_timer *timer)
     if (n > 1 && (agent->failures > 1 || agent->hung)) { /* the second failure in a row, or a long silence: the next one */
         agent->server = (agent->server + 1) % n;
         agent->registered = false;
-        agent->seen = 0; /* it may be slow to follow, or another store: only what we heard from itself tells that it went back */
+        agent->seen[0] = '\0'; /* it may be slow to follow, or another store: only what we heard from itself tells that it went back */
     }
     if (!agent->registered)
         agent_register(agent);

@@ -76,7 +76,7 @@ struct agent {
 
     int64_t found_ms;        /* boot time when shims of an earlier life were looked for */
     int64_t seq;             /* of polls: upwards for ever, also over our own restarts */
-    int64_t seen;            /* the newest event of the server that we heard of: a store below it is an older copy */
+    char seen[96];           /* the newest event that the server told us of, as it said it: a store below it is an older copy */
     struct buf body;         /* of the newest poll, for sending it again */
     struct list calls;       /* all polls, also overtaken ones that still wait for their answer */
     struct poll_call *call;  /* the newest poll, while it is on its way */

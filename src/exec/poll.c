@@ -316,9 +316,11 @@ static void poll_answer(struct agent *agent, struct poll_call *call, const json_
     if (lease_ms >= 100 && lease_ms <= 86400000)
         agent->lease_ms = lease_ms;
     agent_answered(agent, call->sent_ms);
-    int64_t seen = member_number(answer, "seen", 0);
-    /* Less than before, told last: the store went back in time and has been told so. To say it again would make our own grants stale. */
-    agent->seen = newest || seen > agent->seen ? seen : agent->seen;
+    struct str seen = member_text(answer, "seen");
+    if (newest && seen.len > 0 && seen.len < sizeof agent->seen) { /* the last word counts, also one that is less than before */
+        memcpy(agent->seen, seen.ptr, seen.len);
+        agent->seen[seen.len] = '\0';
+    }
     take_results(agent, call, answer);
     if (newest) {
         struct str state = member_text(answer, "state");
@@ -475,8 +477,8 @@ static void poll_body(struct agent *agent, struct poll_call *call)
     json_object_begin(&json);
     json_put_i64(&json, "seq", call->seq);
     json_put_i64(&json, "free", agent->told_free);
-    if (agent->seen > 0)
-        json_put_i64(&json, "seen", agent->seen);
+    if (agent->seen[0] != '\0')
+        json_put_z(&json, "seen", agent->seen);
     json_put_i64(&json, "wait_ms", call->wait_ms);
     body_renew(agent, &json);
     if (call->quick)

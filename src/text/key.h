@@ -43,7 +43,7 @@ bool name_check_new(struct str name, const char *what, struct err *err); /* the 
 bool variant_check(struct str variant, struct err *err);
 
 /* A fence names one grant of one task in one life of the store: INCARNATION-TASK-GRANT, 16 hex digits, decimal, decimal padded with zeros
- * to 8 digits so that it sorts. */
+ * to 8 digits so that it sorts. What executors get and give back has a tag behind it (api/fence.c). */
 struct fence {
     uint64_t incarnation;
     int64_t task, grant;

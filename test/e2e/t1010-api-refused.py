@@ -108,8 +108,8 @@ def paths():
 
 def protocol():
     task, fence = grant['task'], grant['fence']
-    parts = fence.rsplit('-', 1)
-    newer = f'{parts[0]}-{int(parts[1]) + 1:08d}'
+    front, number, tag = fence.rsplit('-', 2)
+    newer = f'{front}-{int(number) + 1:08d}-{tag}'
     other = ('f' if fence[0] != 'f' else 'e') + fence[1:]
     for text, body, path in [('no fence', dict(exit=0), '/fence'), ('no verdict', dict(fence=fence), '/exit'),
                              ('an exit of 300', dict(fence=fence, exit=300), '/exit'), ('an unknown outcome', dict(fence=fence, outcome='great'), '/outcome'),

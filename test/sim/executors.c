@@ -91,6 +91,7 @@ static void poll_send(struct world *w, struct sim_executor *e, bool again)
     command->in.poll.seq = e->seq;
     command->in.poll.wait_ms = WAIT_MS;
     command->in.poll.seen_seq = e->seen_seq;
+    command->in.poll.seen_incarnation = e->seen_incarnation;
     command->in.poll.renew = ARENA_ARRAY(&w->arena, struct renew_item, JOBS_MAX);
     command->in.poll.finishes = ARENA_ARRAY(&w->arena, struct finish_item, JOBS_MAX);
     int64_t used = 0;
@@ -216,7 +217,10 @@ void executor_answer(struct world *w, struct command *command)
     e->poll_open = false;
     if (command->err.code) return;
     bool forgets = e->index % 2 == 0; /* as our own executor does: what it is told last counts. Others keep the largest */
-    if (forgets || command->out.poll.head_seq > e->seen_seq) e->seen_seq = command->out.poll.head_seq;
+    if (forgets || command->out.poll.head_seq > e->seen_seq) {
+        e->seen_seq = command->out.poll.head_seq;
+        e->seen_incarnation = command->out.poll.incarnation;
+    }
     for (size_t i = 0; i < command->out.poll.n_cancels; i++) job_cancel(w, e, &command->out.poll.cancels[i]);
     for (size_t i = 0; i < command->out.poll.n_grants; i++) job_start(w, e, command->out.poll.grants[i].fence);
 }

@@ -165,6 +165,7 @@ struct sim_executor {
     int64_t poll_sent;   /* for giving up on an answer */
     struct job jobs[JOBS_MAX];
     int64_t seen_seq;
+    uint64_t seen_incarnation;
     unsigned boots, hosts; /* lives of the agent, of its host: only the former leaves its records behind */
     int64_t server_seq[SERVERS_MAX];     /* by server: the highest that its present life was given since it registered */
     bool seq_unsure[SERVERS_MAX];        /* it may have forgotten that one: a registration of unknown outcome */

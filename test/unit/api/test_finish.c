@@ -3,7 +3,9 @@
 
 #include <sodium.h>
 
-#define FENCE "0123456789abcdef-7-00000003"
+#define FENCE "0123456789abcdef-7-00000003-ba1c97e5222aa661"
+
+static const struct fence_key key; /* all zero: FENCE's */
 
 struct fixture {
     struct arena arena;
@@ -19,7 +21,7 @@ static void read_text(struct fixture *f, const char *text, int64_t task)
     struct err fault = { 0 };
     json_t *document = json_parse(str_of(text), JSON_DEPTH_MAX, &fault);
     assert_non_null(document);
-    f->good = finish_read(&f->arena, document, (struct str){ 0 }, task, &f->item, &f->err);
+    f->good = finish_read(&key, &f->arena, document, (struct str){ 0 }, task, &f->item, &f->err);
     json_decref(document);
 }
 
@@ -92,6 +94,8 @@ static void test_strange_fences(void **state)
         { "{\"fence\":\"\",\"exit\":0}", 8 },
         { "{\"fence\":\"" FENCE "\",\"exit\":0}", 8 },
         { "{\"task\":8,\"fence\":\"" FENCE "\",\"exit\":0}", 0 },
+        { "{\"fence\":\"0123456789abcdef-8-00000003\",\"exit\":0}", 0 },
+        { "{\"fence\":\"0123456789abcdef-8-00000003-ba1c97e5222aa661\",\"exit\":0}", 0 },
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         struct fixture f;
@@ -150,7 +154,7 @@ static void test_list(void **state)
     json_t *list = json_loads("[{\"task\":9,\"exit\":0},{\"fence\":\"" FENCE "\",\"exit\":0},5]", 0, NULL);
     struct finish_item *items;
     size_t n;
-    assert_true(finish_read_list(&arena, list, STR("/items"), &items, &n, &err));
+    assert_true(finish_read_list(&key, &arena, list, STR("/items"), &items, &n, &err));
     assert_int_equal(n, 3);
     assert_true(items[0].malformed && !items[1].malformed && items[2].malformed);
     items[1].code = ERR_stale_fence;
@@ -203,11 +207,11 @@ static void test_quick(void **state)
         struct err err = { .arena = &arena };
         struct finish_item *quick, *general;
         size_t n_quick, n_general;
-        if (finishes_read_quick(&arena, str_of(rows[i].text), &quick, &n_quick) != rows[i].quick)
+        if (finishes_read_quick(&key, &arena, str_of(rows[i].text), &quick, &n_quick) != rows[i].quick)
             fail_msg("%s is %splain", rows[i].text, rows[i].quick ? "" : "not ");
         if (rows[i].quick) {
             json_t *document = json_loads(rows[i].text, 0, NULL);
-            assert_true(finish_read_list(&arena, json_object_get(document, "items"), STR("/items"), &general, &n_general, &err));
+            assert_true(finish_read_list(&key, &arena, json_object_get(document, "items"), STR("/items"), &general, &n_general, &err));
             assert_int_equal(n_quick, n_general);
             for (size_t k = 0; k < n_quick; k++) {
                 const struct finish_item *a = &quick[k], *b = &general[k];

@@ -169,7 +169,8 @@ static void test_event(void **state)
         .reason = STR("r"),
         .subject = STR("ci") };
     begin(&f);
-    render_event(&f.api, &f.json, &moved, STR("default"));
+    struct call reader = { .api = &f.api, .actor = { .tenant = STR("default") } };
+    render_event(&reader, &f.json, &moved);
     end(&f, "{\"seq\":9,\"time\":\"2026-01-01T00:00:00.000Z\",\"kind\":\"move\",\"from\":\"P\",\"to\":\"X\",\"attempt\":1,\"subject\":"
             "\"ci\",\"actor\":\"uid:0\","
             "\"reason\":\"r\"}");
@@ -177,7 +178,7 @@ static void test_event(void **state)
     moved.from = STATE_X;
     moved.to = STATE_T;
     begin(&f);
-    render_event(&f.api, &f.json, &moved, STR("default"));
+    render_event(&reader, &f.json, &moved);
     end(&f, "{\"seq\":9,\"time\":\"2026-01-01T00:00:00.000Z\",\"kind\":\"ending\",\"ending\":\"T\",\"attempt\":1,\"subject\":\"ci\","
             "\"actor\":\"uid:0\",\"reason\":\"r\"}");
 }

@@ -261,6 +261,14 @@ char rig_state(struct rig *rig, int64_t id)
     return state_letter(rig_task(rig, id).state);
 }
 
+uint64_t rig_incarnation(struct rig *rig)
+{
+    struct store_head head;
+    struct err err = { 0 };
+    assert_true(rig->store->ops->load_head(rig->store, &head, &err));
+    return head.incarnation;
+}
+
 const char *rig_states(struct rig *rig, int64_t first, size_t n)
 {
     char *letters = ARENA_ARRAY(&rig->arena, char, n + 1);

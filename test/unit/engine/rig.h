@@ -45,6 +45,7 @@ struct command *rig_poll(struct rig *rig, int64_t executor, int64_t free); /* wa
 enum err_code rig_finish(struct rig *rig, struct fence fence, int64_t exit, int64_t signal);
 struct task rig_task(struct rig *rig, int64_t id);
 char rig_state(struct rig *rig, int64_t id);
+uint64_t rig_incarnation(struct rig *rig); /* the store's */
 const char *rig_states(struct rig *rig, int64_t first, size_t n); /* letters of ids first.. */
 enum err_code rig_order(struct rig *rig, enum command_kind kind, int64_t task);
 void rig_pause(struct rig *rig, const char *lane, bool pause);

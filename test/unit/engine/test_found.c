@@ -701,6 +701,7 @@ static struct command *seeing_poll(struct rig *rig, int64_t executor, int64_t fr
     static int64_t seq = 1000;
     struct command *poll = rig_poll_command(rig, executor, free, ++seq, renew, n_renew);
     poll->in.poll.seen_seq = 100000;
+    poll->in.poll.seen_incarnation = rig_incarnation(rig);
     return rig_one(rig, poll);
 }
 
@@ -718,6 +719,20 @@ static void test_a_store_that_went_back_takes_one_new_incarnation(void **state)
     assert_int_equal(rig_finish(&rig, fence, 0, -1), ERR_none);
     assert_int_equal(rig_finish(&rig, old, 0, -1), ERR_stale_fence);
     assert_int_equal(rig_states(&rig, first, 2)[1], 'D');
+}
+
+/* A number that another store gave, or this one before it took the incarnation it has, says nothing about this history. */
+static void test_what_was_seen_in_another_incarnation_says_nothing(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t e = rig_executor(&rig, "e", NULL);
+    uint64_t before = rig_incarnation(&rig);
+    struct command *poll = rig_poll_command(&rig, e, 0, 1, NULL, 0);
+    poll->in.poll.seen_seq = 100000;
+    poll->in.poll.seen_incarnation = before + 1;
+    assert_int_equal(rig_one(&rig, poll)->err.code, ERR_none);
+    assert_true(rig_incarnation(&rig) == before);
 }
 
 /* What was granted in the incarnation before can't be named any more; it may have begun, so its attempt counts. */
@@ -768,6 +783,7 @@ int main(void)
         cmocka_unit_test(test_who_brings_a_late_result_has_begun),
         cmocka_unit_test(test_a_gap_that_was_given_up_is_not_the_newest_revision),
         cmocka_unit_test(test_a_store_that_went_back_takes_one_new_incarnation),
+        cmocka_unit_test(test_what_was_seen_in_another_incarnation_says_nothing),
         cmocka_unit_test(test_a_grant_of_the_incarnation_before_counts),
     };
     return cmocka_run_group_tests_name("found", tests, NULL, NULL);

@@ -334,6 +334,7 @@ static struct command *poll_from_later(struct rig *rig, int64_t executor)
 {
     struct command *poll = rig_poll_command(rig, executor, 0, -1, NULL, 0);
     poll->in.poll.seen_seq = INT64_MAX / 2;
+    poll->in.poll.seen_incarnation = incarnation(rig);
     return rig_one(rig, poll);
 }
 
