@@ -252,7 +252,8 @@ static void probe_done(struct watch_probe *probe)
     post->probe = NULL;
     if (probe->err.code != ERR_none) { /* the path is right and what it names isn't: the document's fault, whatever the reason */
         bool later = err_retriable(probe->err.code);
-        err_item(&call->err, later ? probe->err.code : ERR_invalid, STR("/url"), "%s", probe->err.text);
+        err_item(&call->err, later ? probe->err.code : ERR_invalid, probe->from_beyond ? STR("/from") : STR("/url"), "%s",
+            probe->err.text);
         call_problem(call);
         return;
     }

@@ -6,6 +6,7 @@
 #include "cmd/server.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -157,9 +158,25 @@ static bool open_tls(struct server *server, struct err *err)
     return server->tls != NULL;
 }
 
+/* modes_say: what only the server's user should read, and others can: copied there by hand, or made with another umask. */
+static void modes_say(const struct server *server)
+{
+    static const char *const names[] = { "weir.db", "weir.db-wal", "verify.key", "token.key" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[PATH_MAX];
+        struct stat st;
+        snprintf(path, sizeof path, "%s/%s", server->store_config.data_dir, names[i]);
+        if (stat(path, &st) == 0 && st.st_mode & (S_IRWXG | S_IRWXO))
+            log_warn("data.mode", "file=%s mode=%04o note=\"others than the server's user can read or write it: chmod 0600 it\"",
+                log_quote(str_of(path)).z, (unsigned)(st.st_mode & 07777));
+    }
+}
+
 static bool open_store(struct server *server, struct err *err)
 {
     server->store = store_open(&server->store_config, err);
+    if (server->store)
+        modes_say(server);
     unsigned weak = server->store ? server->store->weak : 0;
     for (unsigned one = 1; one <= weak; one <<= 1)
         if (weak & one)
@@ -232,6 +249,7 @@ static bool open_api(struct server *server, struct err *err)
         .lease_ms = server->conf.lease_ms,
         .slots = server->conf.slots };
     server->api = api_new(&config, err);
+    http_server_own(server->http, server->api);
     return server->api != NULL;
 }
 
@@ -248,6 +266,8 @@ static unsigned connections_max(void)
     return limit.rlim_cur > 2 * DESCRIPTORS_KEPT ? (unsigned)limit.rlim_cur - DESCRIPTORS_KEPT : DESCRIPTORS_KEPT;
 }
 
+/* open_http: before the engine, whose first turn says that this server has started: an address in use is a start that failed. Whoever
+ * connects meanwhile waits until the loop runs. */
 static bool open_http(struct server *server, struct err *err)
 {
     struct http_config config = { .address = str_dupz(&server->arena, server->conf.listen),
@@ -256,7 +276,6 @@ static bool open_http(struct server *server, struct err *err)
         .idle_timeout_s = IDLE_S,
         .body_limit = api_body_limit,
         .serve = api_serve,
-        .owner = server->api,
         .tls = server->tls };
     server->http = http_server_open(server->loop, &config, err);
     return server->http != NULL;
@@ -497,7 +516,7 @@ static void on_hup(int signo, void *owner)
 static bool server_open(struct server *server, struct err *err)
 {
     static bool (*const steps[])(struct server * server, struct err * err) = { open_data, open_tls, open_store, open_logs, open_reader,
-        open_engine, open_watch, open_api, start_engine, open_http, open_coordination };
+        open_http, open_engine, open_watch, open_api, start_engine, open_coordination };
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
         if (!steps[i](server, err))
             return false;

@@ -2,6 +2,7 @@
  * makes the run and moves the minute on in the same turn, so each slot fires exactly once, whatever restarts lie between. Slots that were
  * missed while no server ran fire once together; a wall clock that is set back fires nothing twice, because the minute only moves forward.
  */
+#include "base/when.h"
 #include "engine/turn.h"
 #include "io/zone.h"
 #include "text/cron.h"
@@ -153,7 +154,7 @@ static void schedule_fire(struct turn *turn, const struct schedule *row)
                                  .task = node ? node->row.id : 0,
                                  .actor = because.actor,
                                  .subject = row->task,
-                                 .reason = str_fmt(turn->arena, "%.*s for %lld%s%.*s%s", STR_ARG(row->cron), (long long)(row->next / 1000),
+                                 .reason = str_fmt(turn->arena, "%.*s for %s%s%.*s%s", STR_ARG(row->cron), when_format(row->next).z,
                                      by.len ? "; " : "", STR_ARG(by),
                                      full ? ": left out, the tenant has as many open tasks as it may" : "") });
 }

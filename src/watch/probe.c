@@ -70,7 +70,8 @@ static bool git_start(struct probe_job *job, struct source *source, struct err *
     struct str id = { 0 };
     if (!git_position(source, &job->arena, probe->from > 1 ? probe->from - 1 : 0, &id, &probe->youngest, err))
         return false;
-    if (probe->from > probe->youngest + 1)
+    probe->from_beyond = probe->from > probe->youngest + 1;
+    if (probe->from_beyond)
         return err_set(err, ERR_invalid, "the branch %.*s has %lld commits: `from` is at most %lld", STR_ARG(probe->branch_found),
             (long long)probe->youngest, (long long)probe->youngest + 1);
     probe->first = probe->from > 0 ? probe->from : probe->youngest + 1;

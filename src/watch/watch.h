@@ -83,8 +83,9 @@ struct watch_probe {
     int64_t from; /* 0: from the next revision on; else the first revision that is wanted */
     void (*done)(struct watch_probe *probe);
     void *owner;
-    /* out; err.code not ERR_none: nothing else is set */
+    /* out; err.code not ERR_none: nothing else is set but from_beyond */
     struct err err;
+    bool from_beyond;        /* err is about `from` */
     struct str branch_found; /* git: the branch, also when none was named */
     struct str place;        /* local: the repository's folder, where hooks are installed; else the URL */
     bool local;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """weir serve: options, configuration, the address, a second server, signals, the executor beside it that outlives the server."""
 # time limit: 180
+import json
 import os
 import pathlib
 import resource
@@ -62,6 +63,14 @@ status, out, err = serve('--data', str(s.dir), '--listen', '127.0.0.1:0')
 ok(status != 0 and str(s.dir) in err and 'listening' not in out, 'a second server in the same directory is refused', status, out, err)
 status, out, err = serve('--data', str(TMP / 'other'), '--listen', f'127.0.0.1:{s.port}', '--slots', '0')
 ok(status != 0 and str(s.port) in err, 'a second one on the same port too', status, err)
+if os.environ.get('WEIR_TEST_STORE', 'sqlite') == 'sqlite':
+    for name in ('weir.db', 'verify.key'):
+        (TMP / 'other' / name).chmod(0o666)
+    other = Server('other', slots=0)
+    same([e['kind'] for e in map(json.loads, other.get('/v1/events').body.splitlines())].count('started'), 1, 'that start left no trace: it was none')
+    said = [line for line in other.log.read_text().splitlines() if line.startswith('data.mode')]
+    same([any(f'/{name} ' in line for line in said) for name in ('weir.db', 'verify.key', 'token.key')], [True, True, False], 'files that others can read or write are named at the start')
+    other.stop()
 
 # -- the executor beside it
 executors = until(lambda: [e for e in s.get('/v1/executors').json['executors'] if e['state'] == 'active'], 'an executor registers')

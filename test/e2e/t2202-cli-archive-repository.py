@@ -83,6 +83,8 @@ sh(f'''git init -q -b main plain; cd plain; mkdir _workflows; printf '%s' '{WF}'
 cd ..; git clone -q --bare plain bare.git''')
 done = part('add', 'plain', '--git', 'plain', '--from', '1')
 ok(done.code == 0 and '.git/hooks/post-receive' in done.err, 'archive add --git of an ordinary one: its hook is inside', done.out, done.err)
+done = part('add', 'beyond', '--git', 'bare.git', '--branch', 'main', '--from', '900')
+ok(done.code == 65 and '/from' in done.err and '/url' not in done.err, 'a --from beyond the branch is said of --from', done.code, done.err)
 done = part('add', 'bare', '--git', 'bare.git', '--branch', 'main', '--from', '2')
 ok(done.code == 0 and 'bare.git/hooks/post-receive' in done.err, 'of a bare one', done.out, done.err)
 same((s.get('/v1/archives/plain').json['branch'], s.get('/v1/archives/bare').json['from']), ('main', 2), 'the branch is found; --from counts')

@@ -216,11 +216,15 @@ for thread in threads:
 began = time.monotonic()
 
 
+def minute_text(seconds):
+    return time.strftime('%Y-%m-%dT%H:%M:%S.000Z', time.gmtime(seconds))
+
+
 def first_slots():
     """how many schedules have fired for the minute that began in the middle of it: one whose holder was frozen then is late"""
     answer = ask('GET', '/v1/events?since=0&limit=1000000')
     events = [json.loads(line) for line in answer.body.splitlines()] if answer is not None else []
-    return sum(e['kind'] == 'scheduled' and f' for {(int(begun // 60) + 1) * 60}' in e['reason'] for e in events)
+    return sum(e['kind'] == 'scheduled' and f' for {minute_text((int(begun // 60) + 1) * 60)}' in e['reason'] for e in events)
 
 
 until(lambda: first_slots() >= 3, seconds=PEACE)
@@ -297,7 +301,7 @@ p.did('slots fired', len(slots))
 p.zero('slots twice', sum(len(v) - 1 for v in slots.values()), slots)
 wanted = {minute * 60 for minute in range(int(begun // 60) + 1, int(time.time() // 60) + 1) if minute * 60 < time.time() - 30 or minute == int(begun // 60) + 1}
 for minute in wanted:
-    p.zero('slots missed', 3 - sum(1 for _, at in slots if int(at) == minute), (minute, slots))
+    p.zero('slots missed', 3 - sum(1 for _, at in slots if at == minute_text(minute)), (minute, slots))
 for server in servers:
     p.zero('servers that ended', int(server.process.poll() is not None), server.log.read_text()[-600:] if server.process.poll() is not None else None)
     server.stop(signal.SIGINT)
