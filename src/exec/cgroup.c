@@ -9,10 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Where controllers of version 1 and the tree of version 2 are mounted, in the order tried. */
 static const char *const cgroup_roots_v2[] = { "/sys/fs/cgroup", "/sys/fs/cgroup/unified" };
+
+enum { LEFT_TRIES = 100 };
 
 static bool file_write(const char *dir, const char *name, const char *text)
 {
@@ -55,6 +58,35 @@ static bool own_path(const char *controller, char *out, size_t size)
     return found;
 }
 
+static void group_kill(const char *group)
+{
+    char path[600], line[32];
+    if (file_write(group, "cgroup.kill", "1"))
+        return;
+    snprintf(path, sizeof path, "%s/cgroup.procs", group);
+    FILE *file = fopen(path, "re");
+    while (file && fgets(line, sizeof line, file)) {
+        pid_t pid = (pid_t)strtol(line, NULL, 10);
+        if (pid > 1 && pid != getpid())
+            kill(pid, SIGKILL);
+    }
+    if (file)
+        fclose(file);
+}
+
+/* group_renew: a group that an earlier job of this very shim left behind (the shim was killed): emptied, and made again. The name is the
+ * shim's alone, so nobody else's processes are in it. */
+static bool group_renew(const char *path)
+{
+    for (int i = 0; i < LEFT_TRIES; i++) {
+        if (rmdir(path) == 0 || errno == ENOENT)
+            return mkdir(path, 0755) == 0;
+        group_kill(path);
+        nanosleep(&(struct timespec){ .tv_nsec = 10 * 1000 * 1000 }, NULL);
+    }
+    return false;
+}
+
 static const char *group_make(struct cgroup *group, const char *root, const char *controller, const char *name)
 {
     char own[300];
@@ -62,7 +94,8 @@ static const char *group_make(struct cgroup *group, const char *root, const char
     if (!own_path(controller, own, sizeof own))
         return NULL;
     int n = snprintf(path, sizeof group->paths[0], "%s%s/weir-%s", root, own, name);
-    if (n < 0 || (size_t)n >= sizeof group->paths[0] || (mkdir(path, 0755) < 0 && errno != EEXIST)) {
+    if (n < 0 || (size_t)n >= sizeof group->paths[0] ||
+        (mkdir(path, 0755) < 0 && (errno != EEXIST || !group_renew(path)))) {
         path[0] = '\0';
         return NULL;
     }
@@ -94,11 +127,14 @@ static void open_v2(struct cgroup *group, const struct job_limits *limits, const
     }
 }
 
-void cgroup_open(struct cgroup *group, const struct job_limits *limits, const char *name)
+void cgroup_open(struct cgroup *group, const struct job_limits *limits, const char *dir)
 {
+    struct stat st;
+    char name[64];
     *group = (struct cgroup){ .procs = { -1, -1 } };
-    if (limits->memory_bytes <= 0 && limits->pids <= 0)
+    if ((limits->memory_bytes <= 0 && limits->pids <= 0) || stat(dir, &st) < 0)
         return;
+    snprintf(name, sizeof name, "%" PRIx64 "-%" PRIx64, (uint64_t)st.st_dev, (uint64_t)st.st_ino);
     open_v2(group, limits, name);
     if (group->n > 0)
         return;
@@ -114,20 +150,8 @@ void cgroup_open(struct cgroup *group, const struct job_limits *limits, const ch
 
 void cgroup_kill(struct cgroup *group)
 {
-    for (unsigned i = 0; i < group->n; i++) {
-        if (file_write(group->paths[i], "cgroup.kill", "1"))
-            continue;
-        char path[600], line[32];
-        snprintf(path, sizeof path, "%s/cgroup.procs", group->paths[i]);
-        FILE *file = fopen(path, "re");
-        while (file && fgets(line, sizeof line, file)) {
-            pid_t pid = (pid_t)strtol(line, NULL, 10);
-            if (pid > 1 && pid != getpid())
-                kill(pid, SIGKILL);
-        }
-        if (file)
-            fclose(file);
-    }
+    for (unsigned i = 0; i < group->n; i++)
+        group_kill(group->paths[i]);
 }
 
 void cgroup_close(struct cgroup *group)

@@ -16,7 +16,8 @@ struct cgroup {
     bool memory, pids;  /* limits that are in force */
 };
 
-void cgroup_open(struct cgroup *group, const struct job_limits *limits, const char *name);
+/* cgroup_open: dir is the shim's directory: its place on the disk names the group, since executors of one machine may share ours. */
+void cgroup_open(struct cgroup *group, const struct job_limits *limits, const char *dir);
 void cgroup_kill(struct cgroup *group);
 void cgroup_close(struct cgroup *group); /* removes the groups; they must be empty */
 

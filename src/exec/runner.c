@@ -259,7 +259,7 @@ bool runner_start(struct runner *runner, const struct job *job, const struct run
     *out_exit = 126;
     if (!runner_open(runner, spool, &out_fd))
         return false;
-    cgroup_open(&runner->group, &job->limits, place->name);
+    cgroup_open(&runner->group, &job->limits, place->dir);
     say_limits(job, &runner->group, spool);
     size_t n = 0;
     while (job->argv[n])

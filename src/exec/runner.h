@@ -25,7 +25,7 @@ struct runner {
 
 struct runner_place {
     int work_fd, null_fd;
-    const char *name, *dir;  /* of the shim's directory; dir is absolute */
+    const char *dir;         /* the shim's directory, absolute */
     const struct view *view; /* of the checkout; NULL: none */
 };
 #define RUNNER_NONE ((struct runner){ .pidfd = -1, .pipe_fd = -1, .verdict_fd = -1 })

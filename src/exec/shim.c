@@ -41,7 +41,7 @@ enum shim_state { SHIM_IDLE, SHIM_RUNNING, SHIM_ENDED };
 enum shim_clock { CLOCK_TIMEOUT, CLOCK_KILL, CLOCK_LEASE, CLOCK_TELL, CLOCK_SWEEP, CLOCK_COUNT };
 
 struct shim {
-    const char *dir, *name; /* its directory, and the last part of that */
+    const char *dir; /* its directory, absolute */
     int dir_fd, listen_fd, agent_fd, timer_fd, null_fd;
     int job_fd, status_fd, log_fd, out_fd, io_fd, work_fd;
     enum shim_state state;
@@ -251,7 +251,7 @@ static void shim_begin_job(struct shim *shim)
 {
     int exit_status = 126;
     struct runner_place place = {
-        .work_fd = shim->work_fd, .null_fd = shim->null_fd, .name = shim->name, .dir = shim->dir, .view = &shim->view
+        .work_fd = shim->work_fd, .null_fd = shim->null_fd, .dir = shim->dir, .view = &shim->view
     };
     shim->checking_out = false;
     if (shim->job.strict)
@@ -538,9 +538,8 @@ static void shim_turn(struct shim *shim)
 
 static bool shim_open(struct shim *shim, const char *dir)
 {
-    const char *slash = strrchr(dir, '/');
-    *shim = (struct shim){ .dir = dir, .name = slash ? slash + 1 : dir, .dir_fd = SHIM_FD_DIR, .listen_fd = SHIM_FD_LISTEN,
-                           .agent_fd = SHIM_FD_AGENT, .view = VIEW_NONE, .view_in = -1 };
+    *shim = (struct shim){ .dir = dir, .dir_fd = SHIM_FD_DIR, .listen_fd = SHIM_FD_LISTEN, .agent_fd = SHIM_FD_AGENT, .view = VIEW_NONE,
+                           .view_in = -1 };
     for (int fd = SHIM_FD_DIR; fd < SHIM_FD_COUNT; fd++)
         if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
             return false;

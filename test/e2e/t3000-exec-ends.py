@@ -1,10 +1,11 @@
 """How jobs end and what they get: exit codes, signals, environment, files, outputs; one executor, a fake server."""
 import json
 import os
+import pathlib
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../unit/exec'))
-from crew import Crew, Tap  # noqa: E402
+from crew import TMP, Crew, Tap, poll  # noqa: E402
 
 tap = Tap()
 
@@ -98,6 +99,27 @@ def leftovers(crew):
     tap.ok(all(t.log == b'x\n' for t in after), 'also after a job that removed its own directory')
 
 
+def groups_apart(crew):
+    """two executors of one machine in the same cgroup: the end of one's job is nothing to the other's, and a killed shim's group is used again"""
+    within = {'memory': 300 << 20, 'pids': 100}
+    with Crew(slots=1) as other:
+        long = crew.fake.add(script='echo up; sleep 1; while [ ! -e ' + str(TMP) + '/go ]; do sleep 0.05; done; echo whole', limits=within)
+        poll(lambda: b'up' in long.log)
+        short = other.fake.add(script='sleep 1000 & exit 0', limits=within)
+        other.fake.wait_ended(short)
+        tap.ok(short.finish.get('exit') == 0, 'a job with limits leaves a process behind and ends', short.finish)
+        killed = other.fake.add(script='echo up; sleep 1000', limits=within)
+        poll(lambda: b'up' in killed.log)
+        for pid in other.shims().values():
+            os.kill(pid, 9)
+        again = other.fake.add(script='echo again', limits=within)
+        other.fake.wait_ended(killed, again, seconds=40)
+        tap.ok(again.log.split()[-1:] == [b'again'], 'a job after a killed shim has its limits', again.log)
+        pathlib.Path(TMP, 'go').touch()
+        crew.fake.wait_ended(long)
+        tap.equal((long.finish.get('exit'), long.log.split()[-1:]), (0, [b'whole']), 'a job of another executor on the machine is untouched by that')
+
+
 def limits(crew):
     f = crew.fake
     files = f.add(script='ulimit -n; ulimit -f', limits={'files': 64, 'file_bytes': 1048576})
@@ -118,5 +140,6 @@ with Crew(slots=2, options=['--grace', '1s']) as crew:
     outputs(crew)
     leftovers(crew)
     limits(crew)
+    groups_apart(crew)
     tap.equal(crew.fake.faults, [], 'the server saw nothing wrong')
 tap.end()

@@ -71,7 +71,7 @@ static struct ran run(char *const *argv, char *const *envp)
         vars[i] = envp[i];
     struct job job = { .argv = words, .envp = vars, .fence = STR("f") };
     spool_open(&spool, fileno(file), 1 << 20);
-    const struct runner_place place = { .work_fd = work_fd, .null_fd = null_fd, .name = "unit" };
+    const struct runner_place place = { .work_fd = work_fd, .null_fd = null_fd, .dir = "/" };
     ran.started = runner_start(&runner, &job, &place, &spool, &ran.exit);
     while (ran.started && !runner.main_ended) {
         runner_reap(&runner);
