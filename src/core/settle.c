@@ -19,7 +19,7 @@ void task_consider(struct slice *slice, struct node *node)
 
 void slot_changed(struct slice *slice, int64_t slot)
 {
-    *ARENA_PUSH(slice->arena, slice->slots_todo, slice->n_slots_todo, slice->cap_slots_todo) = slot;
+    slice_slot_todo(slice, slot);
 }
 
 /* --- holds ------------------------------------------------------------------------------------------------------------------ */
@@ -164,11 +164,8 @@ static bool slots_room(struct slice *slice, const struct node *node, struct want
 {
     for (size_t i = 0; i < wants.n; i++) {
         const struct slot *slot = slice_slot(slice, wants.ids[i]);
-        size_t reach = (size_t)slot_reach(slot), n = 0;
-        struct hold *first = reach ? slice_holds_of(slice, HOLD_slot, slot->id, reach, &n) : NULL;
-        bool among = false;
-        for (size_t k = 0; k < n && k < reach; k++) among |= first[k].task == node->row.id;
-        if (!among) return false;
+        size_t reach = (size_t)slot_reach(slot);
+        if (!reach || !slice_hold_is_first(slice, HOLD_slot, slot->id, reach, node->row.id)) return false;
     }
     return true;
 }
@@ -188,10 +185,12 @@ static bool quota_unasked(struct slice *slice, const struct node *node)
 static bool slot_admit_one(struct slice *slice, int64_t id)
 {
     const struct slot *slot = slice_slot(slice, id);
-    size_t reach = (size_t)slot_reach(slot), n = 0;
+    size_t reach = (size_t)slot_reach(slot);
+    struct hold first[SLOT_REACH_MAX];
     if (slot->waiting == 0 || reach == 0 || slice->failed || PLANT(slot_unwaited)) return false;
-    struct hold *first = slice_holds_of(slice, HOLD_slot, id, reach, &n);
-    for (size_t k = 0; k < n && k < reach && (k == 0 || !PLANT(slot_first_only)); k++) {
+    slice->looks_left--;
+    size_t n = slice_holds_first(slice, HOLD_slot, id, reach, first);
+    for (size_t k = 0; k < n && (k == 0 || !PLANT(slot_first_only)); k++) {
         struct node *node = slice_find(slice, first[k].task);
         if (!node) continue;
         struct wants wants = slots_wanted(slice, node);
@@ -206,9 +205,11 @@ static bool slot_admit_one(struct slice *slice, int64_t id)
     return false;
 }
 
+/* A long queue is admitted in several turns: each waiter that leaves it has put the slot on the list again (holds_drop). Nobody can go past
+ * those who wait meanwhile. */
 static void slot_admit(struct slice *slice, int64_t id)
 {
-    while (slot_admit_one(slice, id)) continue;
+    while (slice->looks_left > 0 && slot_admit_one(slice, id)) continue;
 }
 
 /* --- cancels ------------------------------------------------------------------------------------------------------------------- */
@@ -494,16 +495,16 @@ static void propagate(struct slice *slice, struct node *node)
 
 void slice_settle(struct slice *slice)
 {
-    size_t i = 0, s = 0;
-    while ((i < slice->n_todo || s < slice->n_slots_todo) && !slice->failed) {
+    size_t i = 0;
+    while ((i < slice->n_todo || (slice->n_slots_todo && slice->looks_left)) && !slice->failed) {
         if (i < slice->n_todo) {
             struct node *node = slice->todo[i++];
             node->in_todo = false;
             if (state_ended(node->row.state)) propagate(slice, node);
             else consider(slice, node);
         } else {
-            slot_admit(slice, slice->slots_todo[s++]);
+            slot_admit(slice, slice_slot_next(slice));
         }
     }
-    slice->n_todo = slice->n_slots_todo = 0;
+    slice->n_todo = 0;
 }

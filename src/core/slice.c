@@ -10,13 +10,22 @@ enum { VT_STEP = 1 << 10 };
 
 void slice_init(struct slice *slice, struct arena *arena, const struct rows *rows, int64_t now, int64_t turn, struct err *err)
 {
-    struct map nodes = slice->nodes, lanes = slice->lanes, slots = slice->slots;
-    *slice = (struct slice){
-        .arena = arena, .rows = rows, .now = now, .stamp = now, .turn = turn, .err = err, .nodes = nodes, .lanes = lanes, .slots = slots
-    };
+    struct map nodes = slice->nodes, lanes = slice->lanes, slots = slice->slots, queues = slice->queues;
+    *slice = (struct slice){ .arena = arena,
+        .rows = rows,
+        .now = now,
+        .stamp = now,
+        .turn = turn,
+        .err = err,
+        .nodes = nodes,
+        .lanes = lanes,
+        .slots = slots,
+        .queues = queues,
+        .looks_left = SIZE_MAX };
     map_clear(&slice->nodes);
     map_clear(&slice->lanes);
     map_clear(&slice->slots);
+    map_clear(&slice->queues);
 }
 
 void slice_release(struct slice *slice)
@@ -24,6 +33,7 @@ void slice_release(struct slice *slice)
     map_release(&slice->nodes);
     map_release(&slice->lanes);
     map_release(&slice->slots);
+    map_release(&slice->queues);
 }
 
 struct node *slice_find(struct slice *slice, int64_t id)
@@ -289,86 +299,4 @@ void slice_edge_lock_again(struct slice *slice, struct node *waiter, struct node
     edge_change(slice, waiter, pred, key);
     if (!state_ended(pred->row.state)) waiter->row.waits++;
     waiter->dirty = true;
-}
-
-static bool hold_same(const struct hold *a, const struct hold *b)
-{
-    return a->kind == b->kind && a->key == b->key && a->rank == b->rank && a->task == b->task;
-}
-
-static size_t hold_index(const struct hold *holds, size_t n, const struct hold *hold)
-{
-    for (size_t i = 0; i < n; i++)
-        if (hold_same(&holds[i], hold)) return i;
-    return n;
-}
-
-void slice_hold_add(struct slice *slice, const struct hold *hold)
-{
-    size_t i = hold_index(slice->holds_remove, slice->n_holds_remove, hold);
-    if (i < slice->n_holds_remove) { /* taken away and put back within the turn: as if nothing had been */
-        slice->holds_remove[i] = slice->holds_remove[--slice->n_holds_remove];
-        return;
-    }
-    *ARENA_PUSH(slice->arena, slice->holds_add, slice->n_holds_add, slice->cap_holds_add) = *hold;
-}
-
-void slice_hold_remove(struct slice *slice, const struct hold *hold)
-{
-    size_t i = hold_index(slice->holds_add, slice->n_holds_add, hold);
-    if (i < slice->n_holds_add) {
-        slice->holds_add[i] = slice->holds_add[--slice->n_holds_add];
-        return;
-    }
-    *ARENA_PUSH(slice->arena, slice->holds_remove, slice->n_holds_remove, slice->cap_holds_remove) = *hold;
-}
-
-static int hold_order(const struct hold *a, const struct hold *b)
-{
-    if (a->rank != b->rank) return a->rank < b->rank ? -1 : 1;
-    return a->task < b->task ? -1 : a->task > b->task;
-}
-
-/* Stored rows less this turn's removals, plus this turn's additions that fit; by (rank, task) when ordered. */
-static struct hold *holds_merge(
-    struct slice *slice, struct hold *stored, size_t n_stored, enum hold_kind kind, int64_t key, int64_t task, size_t *out_n)
-{
-    struct hold *out = NULL;
-    size_t n = 0, cap = 0;
-    for (size_t i = 0; i < n_stored; i++)
-        if (hold_index(slice->holds_remove, slice->n_holds_remove, &stored[i]) == slice->n_holds_remove)
-            *ARENA_PUSH(slice->arena, out, n, cap) = stored[i];
-    for (size_t i = 0; i < slice->n_holds_add; i++) {
-        const struct hold *h = &slice->holds_add[i];
-        if (task ? h->task == task : h->kind == kind && h->key == key) *ARENA_PUSH(slice->arena, out, n, cap) = *h;
-    }
-    for (size_t i = 1; i < n; i++) { /* nearly sorted: stored rows come in order */
-        struct hold h = out[i];
-        size_t j = i;
-        for (; j > 0 && hold_order(&h, &out[j - 1]) < 0; j--) out[j] = out[j - 1];
-        out[j] = h;
-    }
-    *out_n = n;
-    return out;
-}
-
-struct hold *slice_holds_of_task(struct slice *slice, int64_t task, size_t *out_n)
-{
-    struct hold *stored = NULL;
-    size_t n = 0;
-    struct node *node = slice_find(slice, task);
-    if (node && node->was != STATE_NONE && !slice->failed &&
-        !slice->rows->holds_of_task(slice->rows->owner, slice->arena, task, &stored, &n, slice->err))
-        slice->failed = true;
-    return holds_merge(slice, stored, slice->failed ? 0 : n, HOLD_none, 0, task, out_n);
-}
-
-struct hold *slice_holds_of(struct slice *slice, enum hold_kind kind, int64_t key, size_t n, size_t *out_n)
-{
-    struct hold *stored = NULL;
-    size_t n_stored = 0;
-    if (!slice->failed &&
-        !slice->rows->holds_of(slice->rows->owner, slice->arena, kind, key, n + slice->n_holds_remove, &stored, &n_stored, slice->err))
-        slice->failed = true;
-    return holds_merge(slice, stored, slice->failed ? 0 : n_stored, kind, key, 0, out_n);
 }

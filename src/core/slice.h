@@ -43,6 +43,7 @@ struct node {
     struct edge *outs_new;   /* this turn's, while the stored ones aren't loaded: a task may have a million successors */
     size_t n_outs_new, cap_outs_new;
     bool outs_loaded, ins_loaded;
+    struct hold_mark *holds_added, *holds_removed; /* of this turn (holds.c) */
 };
 
 struct slice {
@@ -54,6 +55,7 @@ struct slice {
     int64_t arrivals; /* grows with each new waiter for a slot; ranks them */
 
     struct map nodes, lanes, slots; /* node, lane copy, slot copy by id (slot and lane ids + 1: 0 is a lane) */
+    struct map queues;              /* holds by (kind, key), as far as they were read or changed (holds.c) */
     struct node **fresh;            /* nodes that became P, or another kind of P, in this turn */
     size_t n_fresh, cap_fresh;
     struct node **endings;          /* executing nodes that are now to end */
@@ -64,8 +66,10 @@ struct slice {
 
     struct node **todo; /* work of slice_settle: ended nodes to propagate, waiting ones to consider */
     size_t n_todo, cap_todo;
-    int64_t *slots_todo;
+    struct hold_queue **slots_todo; /* slots that may have room for a waiter, each once, by name; what is left of them when the looks
+                                       are used up is the next turn's */
     size_t n_slots_todo, cap_slots_todo;
+    size_t looks_left; /* waiters that this turn may still admit or send away, and slots that it may look at in vain */
 
     struct edge *edges_new, *edges_changed;
     size_t n_edges_new, cap_edges_new, n_edges_changed, cap_edges_changed;
@@ -108,10 +112,18 @@ void slice_edge_add_lock(struct slice *slice, struct node *waiter, struct node *
 void slice_edge_lock_again(struct slice *slice, struct node *waiter, struct node *pred); /* the same, and if it was spent it counts again */
 void slice_edge_flag(struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind, unsigned flags); /* adds flags */
 
+/* Holds (holds.c). The lists of changes have gaps until slice_holds_pack. */
 void slice_hold_add(struct slice *slice, const struct hold *hold);
 void slice_hold_remove(struct slice *slice, const struct hold *hold);
-struct hold *slice_holds_of_task(struct slice *slice, int64_t task, size_t *out_n);
-/* The first holds of (kind, key) by (rank, task), at least n of them if there are that many. */
-struct hold *slice_holds_of(struct slice *slice, enum hold_kind kind, int64_t key, size_t n, size_t *out_n);
+void slice_holds_pack(struct slice *slice); /* before the changes are handed over, and nothing is changed afterwards */
+struct hold *slice_holds_of_task(struct slice *slice, int64_t task, size_t *out_n); /* by kind and key */
+/* slice_holds_first: the first holds of (kind, key) by (rank, task), at most n; how many there are. Kinds: slot, pause. */
+size_t slice_holds_first(struct slice *slice, enum hold_kind kind, int64_t key, size_t n, struct hold *out);
+/* slice_hold_is_first: is the task's hold among the first n? */
+bool slice_hold_is_first(struct slice *slice, enum hold_kind kind, int64_t key, size_t n, int64_t task);
+
+void slice_slot_todo(struct slice *slice, int64_t slot); /* once, however often it is said */
+int64_t slice_slot_next(struct slice *slice);            /* takes the first by name; there must be one */
+int64_t slice_slot_left(const struct slice *slice, size_t i); /* of slots_todo, in no order */
 
 #endif

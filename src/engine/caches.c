@@ -128,6 +128,7 @@ static struct slot *slot_put(struct engine *engine, const struct slot *row)
     slot->name = str_dup(&engine->arena, row->name);
     map_put(&engine->slots, (uint64_t)slot->id, slot);
     smap_put(&engine->slot_names, keyed(&engine->arena, slot->tenant, slot->name), slot);
+    slot_note(engine, slot);
     tenant_slot_made(engine, slot);
     return slot;
 }
@@ -167,6 +168,7 @@ static const struct slot *slot_own(struct turn *turn, struct slot *slot)
     slot->limit = row.limit;
     slot->used = row.used;
     slot->waiting = row.waiting;
+    slot_note(turn->engine, slot);
     return slot;
 }
 
@@ -392,6 +394,8 @@ void caches_drop(struct engine *engine)
     map_clear(&engine->lanes);
     map_clear(&engine->classes);
     map_clear(&engine->slots);
+    map_clear(&engine->slots_open);
+    map_clear(&engine->slots_left);
     smap_clear(&engine->lane_names);
     smap_clear(&engine->class_keys);
     smap_clear(&engine->slot_names);
@@ -457,6 +461,7 @@ void caches_refresh(struct engine *engine, const struct others *others)
         if (PLANT(slots_unfollowed)) continue;
         slot->used = row->used;
         slot->waiting = row->waiting;
+        slot_note(engine, slot);
     }
     for (size_t i = 0; i < others->n_executors; i++) executor_refresh(engine, others->executors[i]);
     for (size_t i = 0; i < others->n_archives; i++) archive_put(engine, others->archives[i]);
@@ -484,6 +489,7 @@ bool caches_load(struct engine *engine, struct err *err)
         for (size_t i = 0; i < n_lanes; i++) lane_put(engine, lanes[i]);
         for (size_t i = 0; i < n_classes; i++) class_put(engine, classes[i]);
         for (size_t i = 0; i < n_slots; i++) slot_put(engine, slots[i]);
+        slots_admit_all(engine);
         for (size_t i = 0; i < n_executors; i++) cache_executor_put(engine, executors[i]);
     }
     arena_release(&scratch);

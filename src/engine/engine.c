@@ -90,6 +90,7 @@ static void turn_open(struct turn *turn, struct engine *engine, int64_t wall, in
         .err = err };
     slice_init(turn->slice, turn->arena, &engine->rows, wall, engine->head.turn + 1, err);
     turn->slice->arrivals = engine->arrivals;
+    turn->slice->looks_left = engine->on_loop && engine->batch > LOOP_LOOKS_MAX ? LOOP_LOOKS_MAX : engine->batch;
     turn_stand(turn);
 }
 
@@ -203,6 +204,7 @@ static void changes_attempts(struct turn *turn, struct changes *c)
 static void changes_small(struct turn *turn, struct changes *c)
 {
     struct slice *slice = turn->slice;
+    slice_holds_pack(slice);
     const struct lane **lanes = ARENA_ARRAY(turn->arena, const struct lane *, slice->lanes.n + 1);
     const struct slot **slots = ARENA_ARRAY(turn->arena, const struct slot *, slice->slots.n + 1);
     MAP_EACH(&slice->lanes, e) {
@@ -303,7 +305,7 @@ static void caches_follow(struct turn *turn)
         tenant_lane_moved(engine, known, e->value);
         *known = *(struct lane *)e->value;
     }
-    MAP_EACH(&turn->slice->slots, e) *(struct slot *)map_find(&engine->slots, e->key) = *(struct slot *)e->value;
+    slots_follow(turn);
     archives_follow(turn);
     recent_follow(turn);
     engine->arrivals = turn->slice->arrivals;
@@ -390,6 +392,7 @@ static bool turn_run(struct turn *turn, struct command **commands, size_t *n_com
         holds_lift(turn);
         schedules_fire(turn);
         revisions_left(turn);
+        slots_admit(turn);
     }
     for (size_t i = 0; i < n && !turn->slice->failed; i++) {
         struct command *command = commands[i];
@@ -565,7 +568,7 @@ static int64_t next_turn(struct engine *engine, int64_t wall, int64_t boot)
     int64_t next = polls_deadline(engine);
     struct heap_node *first = heap_first(&engine->deadlines);
     if (first && first->key < next) next = first->key;
-    if (engine->n_resuming || engine->claims_left || engine->n_removing || engine->archives_left) next = boot;
+    if (engine->n_resuming || engine->claims_left || engine->n_removing || engine->archives_left || engine->slots_left.n) next = boot;
     if (engine->taken.commit != engine->head.commit) next = boot; /* others committed beside the last turn */
     if (engine->next_watch < next) next = engine->next_watch;
     if (duties_next(engine) < next) next = duties_next(engine);
@@ -647,6 +650,7 @@ static bool start_turn(struct engine *engine, int64_t wall, int64_t boot, struct
     engine->beside = ok && duties_elsewhere(engine);
     if (ok) site_start(&turn);
     slice_event(turn.slice, &(struct event){ .kind = EVENT_started, .subject = engine->config.server_name, .actor = STR("engine") });
+    slots_admit(&turn);
     slice_settle(turn.slice);
     if (ok && (turn.slice->failed || !turn_commit(&turn, err))) {
         engine->store->ops->rollback(engine->store);
@@ -719,7 +723,8 @@ void engine_free(struct engine *engine)
         mem_free(known->fits);
         mem_free(known);
     }
-    struct map *maps[] = { &engine->lanes, &engine->classes, &engine->slots, &engine->executors, &engine->specs, &engine->lives };
+    struct map *maps[] = { &engine->lanes, &engine->classes, &engine->slots, &engine->executors, &engine->specs, &engine->lives,
+        &engine->slots_open, &engine->slots_left };
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_release(maps[i]);
     struct smap *smaps[] = { &engine->lane_names, &engine->class_keys, &engine->slot_names, &engine->executor_names, &engine->spec_texts,
         &engine->tenants };

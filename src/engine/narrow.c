@@ -80,7 +80,7 @@ bool something_due(struct engine *engine, int64_t wall, int64_t boot)
     int64_t ahead = wall - boot - engine->offset; /* the clock was set: see holds_lift */
     if (coord_holds(engine->coord, DUTY_timers) && (ahead > 0 || ahead < -1000)) return true;
     if ((first && first->key <= boot) || duties_next(engine) <= boot) return true;
-    if (engine->n_resuming || engine->n_removing || engine->archives_left || engine->coord->leaving) return true;
+    if (engine->n_resuming || engine->n_removing || engine->archives_left || engine->slots_left.n || engine->coord->leaving) return true;
     return (coord_holds(engine->coord, DUTY_timers) && engine->next_time <= wall) ||
            (coord_holds(engine->coord, DUTY_schedules) && schedules_next(engine) <= wall);
 }

@@ -127,8 +127,7 @@ void cmd_lane_pause(struct turn *turn, struct command *command)
     lane->paused_reason = pause ? str_dup(&turn->engine->arena, command->in.pause.reason) : (struct str){ 0 };
     slice_event(turn->slice, &(struct event){ .kind = pause ? EVENT_pause : EVENT_resume, .lane = lane->id, .subject = lane->name,
                                               .actor = command->actor.name, .reason = command->in.pause.reason });
-    MAP_EACH(&turn->engine->slots, e) /* who waits for one in a paused lane lets others pass */
-        if (pause && slice_slot(turn->slice, (int64_t)e->key)->waiting > 0) slot_changed(turn->slice, (int64_t)e->key);
+    if (pause) slots_pass(turn);
     if (!pause) *ARENA_PUSH(&turn->engine->arena, turn->engine->resuming, turn->engine->n_resuming, turn->engine->cap_resuming) = lane->id;
 }
 
@@ -139,9 +138,9 @@ void lanes_resume(struct turn *turn)
     for (size_t i = 0; i < engine->n_resuming; i++) {
         int64_t id = engine->resuming[i];
         if (slice_lane(turn->slice, id)->paused_since) continue; /* paused again */
-        size_t n;
-        struct hold *holds = slice_holds_of(turn->slice, HOLD_pause, id, engine->batch, &n);
-        for (size_t k = 0; k < n && k < engine->batch; k++) {
+        struct hold *holds = ARENA_ARRAY(turn->arena, struct hold, engine->batch);
+        size_t n = slice_holds_first(turn->slice, HOLD_pause, id, engine->batch, holds);
+        for (size_t k = 0; k < n; k++) {
             struct node *node = slice_find(turn->slice, holds[k].task);
             if (node) task_consider(turn->slice, node);
         }

@@ -345,7 +345,10 @@ void duties_run(struct turn *turn)
     turn->server.beat++;
     turn->server.differs = engine_site_differs(engine);
     turn->beats = beats;
-    if (beats) executors_beat(turn);
+    if (beats) {
+        executors_beat(turn);
+        slots_sweep(turn);
+    }
     size_t n = coord_decide(engine->coord, turn->arena, turn->boot, beats, &steps);
     for (size_t i = 0; i < n; i++) {
         if (steps[i].move != COORD_BEAT && !steps[i].lock) duty_say(turn, &steps[i]);

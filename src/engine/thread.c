@@ -106,13 +106,14 @@ static size_t batch_take(struct engine_thread *t)
 }
 
 /* Takes one turn with what has come; called and left with the lock held, which is given up meanwhile. */
-static void turn_take(struct engine *engine)
+static void turn_take(struct engine *engine, bool on_loop)
 {
     struct engine_thread *t = engine->thread;
     size_t weight = t->weight, n = batch_take(t);
     struct list_node *at;
     t->turning = true;
     t->wake = t->loops = false;
+    engine->on_loop = on_loop;
     pthread_mutex_unlock(&t->lock);
 
     struct list answered = { 0 };
@@ -191,7 +192,7 @@ static void *run(void *arg)
         t->sleeps_until = INT64_MIN;
         if (t->failed || (t->stop && !t->incoming.first)) break;
         int64_t seq = t->seq, commit = t->commit;
-        turn_take(engine);
+        turn_take(engine, false);
         if (t->answered.first || t->seq != seq || t->commit != commit || t->failed) loop_wake(t->loop);
     }
     bool failed = t->failed;
@@ -236,7 +237,7 @@ static int64_t loop_turn(void *owner)
     pthread_mutex_lock(&t->lock);
     bool mine = t->loops && !t->turning && !t->failed;
     if (mine) {
-        turn_take(engine);
+        turn_take(engine, true);
         if (t->next < t->sleeps_until || t->wake || t->failed) pthread_cond_signal(&t->news);
     }
     pthread_mutex_unlock(&t->lock);

@@ -24,7 +24,9 @@ enum {
     NEAR_MAX = 8,               /* numbers of tasks */
     POLLS_TOGETHER_MS = 64,     /* a power of two: long polls end in step */
     TRY_AGAIN_MS = 200,
-    BATCH = 1000,               /* due holds, resumed and parked tasks of one turn, unless the configuration says otherwise */
+    BATCH = 1000,               /* due holds, resumed and parked tasks, admitted waiters of one turn, unless the configuration says
+                                   otherwise */
+    LOOP_LOOKS_MAX = 64,        /* admitted waiters of a turn that the loop takes; the engine's thread goes on */
     SPECS_CACHED_MAX = 8192,
     TASKS_RECENT = 8192,        /* a power of two */
     RECENT_TEXT_BYTES = 120,
@@ -120,6 +122,10 @@ struct engine {
     struct arena arena, spec_arena, turn_arena; /* small tables for ever; specs until the cache is full; one turn */
 
     struct map lanes, classes, slots, executors, specs, lives; /* by id (lanes: id + 1) */
+    struct map slots_open;   /* those that have room and waiters, as of the last commit: the first of them wait for something else too */
+    struct map slots_left;   /* those whose waiters are still to be looked at: the last turn's looks were used up */
+    int64_t slots_swept;     /* boot ms, of a shared store: slots_open were looked at, for what a lost server has left */
+    bool on_loop;            /* this turn is taken by the loop's thread: its other clients wait meanwhile */
     struct smap lane_names, class_keys, slot_names, executor_names, spec_texts;
     struct map archives;     /* lane -> known_archive */
     struct smap tenants;     /* name -> known_tenant; those listed only */
@@ -281,6 +287,14 @@ struct slot *cache_slot_put(struct turn *turn, struct str tenant, struct str nam
 int64_t cache_spec_get(struct turn *turn, const struct task_def *def, const int64_t *slots, size_t n_slots);
 struct known_executor *cache_executor_put(struct engine *engine, const struct executor *row);
 bool cache_fits(struct engine *engine, struct known_executor *executor, int64_t class_id);
+void slot_note(struct engine *engine, struct slot *slot); /* it was changed: slots_open follows */
+
+/* slots.c: waiters for slots, over several turns. */
+void slots_admit(struct turn *turn);                   /* goes on where the last turn ended */
+void slots_admit_all(struct engine *engine);           /* the next turn looks at every slot that has room and waiters */
+void slots_pass(struct turn *turn);                    /* a lane was paused: its waiters let others pass */
+void slots_follow(struct turn *turn);                  /* after the commit */
+void slots_sweep(struct turn *turn);                   /* of a shared store: what a lost server has left */
 
 /* idempotency.c: every command that creates, in this order:
  *     struct kept_answer kept = { 0 };

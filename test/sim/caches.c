@@ -21,6 +21,8 @@ static void slots_same(struct world *w, const struct engine *engine)
         const struct slot *row = s->value, *kept = map_find(&engine->slots, s->key);
         bool same = kept && kept->limit == row->limit && kept->used == row->used && kept->waiting == row->waiting;
         if (!same) world_fail(w, "a server has another slot in memory than the store", row->id);
+        bool open = row->waiting > 0 && row->used < row->limit;
+        if (open != (map_find(&engine->slots_open, s->key) != NULL)) world_fail(w, "a server doesn't know which slots are open", row->id);
     }
     MAP_EACH(&w->store->classes, c)
         if (!map_find(&engine->classes, c->key)) world_fail(w, "a server doesn't know a class", (int64_t)c->key);
@@ -76,6 +78,22 @@ static void lives_same(struct world *w, const struct engine *engine)
         if (!live->deadline.pos) world_fail(w, "a server doesn't watch a lease", is->task);
     }
     if (engine->lives.n != n) world_fail(w, "a server takes a grant for live that isn't", 0);
+}
+
+void admits_note(struct world *w, bool plain)
+{
+    const struct engine *engine = w->at->engine;
+    w->admits_due = engine->slots_left.n > 0 || (!plain && engine->slice.n_slots_todo > 0);
+    if (!engine->slots_left.n && !engine->slice.n_slots_todo) return;
+    MARK(w, admit_batches);
+    w->admits_left = w->boot;
+    if (plain && w->at->next_turn > w->boot && !several(w)) world_fail(w, "I10 waiters for a slot were left, and no turn comes", 0);
+}
+
+/* Of several servers the one that left them may be gone: another one looks at the slots once a lease. */
+bool admits_are_left(const struct world *w)
+{
+    return several(w) ? w->admits_left && w->boot - w->admits_left <= 3 * LEASE_MS : w->admits_due;
 }
 
 void check_caches(struct world *w)

@@ -189,9 +189,9 @@ static int64_t slot_named(const struct why_facts *facts, const struct why *why, 
 
 static void slot_lift(struct slice *slice, const struct node *node, int64_t id)
 {
-    size_t n;
     if (!id) return;
-    struct hold *waiters = slice_holds_of(slice, HOLD_slot, id, 1000, &n);
+    struct hold *waiters = ARENA_ARRAY(slice->arena, struct hold, 1000);
+    size_t n = slice_holds_first(slice, HOLD_slot, id, 1000, waiters);
     for (size_t k = 0; k < n; k++) {
         if (waiters[k].task == node->row.id) continue;
         slice_hold_remove(slice, &waiters[k]);

@@ -233,6 +233,7 @@ void server_start(struct world *w)
     }
     watch_anew(w);
     trace(w, "the server%s%s is up", several(w) ? " " : "", server->name);
+    admits_note(w, false);
     check_store(w);
 }
 
@@ -337,11 +338,13 @@ void server_turn(struct world *w)
             : fault == MEM_CUT          ? "the connection is lost"
                                         : "the answer is lost");
     w->anew |= several(w) && (cut || server->port->too_far);
+    admits_note(w, ok && fault == MEM_OK && !cut);
     check_store(w);
     if (ok) watch_after(w, inbox, n, (fault == MEM_OK || !spent) && !cut);
     if (ok && w->quotas) quotas_after(w, inbox, n, (fault == MEM_OK || !spent) && !cut);
     if (several(w)) turn_after(w, inbox, n, ok && (fault == MEM_OK || !spent || fault == MEM_ANSWER_LOST) && !cut);
-    if (ok && w->n_turns % WHY_EVERY == 0 && (!several(w) || (duty_had(w, DUTY_timers) && !w->clocks_differ))) check_why(w);
+    if (ok && w->n_turns % WHY_EVERY == 0 && !admits_are_left(w) && (!several(w) || (duty_had(w, DUTY_timers) && !w->clocks_differ)))
+        check_why(w);
     if (w->n_turns % FOLD_EVERY == 0) store_fold(w);
     w->wall -= server->wall_ahead;
     bool dies = !ok || w->dies_next || (!w->healing && chance(&w->choices, w->faults.crash_after_commit));

@@ -49,6 +49,7 @@ enum { EXECUTORS_MAX = 5, JOBS_MAX = 6, TASKS_MAX = 400, LEASE_MS = 3000, CALLS_
     X(parked_by_pause, "a pending task of a paused lane was put back") \
     X(resume, "a lane was resumed") \
     X(resume_batches, "a resumed lane needed more than one turn") \
+    X(admit_batches, "waiters for slots were left to another turn") \
     X(clock_forward, "the wall clock was set forward") \
     X(clock_back, "the wall clock was set back") \
     X(clock_back_waiting, "it was set back while a back-off waited") \
@@ -296,6 +297,8 @@ struct world {
     int64_t limit;      /* of the semaphore `two`, as the configuration says it now */
     bool quotas;        /* a tenant has quotas, and what is old is pruned (quotas.c) */
     int64_t open_max, running_max, prune_after;
+    bool admits_due;     /* the last turn left waiters for slots to the next one */
+    int64_t admits_left; /* boot ms of the last turn that did so; 0: none */
     struct { /* a backup, and how often it was put back */
         bool taken;
         struct memstore store;
@@ -377,6 +380,8 @@ void stores_close(struct world *world);
 
 /* caches.c: what a server keeps in memory is what the store has. */
 void check_caches(struct world *world);
+void admits_note(struct world *world, bool plain); /* after a turn: did it leave waiters for slots to another one? */
+bool admits_are_left(const struct world *world);   /* it did, and that one may not have come yet */
 
 /* clients.c */
 void clients_step(struct world *world);

@@ -214,6 +214,22 @@ static void test_a_resumed_lane_is_emptied_by_another_server(void **state)
     pair_close(&pair);
 }
 
+/* b finishes the holder and sends the first of a paused lane's waiters away; then it is gone. a, which has the timers, goes on. */
+static void test_waiters_that_a_lost_server_has_left_are_looked_at(void **state)
+{
+    struct pair pair;
+    (void)state;
+    pair_open_batched(&pair, 2);
+    rig_turn(&pair.a, NULL, 0);
+    int64_t id = ENQUEUE(&pair.b, "h sem=s", "1 queue=q sem=s", "2 queue=q sem=s", "3 queue=q sem=s", "4 queue=q sem=s", "last sem=s");
+    rig_pause(&pair.b, "q", true);
+    rig_order(&pair.b, CMD_CANCEL, id);
+    assert_string_equal(rig_states(&pair.b, id, 6), "TSSSSS");
+    for (int i = 0; i < 6; i++) rig_pass(&pair.a, 1000);
+    assert_string_equal(rig_states(&pair.a, id, 6), "TSSSSP");
+    pair_close(&pair);
+}
+
 /* a has the schedules; b opens the revision that has one, by giving up the gap before it. */
 static void test_a_schedule_behind_a_gap_is_known_to_who_fires_it(void **state)
 {
@@ -787,6 +803,7 @@ int main(void)
         cmocka_unit_test(test_what_is_committed_is_not_done_again),
         cmocka_unit_test(test_times_never_step_back),
         cmocka_unit_test(test_a_resumed_lane_is_emptied_by_another_server),
+        cmocka_unit_test(test_waiters_that_a_lost_server_has_left_are_looked_at),
         cmocka_unit_test(test_a_schedule_behind_a_gap_is_known_to_who_fires_it),
         cmocka_unit_test(test_a_job_forgotten_elsewhere_counts),
         cmocka_unit_test(test_a_lease_renewed_late_elsewhere_counts),
