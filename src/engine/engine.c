@@ -288,6 +288,7 @@ static bool turn_commit(struct turn *turn, struct err *err)
         engine->went_back |= engine->head.incarnation != c.head.incarnation;
         engine->head = c.head;
         engine->head.commit = engine->store->commit;
+        if (committed.commit) memcpy(engine->head.hash, committed.hash, sizeof committed.hash);
         engine->taken = engine->head;
         engine->own = turn->own;
         engine->own_seq = 0;

@@ -176,10 +176,18 @@ static bool others_take(struct turn *turn, const struct store_head *head, struct
         !turn->slice->failed;
 }
 
-/* A standby that wasn't synchronous was promoted, or an older copy put in the store's place: less is there than this server has seen. */
-static bool store_is_older(const struct store_head *now, const struct store_head *known)
+/* A standby that wasn't synchronous was promoted, or an older copy put in the store's place: less is there than this server has seen. Or as
+ * much again: another server, which has seen less, may have gone on with it before this one was back. So after a new connection the history
+ * itself is asked for the turn that this server has seen last. */
+static bool store_went_elsewhere(struct engine *engine, const struct store_head *now, const struct store_head *known, bool *out, struct err *err)
 {
-    return now->incarnation == known->incarnation && (now->commit < known->commit || now->seq < known->seq);
+    struct store *store = engine->store;
+    bool holds = true, same = now->incarnation == known->incarnation;
+    *out = same && (now->commit < known->commit || now->seq < known->seq);
+    if (!same || *out || !engine->stale || !known->seq || !store->ops->history_holds) return true;
+    if (!store->ops->history_holds(store, known->seq, known->hash, &holds, err)) return false;
+    *out = !holds;
+    return true;
 }
 
 bool others_follow(struct turn *turn, struct err *err)
@@ -191,7 +199,8 @@ bool others_follow(struct turn *turn, struct err *err)
     engine->stale |= store->reopened != engine->reopened;
     engine->reopened = store->reopened;
     if (!store->ops->load_head(store, &head, err)) return false;
-    bool older = !store->exclusive && store_is_older(&head, &known);
+    bool older = false;
+    if (!store->exclusive && !store_went_elsewhere(engine, &head, &known, &older, err)) return false;
     bool another = head.incarnation != known.incarnation; /* also by a commit of our own whose outcome wasn't known */
     engine->went_back |= another;
     if (PLANT(stale_kept)) engine->stale = false;
@@ -205,7 +214,10 @@ bool others_follow(struct turn *turn, struct err *err)
         return false;
     }
     turn_stand(turn);
-    if (older)
+    if (older && head.commit >= known.commit && head.seq >= known.seq)
+        turn_incarnate(turn, engine->config.server_name, str_fmt(turn->arena, "the store went back: its event %lld isn't the one that was committed",
+            (long long)known.seq));
+    else if (older)
         turn_incarnate(turn, engine->config.server_name, str_fmt(turn->arena, "the store went back from commit %lld to %lld",
             (long long)known.commit, (long long)head.commit));
     return true;

@@ -332,6 +332,7 @@ const struct store_ops postgres_ops = {
     .commit = postgres_commit,
     .on_others = postgres_on_others,
     .load_others = postgres_load_others,
+    .history_holds = postgres_history_holds,
     .expect = postgres_expect,
     .load_head = load_head,
     .load_lanes = load_lanes,

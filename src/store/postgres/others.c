@@ -95,6 +95,19 @@ bool postgres_load_others(struct store *store, struct arena *arena, const struct
            pg_rows_archives(results[5], arena, &out->archives, &out->n_archives, err);
 }
 
+bool postgres_history_holds(struct store *store, int64_t seq, const uint8_t hash[STORE_HASH_BYTES], bool *out_holds, struct err *err)
+{
+    struct postgres_store *self = postgres_of(store);
+    struct pg_args args = { 0 };
+    PGresult *result;
+    arg_i64(&args, seq);
+    if (!pg_run(&self->pg, PG_turn_of, &args, &result, err))
+        return false;
+    struct str there = PQntuples(result) > 0 ? cell_view(result, 0, 0) : (struct str){ 0 };
+    *out_holds = str_eq(there, (struct str){ (const char *)hash, STORE_HASH_BYTES });
+    return true;
+}
+
 /* --- listening ------------------------------------------------------------------------------------------------------------------------ */
 
 struct listener {

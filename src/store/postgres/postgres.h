@@ -106,6 +106,7 @@ void head_queue(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], const struct 
 
 /* others.c: what other servers do */
 bool postgres_load_others(struct store *store, struct arena *arena, const struct store_head *since, struct others *out, struct err *err);
+bool postgres_history_holds(struct store *store, int64_t seq, const uint8_t hash[STORE_HASH_BYTES], bool *out_holds, struct err *err);
 bool postgres_on_others(struct store *store, void (*others)(struct str note, void *owner), void *owner, struct err *err);
 void listener_stop(struct postgres_store *self);
 void others_queue(struct pg *pg, const struct store_head *since);

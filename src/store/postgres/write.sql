@@ -447,6 +447,10 @@ UNION ALL SELECT t.id, @many_columns@, 1 FROM (SELECT $1::bigint AS id) t JOIN @
 SELECT @live_columns@, 0::bigint FROM live WHERE task = ANY($1::bigint[])
 UNION ALL SELECT t.id, @many_columns@, 1 FROM unnest($1::bigint[]) AS t (id) JOIN @many_of@;
 
+-- name: turn_of
+-- Of the turn that the event is in.
+SELECT hash FROM turn WHERE first_seq <= $1 ORDER BY first_seq DESC LIMIT 1;
+
 -- name: turns_others
 -- A few turns more than are taken over: then it is too much.
 SELECT turn, first_seq, at, events FROM turn WHERE first_seq > $1 ORDER BY first_seq LIMIT $2;

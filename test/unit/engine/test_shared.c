@@ -401,6 +401,51 @@ static void test_a_commit_of_another_incarnation_is_another_one(void **state)
     pair_close(&pair);
 }
 
+/* A standby that lacks what a committed last, a grant, is promoted. b, which hasn't seen that commit, is there first: it gives out the same
+ * fence again, and commits more than a had seen. The numbers tell a nothing; the hash of the turn that it saw last does. */
+static void story_of_two_histories(bool within_a_turn)
+{
+    struct pair pair;
+    pair_open(&pair);
+    int64_t x = rig_executor(&pair.a, "x", NULL), y = rig_executor(&pair.a, "y", NULL);
+    int64_t task = ENQUEUE(&pair.a, "t attempts=1");
+    rig_turn(&pair.b, NULL, 0);
+    connections_end();
+    database_do("CREATE DATABASE older", " TEMPLATE shared", "");
+    struct fence lost = granted(rig_poll(&pair.a, x, 1));
+    uint64_t before = incarnation(&pair.a);
+    connections_end();
+    database_do("ALTER DATABASE shared", " RENAME TO newer", "");
+    database_do("ALTER DATABASE older", " RENAME TO shared", "");
+    if (within_a_turn) (void)ENQUEUE(&pair.b, "m", "n", "o", "p", "q", "r"); /* what a saw last is in the middle of this */
+    struct fence given = granted(rig_poll(&pair.b, y, 1));
+    for (int i = 0; i < 4; i++) (void)ENQUEUE(&pair.b, "more");
+    assert_true(given.task == lost.task && given.grant == lost.grant && given.incarnation == lost.incarnation);
+    assert_true(head_of(&pair.b).commit > pair.a.store->commit);
+    assert_int_equal(rig_finish(&pair.a, lost, 1, -1), ERR_stale_fence);
+    assert_int_equal(rig_state(&pair.a, task), 'X');
+    assert_true(incarnation(&pair.a) != before);
+    uint64_t taken = incarnation(&pair.a);
+    (void)ENQUEUE(&pair.b, "after");
+    connections_end();
+    (void)ENQUEUE(&pair.a, "and after"); /* the history is the same one now: nothing is taken anew */
+    (void)ENQUEUE(&pair.b, "and after");
+    assert_true(incarnation(&pair.a) == taken && incarnation(&pair.b) == taken);
+    pair_close(&pair);
+}
+
+static void test_a_history_is_known_by_its_hash(void **state)
+{
+    (void)state;
+    story_of_two_histories(false);
+}
+
+static void test_a_history_with_other_turns_is_another_one(void **state)
+{
+    (void)state;
+    story_of_two_histories(true);
+}
+
 /* A standby that lacks what a committed last was promoted, and others have committed on, as many as a had seen: the numbers don't tell. */
 static void test_what_a_new_connection_leads_to_is_read_anew(void **state)
 {
@@ -810,6 +855,8 @@ int main(void)
         cmocka_unit_test(test_who_may_go_on_elsewhere_is_given_work),
         cmocka_unit_test(test_an_incarnation_of_unknown_outcome_is_taken_once),
         cmocka_unit_test(test_a_commit_of_another_incarnation_is_another_one),
+        cmocka_unit_test(test_a_history_is_known_by_its_hash),
+        cmocka_unit_test(test_a_history_with_other_turns_is_another_one),
         cmocka_unit_test(test_what_a_new_connection_leads_to_is_read_anew),
         cmocka_unit_test(test_a_back_off_begun_elsewhere_is_not_stretched),
         cmocka_unit_test(test_who_has_just_registered_is_heard_elsewhere_too),
