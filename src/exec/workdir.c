@@ -12,13 +12,6 @@
 
 enum { DEPTH_OPEN = 64, ROUNDS = 4096 };
 
-int workdir_open(int dir_fd, const char *name)
-{
-    if (mkdirat(dir_fd, name, 0700) < 0 && errno != EEXIST)
-        return -1;
-    return openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-}
-
 static bool name_is_dot(const char *name)
 {
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
@@ -116,6 +109,22 @@ static void dir_put_aside(int dir_fd, const char *name)
     }
 }
 
+/* A job may have made anything of it: a file, a link, a folder without rights. */
+int workdir_open(int dir_fd, const char *name)
+{
+    for (int round = 0; round < 2; round++) {
+        if (mkdirat(dir_fd, name, 0700) < 0 && errno != EEXIST)
+            return -1;
+        int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd >= 0)
+            return fd;
+        bool mended = errno == EACCES ? fchmodat(dir_fd, name, 0700, 0) == 0 : unlinkat(dir_fd, name, 0) == 0;
+        if (!mended)
+            dir_put_aside(dir_fd, name);
+    }
+    return -1;
+}
+
 static bool dir_clear(int fd)
 {
     struct stat st;
@@ -145,18 +154,29 @@ bool workdir_remove(int dir_fd, const char *name)
     return empty && unlinkat(dir_fd, name, AT_REMOVEDIR) == 0;
 }
 
+static bool dir_named(int dir_fd, const char *name, int fd)
+{
+    struct stat here, there;
+    return fstat(fd, &here) == 0 && fstatat(dir_fd, name, &there, AT_SYMLINK_NOFOLLOW) == 0 && here.st_ino == there.st_ino &&
+           here.st_dev == there.st_dev && (here.st_mode & 0700) == 0700;
+}
+
 bool workdir_clean(int dir_fd, const char *name, int *fd)
 {
-    struct stat st;
     bool empty = dir_clear(*fd);
-    if (empty && fstat(*fd, &st) == 0 && st.st_nlink > 0 && faccessat(dir_fd, name, X_OK, 0) == 0)
+    if (empty && dir_named(dir_fd, name, *fd))
         return true;
     if (!empty)
         dir_put_aside(dir_fd, name);
-    int made = workdir_open(dir_fd, name);
-    if (made < 0)
-        return false;
-    close(*fd);
-    *fd = made;
-    return dir_is_empty(made);
+    for (int round = 0; round < 2; round++) {
+        int made = workdir_open(dir_fd, name);
+        if (made < 0)
+            return false;
+        close(*fd);
+        *fd = made;
+        if (dir_clear(made)) /* it isn't new when the job has put another one in its place */
+            return true;
+        dir_put_aside(dir_fd, name);
+    }
+    return false;
 }

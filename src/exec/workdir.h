@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* workdir_open: `name` beneath dir_fd, made when it isn't there; -1: errno. */
+/* workdir_open: `name` beneath dir_fd, made when it isn't there, or is no directory; -1: errno. */
 int workdir_open(int dir_fd, const char *name);
 
 /* workdir_clean: removes everything in it, follows no link, crosses no mount. Costs two system calls when there is nothing. The directory
