@@ -10,27 +10,12 @@
 #include "api/call.h"
 #include "store/blobs.h"
 
-enum { ARTIFACTS_MAX = 1000, NAME_BYTES_MAX = 1000 };
+enum { ARTIFACTS_MAX = 1000, MODE_BYTES_MAX = 8 };
 #define ARTIFACT_BYTES_MAX ((int64_t)4 << 30)
 #define PIECE_BYTES (256 * KIB)
 #define PENDING_MAX (512 * KIB)
 
 /* ---- the list that a finish brings ---- */
-
-/* A name is a path beneath the working directory, as the executor found it. */
-static bool name_good(struct str name)
-{
-    struct str rest = name, part;
-    if (name.len == 0 || name.len > NAME_BYTES_MAX || name.ptr[name.len - 1] == '/' || !str_is_utf8(name))
-        return false;
-    for (size_t i = 0; i < name.len; i++)
-        if ((unsigned char)name.ptr[i] < 32 || name.ptr[i] == 127)
-            return false;
-    while (str_cut(&rest, '/', &part))
-        if (part.len == 0 || str_eqz(part, ".") || str_eqz(part, ".."))
-            return false;
-    return true;
-}
 
 static bool hex_good(struct str hex)
 {
@@ -43,15 +28,17 @@ static bool hex_good(struct str hex)
 static void artifact_read(struct json_reader *list, const json_t *value, struct str path, struct json *json)
 {
     struct json_reader item;
-    struct str name = { 0 }, hex = { 0 };
+    struct str name = { 0 }, hex = { 0 }, mode = { 0 };
     int64_t bytes = -1;
     if (!json_read_object(&item, value, path, list->arena, list->err))
         return;
-    if (json_read_str(&item, "name", NAME_BYTES_MAX, &name) && !name_good(name))
+    if (json_read_str(&item, "name", FILE_NAME_BYTES_MAX, &name) && !file_name_is_valid(name))
         err_item(list->err, ERR_invalid, json_read_path(&item, "name"), "'name' must be a path without '..' beneath the working directory");
     json_read_i64(&item, "bytes", 0, ARTIFACT_BYTES_MAX, &bytes);
     if (json_read_str(&item, "sha256", BLOB_HEX, &hex) && !hex_good(hex))
         err_item(list->err, ERR_invalid, json_read_path(&item, "sha256"), "'sha256' must be %d hexadecimal digits", BLOB_HEX);
+    if (json_read_str(&item, "mode", MODE_BYTES_MAX, &mode) && !str_eqz(mode, "0644") && !str_eqz(mode, "0755"))
+        err_item(list->err, ERR_invalid, json_read_path(&item, "mode"), "'mode' must be \"0644\" or \"0755\"");
     json_read_end(&item);
     if (list->err->code == ERR_none && (name.len == 0 || hex.len == 0 || bytes < 0))
         err_item(list->err, ERR_invalid, path, "an artifact has 'name', 'bytes' and 'sha256'");
@@ -59,6 +46,8 @@ static void artifact_read(struct json_reader *list, const json_t *value, struct 
     json_put_str(json, "name", name);
     json_put_i64(json, "bytes", bytes);
     json_put_str(json, "sha256", hex);
+    if (mode.len > 0)
+        json_put_str(json, "mode", mode);
     json_object_end(json);
 }
 
@@ -148,7 +137,7 @@ void serve_artifacts_post(struct call *call)
     bool good = fence_param(call, task, &fence);
     call_param_i64(call, "offset", 0, ARTIFACT_BYTES_MAX, &offset);
     call_param_flag(call, "last", &last);
-    if (call->err.code == ERR_none && !name_good(seal->name))
+    if (call->err.code == ERR_none && !file_name_is_valid(seal->name))
         err_set(&call->err, ERR_bad_request, "an artifact's name is a path without '..' beneath the working directory");
     good = good && call->err.code == ERR_none && grant_check(call, fence);
     if (good)

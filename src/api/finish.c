@@ -14,8 +14,6 @@ enum {
     ITEMS_MAX = 10000,
     LOG_TAIL_MAX = 16 * 1024,
     OUTPUTS_MAX = 1000,
-    OUTPUT_NAME_MAX = 200,
-    OUTPUT_VALUE_MAX = 64 * 1024,
     FENCE_BYTES_MAX = 96
 };
 
@@ -34,11 +32,12 @@ static void outputs_read(struct json_reader *reader, struct finish_item *out)
     const json_t *item;
     while (def_members_next(&members, &name, &item)) {
         struct str at =
-            str_fmt(reader->arena, "%.*s/%.*s", STR_ARG(path), STR_ARG(def_pointer_part(reader->arena, str_sub(name, 0, OUTPUT_NAME_MAX))));
-        if (name.len == 0 || name.len > OUTPUT_NAME_MAX)
-            err_item(reader->err, ERR_invalid, at, "an output's name must have 1 to %d bytes", OUTPUT_NAME_MAX);
-        else if (!json_is_string(item) || json_string_length(item) > OUTPUT_VALUE_MAX)
-            err_item(reader->err, ERR_invalid, at, "an output must be a string of at most %d bytes", OUTPUT_VALUE_MAX);
+            str_fmt(reader->arena, "%.*s/%.*s", STR_ARG(path),
+                STR_ARG(def_pointer_part(reader->arena, str_sub(name, 0, OUTPUT_NAME_BYTES_MAX))));
+        if (!output_name_is_valid(name))
+            err_item(reader->err, ERR_invalid, at, "an output's name must have 1 to %d bytes", OUTPUT_NAME_BYTES_MAX);
+        else if (!json_is_string(item) || json_string_length(item) > OUTPUT_VALUE_BYTES_MAX)
+            err_item(reader->err, ERR_invalid, at, "an output must be a string of at most %d bytes", OUTPUT_VALUE_BYTES_MAX);
     }
     out->outputs = json_text(reader->arena, value, true);
 }

@@ -40,11 +40,12 @@ static void shapes_build(void)
     }
 }
 
-/* A parameter is one part of the path, not empty; a slash may only stand inside the brackets of a variant. */
+/* A parameter is one part of the path, not empty; a slash may only stand inside the brackets of a variant. No name but a file's has a
+ * backslash. */
 static bool arg_good(struct str arg)
 {
     ptrdiff_t first = str_index(arg, '/'), last = str_rindex(arg, '/'), open_at = str_index(arg, '['), close_at = str_rindex(arg, ']');
-    return arg.len > 0 && (first < 0 || (open_at >= 0 && open_at < first && last < close_at));
+    return arg.len > 0 && str_index(arg, '\\') < 0 && (first < 0 || (open_at >= 0 && open_at < first && last < close_at));
 }
 
 static bool path_match(const struct shape *shape, struct str path, struct str out_args[ROUTE_ARGS])

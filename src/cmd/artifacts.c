@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cmd/command.h"
@@ -85,6 +86,14 @@ static int file_get(struct session *s, const char *name, int64_t bytes, struct d
     return 0;
 }
 
+/* executable_make: for whoever may read it, as the umask said. */
+static void executable_make(int fd)
+{
+    struct stat st;
+    if (fstat(fd, &st) == 0 && fchmod(fd, (st.st_mode & 0777) | (st.st_mode & 0444) >> 2) < 0)
+        errno = 0; /* the bytes are what was asked for */
+}
+
 static int file_fetch(struct session *s, const json_t *task, const char *name)
 {
     const json_t *row = artifact_find(task, name);
@@ -100,6 +109,8 @@ static int file_fetch(struct session *s, const json_t *task, const char *name)
     buf_release(&download.refusal.body);
     if (!to)
         return status;
+    if (strcmp(field_z(row, "mode"), "0755") == 0)
+        executable_make(fileno(download.out));
     bool closed = fclose(download.out) == 0;
     if (status == 0 && (!closed || rename(beside, to) != 0))
         status = session_err(s, ERR_io, "%s: %s", to, strerrordesc_np(errno));

@@ -47,6 +47,7 @@ struct poll_call {
     bool quick;        /* carries ends: answered at once, never parked */
     struct seat **told; /* seats whose end it carries, in order */
     size_t n_told;
+    unsigned unread;    /* answers to it that brought nothing */
 };
 
 struct agent {
@@ -70,6 +71,8 @@ struct agent {
     int64_t silent_since_ms; /* boot time of the first failure in a row; 0: the server answers */
     int64_t answer_by_ms;    /* boot time when the newest registration or poll should have an answer */
     unsigned failures;
+    unsigned refusals;       /* polls that the server refused since it took one */
+    bool careful;            /* an answer could not be read: one grant at a time until one is */
     bool hung;               /* the last failure was such a silence: the next server is asked at once */
     bool unheard;            /* we registered, or something failed, and no poll has been answered since */
     struct loop_timer retry, pause, stop, idle;
@@ -114,6 +117,8 @@ struct place agent_place(const struct agent *agent, const struct seat *seat);
 void send_begin(struct seat *seat);             /* the job has ended: what is there? */
 bool send_done(const struct seat *seat);
 void send_next(struct seat *seat);              /* the next piece, when no request of the seat is on its way */
+char *send_path(const struct seat *seat, struct arena *arena); /* of the request with that piece */
+void send_add(struct seat *seat, const char *hash);   /* the server has taken the whole file: the finish lists it */
 void send_item(struct seat *seat, struct json *json); /* `artifacts` of its finish */
 void send_forget(struct seat *seat);
 
@@ -126,6 +131,9 @@ int64_t report_before_end(const struct seat *seat); /* so many bytes of its log 
 void report_doubt(struct seat *seat);          /* the server failed: what it had not made durable may be gone with it */
 bool report_ready(const struct seat *seat);    /* its end can go into the next poll */
 void report_item(struct seat *seat, struct json *json);
+bool report_unreadable(int status);            /* the server says by it that it can't read what it was sent */
 void report_result(struct seat *seat, int status, struct str code);
+/* report_note: a line of ours behind an ended job's log. */
+void report_note(struct seat *seat, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -21,8 +21,9 @@
 #include "exec/copy.h"
 #include "exec/workdir.h"
 #include "text/glob.h"
+#include "text/key.h"
 
-enum { WALK_MAX = 2000000, DEPTH_MAX = 256, LIST_MAX = 4 << 20 };
+enum { WALK_MAX = 2000000, DEPTH_MAX = 256, LIST_MAX = 4 << 20, LIST_ROW = 128 };
 
 struct keep {
     int keep_fd;
@@ -30,7 +31,7 @@ struct keep {
     struct globs globs;
     bool *found; /* for each pattern */
     struct buf list, path;
-    size_t n, walked;
+    size_t n, walked, listed, misnamed;
     uint64_t bytes;
     bool full; /* said already */
 };
@@ -38,14 +39,6 @@ struct keep {
 void keep_forget(int dir_fd)
 {
     workdir_remove(dir_fd, "keep");
-}
-
-static bool name_good(struct str name)
-{
-    for (size_t i = 0; i < name.len; i++)
-        if ((unsigned char)name.ptr[i] < 32 || name.ptr[i] == 127)
-            return false;
-    return name.len <= KEEP_NAME_MAX && str_is_utf8(name);
 }
 
 static bool keep_wants(struct keep *keep, struct str path)
@@ -74,22 +67,36 @@ static bool file_take(struct keep *keep, int from_dir, const char *name)
     return fault == 0;
 }
 
+/* list_bytes: what a name will take in the finish's list, at most: that of one job has to fit a request. */
+static size_t list_bytes(struct str name)
+{
+    size_t bytes = LIST_ROW + name.len;
+    for (size_t i = 0; i < name.len; i++)
+        bytes += name.ptr[i] == '"' || name.ptr[i] == '\\';
+    return bytes;
+}
+
 /* keep_add: the file `name` in from_dir, which is at `path` beneath the working directory. */
 static void keep_add(struct keep *keep, int from_dir, const char *name, struct str path, const struct stat *st)
 {
     struct str shown = str_sub(path, 0, 200);
-    if (!name_good(path)) {
-        spool_note(keep->spool, "[weir: an artifact isn't kept: its name is too long, or not plain text]\n");
-    } else if (keep->n >= KEEP_FILES_MAX || (uint64_t)st->st_size > KEEP_BYTES_MAX - keep->bytes) {
+    if (!file_name_is_valid(path)) {
+        if (keep->misnamed++ == 0)
+            spool_note(keep->spool, "[weir: an artifact isn't kept: its name is over %d bytes, or not plain text]\n", FILE_NAME_BYTES_MAX);
+    } else if (S_ISLNK(st->st_mode)) {
+        spool_note(keep->spool, "[weir: artifact '%.*s' isn't kept: it is a link]\n", STR_ARG(shown));
+    } else if (keep->n >= KEEP_FILES_MAX || (uint64_t)st->st_size > KEEP_BYTES_MAX - keep->bytes ||
+               list_bytes(path) > KEEP_LIST_MAX - keep->listed) {
         if (!keep->full)
-            spool_note(keep->spool, "[weir: artifact '%.*s' and what follows isn't kept: at most %d files, %d GiB in all]\n",
-                STR_ARG(shown), KEEP_FILES_MAX, (int)(KEEP_BYTES_MAX >> 30));
+            spool_note(keep->spool, "[weir: artifact '%.*s' and what follows isn't kept: at most %d files, %d GiB and %d KiB of names]\n",
+                STR_ARG(shown), KEEP_FILES_MAX, (int)(KEEP_BYTES_MAX >> 30), KEEP_LIST_MAX >> 10);
         keep->full = true;
     } else if (!file_take(keep, from_dir, name)) {
         spool_note(keep->spool, "[weir: artifact '%.*s' can't be kept: %s]\n", STR_ARG(shown), strerrordesc_np(errno));
     } else {
-        buf_addf(&keep->list, "%lld %.*s\n", (long long)st->st_size, STR_ARG(path));
+        buf_addf(&keep->list, "%lld:%c %.*s\n", (long long)st->st_size, st->st_mode & S_IXUSR ? 'x' : '-', STR_ARG(path));
         keep->bytes += (uint64_t)st->st_size;
+        keep->listed += list_bytes(path);
         keep->n++;
     }
 }
@@ -112,7 +119,7 @@ static void folder_walk(struct keep *keep, int fd, int depth)
         if (len > 0)
             buf_add_char(&keep->path, '/');
         buf_add_z(&keep->path, entry->d_name);
-        if (S_ISREG(st.st_mode) && !keep->path.full && keep_wants(keep, buf_str(&keep->path)))
+        if ((S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)) && !keep->path.full && keep_wants(keep, buf_str(&keep->path)))
             keep_add(keep, fd, entry->d_name, buf_str(&keep->path), &st);
         if (S_ISDIR(st.st_mode) && !keep->path.full && depth < DEPTH_MAX) {
             int child = openat(fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -142,7 +149,8 @@ static void file_named(struct keep *keep, int work_fd, const char *path)
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
     int fd = (int)syscall(SYS_openat2, work_fd, folder, &how, sizeof how);
     const char *name = slash ? slash + 1 : path;
-    if (fd >= 0 && fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) && keep_wants(keep, str_of(path)))
+    if (fd >= 0 && fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)) &&
+        keep_wants(keep, str_of(path)))
         keep_add(keep, fd, name, str_of(path), &st);
     if (fd >= 0)
         close(fd);
@@ -188,7 +196,7 @@ void keep_collect(int dir_fd, int work_fd, char *const *patterns, struct spool *
         return;
     }
     buf_init(&keep.list, LIST_MAX);
-    buf_init(&keep.path, KEEP_NAME_MAX * 4);
+    buf_init(&keep.path, FILE_NAME_BYTES_MAX * 4);
     keep_find(&keep, work_fd, patterns, &arena);
     int fd = openat(keep.keep_fd, "list.new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     bool ok = fd >= 0 && (keep.list.len == 0 || write(fd, keep.list.ptr, keep.list.len) == (ssize_t)keep.list.len);
@@ -221,12 +229,23 @@ bool keep_read(int dir_fd, struct arena *arena, struct kept **out, size_t *out_n
     struct str rest = { text, (size_t)n }, line, bytes;
     while (str_cut(&rest, '\n', &line)) {
         struct kept row = { 0 };
-        if (str_cut(&line, ' ', &bytes) && str_to_i64(bytes, &row.bytes) && line.len > 0) {
+        if (!str_cut(&line, ' ', &bytes))
+            continue;
+        ptrdiff_t colon = str_index(bytes, ':'); /* none: a shim of an earlier version wrote it */
+        row.executable = colon >= 0 && str_eqz(str_sub(bytes, (size_t)colon + 1, bytes.len), "x");
+        if (str_to_i64(colon >= 0 ? str_sub(bytes, 0, (size_t)colon) : bytes, &row.bytes) && line.len > 0) {
             row.name = line;
             *ARENA_PUSH(arena, *out, *out_n, cap) = row;
         }
     }
     return true;
+}
+
+void keep_remove(int dir_fd, size_t n)
+{
+    char path[40];
+    snprintf(path, sizeof path, "keep/%zu", n);
+    unlinkat(dir_fd, path, 0);
 }
 
 int keep_open(int dir_fd, size_t n)

@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "text/utf8.h"
+
 bool output_read(int dir_fd, struct buf *out)
 {
     struct stat st;
@@ -30,20 +32,34 @@ struct output_line {
     struct str name, value;
 };
 
+/* text_bytes: of a value as JSON says it, where what isn't UTF-8 grows to U+FFFD. */
+static size_t text_bytes(struct str s)
+{
+    size_t bytes = 0;
+    for (size_t at = 0; at < s.len;) {
+        size_t skip = 1, n = (unsigned char)s.ptr[at] < 0x80 ? 1 : utf8_length(s, at, &skip);
+        bytes += n > 0 ? n : 3;
+        at += n > 0 ? n : skip;
+    }
+    return bytes;
+}
+
 static bool line_put(struct output_line *lines, size_t *n, struct str line)
 {
     ptrdiff_t at = str_index(line, '=');
     struct str name = str_trim(str_sub(line, 0, at < 0 ? 0 : (size_t)at));
-    if (name.len == 0 || name.len > OUTPUT_NAME_BYTES_MAX)
+    if (at < 0 || !output_name_is_valid(name))
+        return false;
+    struct str value = str_sub(line, (size_t)at + 1, line.len);
+    if (value.len > 0 && value.ptr[value.len - 1] == '\r')
+        value.len--;
+    if (text_bytes(value) > OUTPUT_VALUE_BYTES_MAX)
         return false;
     size_t i = 0;
     while (i < *n && !str_eq(lines[i].name, name))
         i++;
     if (i == OUTPUT_NAMES_MAX)
         return false;
-    struct str value = str_sub(line, (size_t)at + 1, line.len);
-    if (value.len > 0 && value.ptr[value.len - 1] == '\r')
-        value.len--;
     lines[i] = (struct output_line){ name, value };
     *n += i == *n;
     return true;

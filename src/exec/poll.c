@@ -26,7 +26,8 @@
 #include "text/json_read.h"
 
 enum { ANSWER_DEPTH_MAX = 256, REQUEST_TIMEOUT_MS = 10000, LISTEN_PAUSE_MS = 10, SPARE_SEATS = 4, ENDS_MAX = 256, SICK_MS = 1000 };
-enum { POLL_BYTES_MAX = 16 << 20, ENDS_BYTES_MAX = 512 << 10 }; /* of ends, before the last one; the server's limits are 32 MiB and 1 MiB */
+enum { UNREAD_MAX = 3 };
+enum { POLL_BYTES_MAX = 16 << 20, ENDS_BYTES_MAX = 1000 << 10 }; /* the server's limits are 32 MiB and 1 MiB */
 enum { AHEAD_MS = 20, AHEAD_JOB_US = 8000, AHEAD_MAX = 16, AHEAD_JOBS_KNOWN = 8 };
 enum { PATIENCE_MIN_MS = 1000, HELD_PATIENCE_MIN_MS = 200 };
 enum { HELLO_MS = 1000, BOOT_ID_MAX = 64, REGISTER_MS = 2500 }; /* the last: below the time to connect */
@@ -128,7 +129,7 @@ static void registered(struct client_response *response, struct err *err, void *
     log_event("executor.registered", "name=%s id=%s server=%s slots=%" PRId64, log_quote(str_of(agent->name)).z, agent->id,
               agent->config->servers[agent->server], agent->config->slots);
     agent->silent_since_ms = 0;
-    agent->failures = 0;
+    agent->failures = agent->refusals; /* registered, and then refused, again and again: at growing distances */
     for (size_t i = 0; i < agent->n_seats; i++)
         report_log(agent->seats[i]);
 }
@@ -316,6 +317,8 @@ static void poll_answer(struct agent *agent, struct poll_call *call, const json_
     if (lease_ms >= 100 && lease_ms <= 86400000)
         agent->lease_ms = lease_ms;
     agent_answered(agent, call->sent_ms);
+    agent->refusals = 0;
+    agent->careful = agent->careful && !newest;
     struct str seen = member_text(answer, "seen");
     if (newest && seen.len > 0 && seen.len < sizeof agent->seen) { /* the last word counts, also one that is less than before */
         memcpy(agent->seen, seen.ptr, seen.len);
@@ -346,14 +349,33 @@ static bool call_in_doubt(const struct poll_call *call)
     return false;
 }
 
+/* ends_apart: the server can't read a request that carries ends. One of them may be the reason: each is told by itself from now on, so that
+ * it costs only itself (report_result tells it bare then). */
+static void ends_apart(struct agent *agent, struct poll_call *call, int status)
+{
+    log_warn("ends.refused", "status=%d ends=%zu", status, call->n_told);
+    for (size_t i = 0; i < call->n_told; i++)
+        call->told[i]->alone = true;
+    call_forget(agent, call);
+}
+
 static void poll_refused(struct agent *agent, struct poll_call *call, const struct client_response *response, struct err *err)
 {
     if (response->status != 0)
         client_problem(response, err);
-    bool unknown = response->status == 404 || response->status == 409 || response->status == 400 || response->status == 422;
-    if (unknown) {
+    bool unreadable = report_unreadable(response->status);
+    if (unreadable && call->n_told > 0) {
+        ends_apart(agent, call, response->status);
+        return; /* the next poll goes without them, at once */
+    }
+    if (unreadable || response->status == 404 || response->status == 409) {
         log_event("executor.unknown", "id=%s status=%d code=%s", agent->id, response->status, err_name(err->code));
         agent->registered = false; /* a store that was restored, or a server that doesn't understand us: from the beginning */
+        agent->refusals++;
+        call_forget(agent, call);
+    } else if ((response->status != 0 || err->code == ERR_body_too_large) && ++call->unread >= UNREAD_MAX) {
+        log_warn("poll.given_up", "seq=%" PRId64 " status=%d", call->seq, response->status);
+        agent->careful = true; /* what it brings can't be read: its grants go back, and the next asks for one alone */
         call_forget(agent, call);
     } else {
         agent->call = NULL;
@@ -386,10 +408,18 @@ static void ends_told(struct client_response *response, struct err *err, void *o
     struct poll_call *call = owner;
     struct agent *agent = call->agent;
     json_t *answer = response->status / 100 == 2 ? answer_parse(response) : NULL;
-    (void)err;
-    take_results(agent, call, answer); /* without an answer each of them counts as 503 */
+    bool unreadable = report_unreadable(response->status);
+    if (unreadable && call->n_told > 1) {
+        ends_apart(agent, call, response->status);
+    } else if (unreadable && call->told[0]->state == SEAT_ENDED && call->told[0]->told) {
+        client_problem(response, err);
+        report_result(call->told[0], response->status, str_of(err_name(err->code)));
+        call_free(agent, call);
+    } else {
+        take_results(agent, call, answer); /* without an answer each of them counts as 503 */
+        call_free(agent, call);
+    }
     json_decref(answer);
-    call_free(agent, call);
     agent_check_end(agent);
 }
 
@@ -415,6 +445,8 @@ static int64_t poll_free(const struct agent *agent)
     int64_t room = 2 * slots + SPARE_SEATS + AHEAD_MAX - busy;
     int64_t open = slots - running + ahead_wanted(agent);
     open = open < room ? open : room;
+    if (agent->careful && open > 1)
+        open = 1;
     return open > 0 ? open : 0;
 }
 
@@ -434,16 +466,28 @@ static void body_renew(struct agent *agent, struct json *json)
     json_array_end(json);
 }
 
-/* body_ends: every end that can be told now, as far as there is room for. */
-static void body_ends(struct agent *agent, struct poll_call *call, const char *key, size_t bytes_max, struct json *json)
+/* body_ends: `only`, or every end that can be told now in company. One that would make the request larger than the server takes waits for
+ * the next, unless it is the first. */
+static void body_ends(
+    struct agent *agent, struct poll_call *call, struct seat *only, const char *key, size_t bytes_max, struct json *json)
 {
     json_key(json, key);
     json_array_begin(json);
-    for (size_t i = 0; i < agent->n_seats && call->n_told < ENDS_MAX && json->out->len < bytes_max; i++) {
-        if (!report_ready(agent->seats[i]))
+    for (size_t i = 0; i < agent->n_seats && call->n_told < ENDS_MAX; i++) {
+        struct seat *seat = agent->seats[i];
+        struct json before = *json;
+        size_t len = json->out->len;
+        if (only ? seat != only : seat->alone || !report_ready(seat))
             continue;
-        call->told[call->n_told++] = agent->seats[i];
-        report_item(agent->seats[i], json);
+        report_item(seat, json);
+        if (json->out->len > bytes_max && call->n_told > 0) {
+            seat->told = false;
+            json->out->len = len;
+            json->out->full = false;
+            *json = before;
+            break;
+        }
+        call->told[call->n_told++] = seat;
     }
     json_array_end(json);
 }
@@ -482,7 +526,7 @@ static void poll_body(struct agent *agent, struct poll_call *call)
     json_put_i64(&json, "wait_ms", call->wait_ms);
     body_renew(agent, &json);
     if (call->quick)
-        body_ends(agent, call, "finishes", POLL_BYTES_MAX, &json);
+        body_ends(agent, call, NULL, "finishes", POLL_BYTES_MAX, &json);
     json_object_end(&json);
 }
 
@@ -521,14 +565,14 @@ static void poll_new(struct agent *agent, bool ends)
     poll_send(agent, call);
 }
 
-static void ends_send(struct agent *agent)
+static void ends_send(struct agent *agent, struct seat *only)
 {
     struct poll_call *call = call_new(agent);
     struct buf body;
-    buf_init(&body, ENDS_BYTES_MAX * 2);
+    buf_init(&body, POLL_BYTES_MAX);
     struct json json = json_to(&body);
     json_object_begin(&json);
-    body_ends(agent, call, "items", ENDS_BYTES_MAX, &json);
+    body_ends(agent, call, only, "items", ENDS_BYTES_MAX, &json);
     json_object_end(&json);
     agent->ends = call;
     client_start(agent_client(agent), "POST", "/v1/finishes", buf_str(&body), "application/json", REQUEST_TIMEOUT_MS, ends_told, call);
@@ -538,9 +582,17 @@ static void ends_send(struct agent *agent)
 static bool poll_has_ends(const struct agent *agent)
 {
     for (size_t i = 0; i < agent->n_seats; i++)
-        if (report_ready(agent->seats[i]))
+        if (report_ready(agent->seats[i]) && !agent->seats[i]->alone)
             return true;
     return false;
+}
+
+static struct seat *end_alone(const struct agent *agent)
+{
+    for (size_t i = 0; i < agent->n_seats; i++)
+        if (agent->seats[i]->alone && report_ready(agent->seats[i]))
+            return agent->seats[i];
+    return NULL;
 }
 
 /* A first poll tells the server what we have: it waits for the shims that we found to say whether their jobs ever began. */
@@ -571,6 +623,9 @@ bool agent_poll_if_due(struct agent *agent, int64_t *out_next)
         poll_send(agent, agent->again);
         return true;
     }
+    struct seat *alone = agent->ends ? NULL : end_alone(agent);
+    if (alone)
+        ends_send(agent, alone);
     start_ahead(agent);
     if (agent->waiting.first && loop_now(agent->loop) < agent->waiting_until_ms) {
         *out_next = agent->waiting_until_ms;
@@ -585,7 +640,7 @@ bool agent_poll_if_due(struct agent *agent, int64_t *out_next)
         return false;
     if (agent->call && agent->told_free > 0) {
         if (ends && !agent->ends)
-            ends_send(agent);
+            ends_send(agent, NULL);
         return false;
     }
     if (agent->call && !ends && poll_free(agent) == 0)

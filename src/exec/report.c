@@ -5,6 +5,7 @@
  * newer grant, no such task) ends the job here. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -171,6 +172,26 @@ static void report_post(struct seat *seat, int64_t offset, int64_t bytes)
     arena_release(&arena);
 }
 
+/* The status on disk knows of the line too: the next agent would report a log without it. */
+void report_note(struct seat *seat, const char *fmt, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    size_t len = n < (int)sizeof text ? (size_t)(n > 0 ? n : 0) : sizeof text - 1;
+    if (seat->state != SEAT_ENDED || seat->log_dead || len == 0)
+        return;
+    text[len - 1] = '\n'; /* also when it was cut */
+    if (pwrite(seat->log_fd, text, len, seat->spool_bytes) != (ssize_t)len)
+        return;
+    seat->spool_bytes += (int64_t)len;
+    seat->status.log_bytes = seat->spool_bytes;
+    if (pwrite(seat->status_fd, &seat->status, sizeof seat->status, 0) < 0)
+        log_warn("status.write", "dir=%s error=\"%s\"", seat->dir, strerrordesc_np(errno));
+}
+
 /* -- ends ------------------------------------------------------------------------------------------------------------------- */
 
 bool report_ready(const struct seat *seat)
@@ -212,9 +233,7 @@ static void item_outputs(struct seat *seat, struct json *json)
     buf_init(&text, OUTPUT_BYTES_MAX + 1);
     if (output_read(seat->dir_fd, &text)) {
         json_key(json, "outputs");
-        output_put(buf_str(&text), json, &left);
-        if (left > 0)
-            log_warn("task.outputs", "task=%lld left_out=%zu", (long long)seat->task, left);
+        output_put(buf_str(&text), json, &left); /* what is left out the shim has said in the job's log */
     }
     buf_release(&text);
 }
@@ -233,7 +252,7 @@ void report_item(struct seat *seat, struct json *json)
         json_put_i64(json, "exit", status->exit);
     if (status->outcome == OUTCOME_temporary && status->exit >= 0) /* the container program's own: it tells why there was no container */
         json_put_i64(json, "exit", status->exit);
-    if (!seat->bare) {
+    if (seat->bare == 0) {
         item_outputs(seat, json);
         send_item(seat, json);
     }
@@ -252,6 +271,11 @@ void report_item(struct seat *seat, struct json *json)
     seat->told = true;
 }
 
+bool report_unreadable(int status)
+{
+    return status == 400 || status == 413 || status == 422;
+}
+
 /* report_result: the server's word on one end. Everything but "try again" is the last word. */
 void report_result(struct seat *seat, int status, struct str code)
 {
@@ -262,9 +286,14 @@ void report_result(struct seat *seat, int status, struct str code)
         report_later(seat, report_backoff(seat->tries));
         return;
     }
-    if ((status == 400 || status == 422) && !seat->bare) { /* something in it isn't to the server's taste: at least the end must arrive */
-        log_warn("finish.bare", "task=%lld status=%d", (long long)seat->task, status);
-        seat->bare = seat->log_dead = true;
+    if (report_unreadable(status) && seat->bare < 2) { /* at least the end must arrive */
+        log_warn("finish.bare", "task=%lld status=%d code=%.*s", (long long)seat->task, status, STR_ARG(code));
+        if (seat->bare++ == 0)
+            report_note(
+                seat, "[weir: the server refused what this job left (%d %.*s): no outputs or artifacts are kept]\n", status, STR_ARG(code));
+        else
+            seat->log_dead = true;
+        report_log(seat); /* the log has a line more */
         return;
     }
     if (status / 100 != 2) {

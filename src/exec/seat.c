@@ -42,7 +42,7 @@ static bool seat_open_files(struct seat *seat, struct err *err)
     seat->dir_fd = openat(agent->shims_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     seat->job_fd = openat(seat->dir_fd, "job", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     seat->log_fd = openat(seat->dir_fd, "log", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    seat->status_fd = openat(seat->dir_fd, "status", O_RDONLY | O_CREAT | O_CLOEXEC, 0600);
+    seat->status_fd = openat(seat->dir_fd, "status", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (seat->dir_fd < 0 || seat->job_fd < 0 || seat->log_fd < 0 || seat->status_fd < 0)
         return err_set(err, ERR_io, "%s/shims/%s: %s", agent->dir, name, strerrordesc_np(errno));
     return true;
@@ -211,7 +211,8 @@ static void seat_take_job(struct seat *seat, const struct job *job)
     seat->lease_told_ms = seat->started_us = 0;
     seat->spool_bytes = seat->stored = seat->durable = seat->settle_bytes = 0;
     send_forget(seat);
-    seat->adopted = seat->probe = seat->log_dead = seat->bare = seat->told = false;
+    seat->adopted = seat->probe = seat->log_dead = seat->alone = seat->told = false;
+    seat->bare = 0;
     seat->tries = 0;
     seat->finish_at_ms = 0;
     seat->inline_from = -1;

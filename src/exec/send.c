@@ -36,10 +36,30 @@ bool send_done(const struct seat *seat)
     return seat->state != SEAT_ENDED || seat->kept_at >= seat->n_kept;
 }
 
+/* send_skip: said in the job's log, once: without its file the next agent passes over it. */
 static void send_skip(struct seat *seat, const char *why)
 {
-    log_warn("artifact.refused", "task=%lld name=%s reason=%s", (long long)seat->task, log_quote(seat->kept[seat->kept_at].name).z,
+    const struct kept *file = &seat->kept[seat->kept_at];
+    report_note(seat, "[weir: artifact '%.*s' isn't kept: %.200s]\n", STR_ARG(str_sub(file->name, 0, 200)), why);
+    keep_remove(seat->dir_fd, seat->kept_at);
+    log_warn("artifact.refused", "task=%lld name=%s reason=%s", (long long)seat->task, log_quote(file->name).z,
         log_quote(str_of(why)).z);
+    seat->kept_at++;
+    seat->kept_offset = 0;
+}
+
+void send_add(struct seat *seat, const char *hash)
+{
+    const struct kept *file = &seat->kept[seat->kept_at];
+    struct json json = json_to(&seat->kept_list);
+    if (seat->kept_list.len > 0)
+        buf_add_char(&seat->kept_list, ',');
+    json_object_begin(&json);
+    json_put_str(&json, "name", file->name);
+    json_put_i64(&json, "bytes", file->bytes);
+    json_put_z(&json, "sha256", hash);
+    json_put_z(&json, "mode", file->executable ? "0755" : "0644");
+    json_object_end(&json);
     seat->kept_at++;
     seat->kept_offset = 0;
 }
@@ -53,17 +73,10 @@ static void send_taken(struct seat *seat, const struct client_response *response
     const char *hash = json_string_value(json_object_get(answer, "sha256"));
     if (seat->kept_offset >= file->bytes && hash == NULL) {
         send_skip(seat, "the server didn't say its hash");
+    } else if (hash != NULL && seat->kept_list.len > KEEP_LIST_MAX * 2) { /* never, by what the shim put aside */
+        send_skip(seat, "the names of this job's files are too long");
     } else if (hash != NULL) {
-        struct json json = json_to(&seat->kept_list);
-        if (seat->kept_list.len > 0)
-            buf_add_char(&seat->kept_list, ',');
-        json_object_begin(&json);
-        json_put_str(&json, "name", file->name);
-        json_put_i64(&json, "bytes", file->bytes);
-        json_put_z(&json, "sha256", hash);
-        json_object_end(&json);
-        seat->kept_at++;
-        seat->kept_offset = 0;
+        send_add(seat, hash);
     }
     json_decref(answer);
 }
@@ -102,6 +115,15 @@ static void send_answered(struct client_response *response, struct err *err, voi
     report_log(seat);
 }
 
+char *send_path(const struct seat *seat, struct arena *arena)
+{
+    const struct kept *file = &seat->kept[seat->kept_at];
+    struct str fence = client_encode(arena, str_of(seat->fence)), name = client_encode(arena, file->name);
+    bool last = file->bytes - seat->kept_offset <= PIECE_MAX;
+    return str_dupz(arena, str_fmt(arena, "/v1/tasks/%" PRId64 "/artifacts/%.*s?fence=%.*s&offset=%" PRId64 "%s", seat->task, STR_ARG(name),
+        STR_ARG(fence), seat->kept_offset, last ? "&last=1" : ""));
+}
+
 void send_next(struct seat *seat)
 {
     static char space[PIECE_MAX];
@@ -112,17 +134,19 @@ void send_next(struct seat *seat)
     ssize_t n = fd >= 0 ? pread(fd, space, want, seat->kept_offset) : -1;
     if (fd >= 0)
         close(fd);
+    if (fd < 0 && errno == ENOENT) { /* an earlier agent passed over it, and said so */
+        seat->kept_at++;
+        report_later(seat, 0);
+        return;
+    }
     if (n != (ssize_t)want) {
         send_skip(seat, n < 0 ? strerrordesc_np(errno) : "it is shorter than it was");
         report_later(seat, 0);
         return;
     }
     struct arena arena = { 0 };
-    struct str fence = client_encode(&arena, str_of(seat->fence)), name = client_encode(&arena, file->name);
-    struct str path = str_fmt(&arena, "/v1/tasks/%" PRId64 "/artifacts/%.*s?fence=%.*s&offset=%" PRId64 "%s", seat->task, STR_ARG(name),
-        STR_ARG(fence), seat->kept_offset, left <= PIECE_MAX ? "&last=1" : "");
     seat->post_client = agent_client(seat->agent);
-    seat->post = client_start(seat->post_client, "POST", str_dupz(&arena, path), (struct str){ space, (size_t)n },
+    seat->post = client_start(seat->post_client, "POST", send_path(seat, &arena), (struct str){ space, (size_t)n },
         "application/octet-stream", SEND_TIMEOUT_MS, send_answered, seat);
     arena_release(&arena);
 }

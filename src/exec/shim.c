@@ -27,6 +27,7 @@
 #include "exec/checkout.h"
 #include "exec/container.h"
 #include "exec/keep.h"
+#include "exec/output.h"
 #include "exec/runner.h"
 #include "exec/tree.h"
 #include "exec/wire.h"
@@ -222,9 +223,30 @@ static void shim_write_status(struct shim *shim)
     (void)n; /* on a full disk the agent still hears it; only a restart would count it as lost */
 }
 
+/* shim_check_outputs: the agent sends what output_put takes; what it leaves out is said while the log is still open. */
+static void shim_check_outputs(struct shim *shim)
+{
+    struct buf text, unused;
+    size_t left = 0;
+    buf_init(&text, OUTPUT_BYTES_MAX + 1);
+    buf_init(&unused, OUTPUT_JSON_MAX);
+    if (output_read(shim->dir_fd, &text)) {
+        struct json json = json_to(&unused);
+        output_put(buf_str(&text), &json, &left);
+    }
+    if (left > 0)
+        spool_note(&shim->spool,
+            "[weir: %zu lines of WEIR_OUTPUT are left out: a line is NAME=VALUE, a name 1 to %d bytes of UTF-8 without NUL, at most %d "
+            "names, %d KiB in all]\n",
+            left, OUTPUT_NAME_BYTES_MAX, OUTPUT_NAMES_MAX, OUTPUT_BYTES_MAX >> 10);
+    buf_release(&text);
+    buf_release(&unused);
+}
+
 static void shim_ended(struct shim *shim)
 {
     struct status *status = &shim->status;
+    shim_check_outputs(shim);
     if (shim->job.artifacts)
         keep_collect(shim->dir_fd, shim->view.work_fd >= 0 ? shim->view.work_fd : shim->work_fd, shim->job.artifacts, &shim->spool);
     spool_close(&shim->spool);

@@ -455,7 +455,7 @@ static bool request_outcome(struct client_request *request, CURLcode result, str
     buf_reset(&out->body);
     const char *server = request->client->server;
     if (request->too_large)
-        return err_set(err, ERR_unreachable, "%s: the answer is over %zu MiB", server, ANSWER_MAX >> 20);
+        return err_set(err, ERR_body_too_large, "%s: the answer is over %zu MiB", server, ANSWER_MAX >> 20);
     curl_easy_getinfo(request->easy, CURLINFO_OS_ERRNO, &os_errno);
     const char *words = request->fault[0] ? request->fault : curl_easy_strerror(result);
     if (result == CURLE_COULDNT_CONNECT && os_errno != 0)

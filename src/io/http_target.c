@@ -38,7 +38,7 @@ static bool path_is_clean(struct str path, struct err *err)
 {
     for (size_t i = 0; i < path.len; i++) {
         unsigned char c = (unsigned char)path.ptr[i];
-        if (c < ' ' || c == 0x7f || c == '\\')
+        if (c < ' ' || c == 0x7f)
             return err_set(err, ERR_bad_request, "the path holds a byte that no path has (0x%02x)", c);
     }
     struct str rest = path, part;
@@ -61,7 +61,7 @@ bool http_target_parse(
     if (target.len == 0 || target.ptr[0] != '/')
         return err_set(err, ERR_bad_request, "the request's target must be a path that begins with /");
     for (size_t i = 0; i < target.len; i++)
-        if ((unsigned char)target.ptr[i] <= ' ' || target.ptr[i] == 0x7f || target.ptr[i] == '#')
+        if ((unsigned char)target.ptr[i] <= ' ' || target.ptr[i] == 0x7f || target.ptr[i] == '#' || target.ptr[i] == '\\')
             return err_set(
                 err, ERR_bad_request, "the request's target holds a byte that must be escaped (0x%02x)", (unsigned char)target.ptr[i]);
     ptrdiff_t mark = str_index(target, '?');

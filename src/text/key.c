@@ -251,6 +251,25 @@ void key_format(struct buf *out, const struct key *key)
 #define INCARNATION_DIGITS 16
 #define GRANT_DIGITS 8
 
+bool output_name_is_valid(struct str name)
+{
+    return name.len > 0 && name.len <= OUTPUT_NAME_BYTES_MAX && !memchr(name.ptr, '\0', name.len) && str_is_utf8(name);
+}
+
+bool file_name_is_valid(struct str name)
+{
+    struct str rest = name, part;
+    if (name.len == 0 || name.len > FILE_NAME_BYTES_MAX || name.ptr[name.len - 1] == '/' || !str_is_utf8(name))
+        return false;
+    for (size_t i = 0; i < name.len; i++)
+        if ((unsigned char)name.ptr[i] < 32 || name.ptr[i] == 127)
+            return false;
+    while (str_cut(&rest, '/', &part))
+        if (part.len == 0 || str_eqz(part, ".") || str_eqz(part, ".."))
+            return false;
+    return true;
+}
+
 static bool fence_number(struct str s, size_t digits_min, int64_t *out)
 {
     return is_digits(s) && s.len >= digits_min && (s.len == digits_min || s.ptr[0] != '0') && str_to_i64(s, out) && *out > 0;

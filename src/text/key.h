@@ -42,6 +42,12 @@ bool name_check_new(struct str name, const char *what, struct err *err); /* the 
 /* variant_check: k=v[,k=v...], names by the name rule and each only once, values not empty and without , = [ ] # and control characters. */
 bool variant_check(struct str variant, struct err *err);
 
+/* Names of what a job leaves behind. The executor, which reads them, and the server, which is sent them, go by the same rule: what one lets
+ * through the other never refuses. */
+enum { OUTPUT_NAME_BYTES_MAX = 200, OUTPUT_VALUE_BYTES_MAX = 64 * 1024, FILE_NAME_BYTES_MAX = 1000 };
+bool output_name_is_valid(struct str name); /* UTF-8 without NUL, not empty */
+bool file_name_is_valid(struct str name);   /* a path beneath the working directory: UTF-8, no control characters, no part empty, . or .. */
+
 /* A fence names one grant of one task in one life of the store: INCARNATION-TASK-GRANT, 16 hex digits, decimal, decimal padded with zeros
  * to 8 digits so that it sorts. What executors get and give back has a tag behind it (api/fence.c). */
 struct fence {

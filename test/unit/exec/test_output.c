@@ -18,25 +18,47 @@ static void outputs(void **state)
     (void)state;
     static const struct {
         const char *text, *json;
-        size_t left;
+        size_t left, len; /* len 0: as long as the text is */
     } rows[] = {
-        { "a=1\nb=2\n", "{\"a\":\"1\",\"b\":\"2\"}", 0 },
-        { "a=1", "{\"a\":\"1\"}", 0 },
-        { "a=1\na=2\n", "{\"a\":\"2\"}", 0 },
-        { "  name \t= value \n", "{\"name\":\" value \"}", 0 },
-        { "a=b=c\r\n", "{\"a\":\"b=c\"}", 0 },
-        { "none\n=x\n\n\nk=\n", "{\"k\":\"\"}", 2 },
-        { "q=\"\\\n", "{\"q\":\"\\\"\\\\\"}", 0 },
-        { "", "{}", 0 },
+        { "a=1\nb=2\n", "{\"a\":\"1\",\"b\":\"2\"}", 0, 0 },
+        { "a=1", "{\"a\":\"1\"}", 0, 0 },
+        { "a=1\na=2\n", "{\"a\":\"2\"}", 0, 0 },
+        { "  name \t= value \n", "{\"name\":\" value \"}", 0, 0 },
+        { "a=b=c\r\n", "{\"a\":\"b=c\"}", 0, 0 },
+        { "none\n=x\n\n\nk=\n", "{\"k\":\"\"}", 2, 0 },
+        { "q=\"\\\n", "{\"q\":\"\\\"\\\\\"}", 0, 0 },
+        { "", "{}", 0, 0 },
+        { "a\0b=1\nc=\0\n", "{\"c\":\"\\u0000\"}", 1, 10 },
+        { "\xff=1\n\xfe=2\n\xc3\xa4=3\n", "{\"\xc3\xa4\":\"3\"}", 2, 0 },
+        { "k=\xff\n", "{\"k\":\"\xef\xbf\xbd\"}", 0, 0 },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct buf out;
         size_t left;
         buf_init(&out, 1 << 20);
         struct json json = json_to(&out);
-        output_put(str_of(rows[i].text), &json, &left);
+        output_put((struct str){ rows[i].text, rows[i].len ? rows[i].len : strlen(rows[i].text) }, &json, &left);
         assert_string_equal(out.ptr, rows[i].json);
         assert_int_equal(left, rows[i].left);
+        buf_release(&out);
+    }
+}
+
+/* What isn't UTF-8 grows when it is told: a value that the server would refuse for its length isn't told at all. */
+static void output_grows(void **state)
+{
+    (void)state;
+    static char text[OUTPUT_BYTES_MAX];
+    struct buf out;
+    size_t left;
+    for (size_t bytes = 21000; bytes < 24000; bytes += 2000) {
+        memset(text, 0xff, bytes);
+        memcpy(text, "v=", 2);
+        buf_init(&out, OUTPUT_JSON_MAX);
+        struct json json = json_to(&out);
+        output_put((struct str){ text, bytes }, &json, &left);
+        assert_false(out.full);
+        assert_int_equal(left, (bytes - 2) * 3 > OUTPUT_VALUE_BYTES_MAX);
         buf_release(&out);
     }
 }
@@ -76,6 +98,7 @@ static void spool_limit(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(outputs), cmocka_unit_test(base64), cmocka_unit_test(spool_limit) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(outputs), cmocka_unit_test(output_grows),
+        cmocka_unit_test(base64), cmocka_unit_test(spool_limit) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
