@@ -189,6 +189,8 @@ int checkout_main(const struct job *job, int dir_fd, const char *dir, int out)
     bool good = trees_fd >= 0 && trees_take(trees_fd, &wish, TREES_LIMITS_USUAL, say, &tree_fd, &lock_fd, &err);
     if (good && !from->copy && view_make(dir_fd, dir, tree_fd, lock_fd, out))
         return 0;
+    if (from->copy)
+        umask(0); /* a container's user may be any, and must be able to write; the shim's folder is ours alone */
     if (good && work_fill(dir_fd, tree_fd, &err))
         return 0;
     printf("[weir: revision %lld of '%.*s' can't be checked out: %s]\n", (long long)from->rev, STR_ARG(from->archive),

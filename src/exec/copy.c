@@ -56,7 +56,8 @@ static int entry_content(int from_fd, int to_fd, const char *name, const struct 
         return symlinkat(target, to_fd, name) == 0 ? 0 : errno;
     }
     int from = openat(from_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    int to = from >= 0 ? openat(to_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, st->st_mode & 0777) : -1;
+    mode_t own = st->st_mode & 0700, mode = own | own >> 3 | own >> 6; /* the umask says what others may */
+    int to = from >= 0 ? openat(to_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode) : -1;
     int fault = to < 0 ? errno : copy_file(from, to);
     struct timespec times[2] = { st->st_atim, st->st_mtim };
     if (to >= 0) {

@@ -59,6 +59,7 @@ struct shim {
     bool killing;     /* everything left is to die now */
     bool needs_full;  /* io/needs holds something of the job before */
     bool keep_full;   /* keep/ does */
+    enum { FOR_UNKNOWN, FOR_US, FOR_ALL } modes; /* of io/ and work/; a container needs them for every user */
     bool ended_untold;
     int64_t hook_until; /* boot ms; 0: no hook was seen */
     int64_t lease_grace_ms;
@@ -126,13 +127,13 @@ static void shim_accept(struct shim *shim)
 
 /* -- the job's files ----------------------------------------------------------------------------------------------------- */
 
-static bool file_put(int dir_fd, const char *name, struct str content)
+static bool file_put(int dir_fd, const char *name, struct str content, mode_t mode)
 {
     unlinkat(dir_fd, name, 0); /* whatever the job before made of it */
     int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return false;
-    bool ok = true;
+    bool ok = fchmod(fd, mode) == 0; /* whatever the umask */
     for (size_t done = 0; ok && done < content.len;) {
         ssize_t n = write(fd, content.ptr + done, content.len - done);
         ok = n > 0 || (n < 0 && errno == EINTR);
@@ -151,24 +152,40 @@ static bool out_renew(struct shim *shim)
     if (shim->out_fd >= 0)
         close(shim->out_fd);
     shim->out_fd = -1;
-    if (!file_put(shim->io_fd, "out", (struct str){ 0 }))
+    if (!file_put(shim->io_fd, "out", (struct str){ 0 }, shim->job.container ? 0666 : 0600))
         return false;
     shim->out_fd = openat(shim->io_fd, "out", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     return shim->out_fd >= 0;
 }
 
+/* modes_set: the user of a container may be any: io/ and work/ are for all while it has them. On the host nobody gets there: the folder
+ * above them is ours alone. */
+static bool modes_set(struct shim *shim)
+{
+    bool container = shim->job.container != NULL;
+    if (shim->modes == (container ? FOR_ALL : FOR_US))
+        return !container || fchmod(shim->work_fd, 0777) == 0; /* it was made anew */
+    if (shim->out_fd >= 0)
+        close(shim->out_fd);
+    shim->out_fd = -1;
+    shim->needs_full = true;
+    shim->modes = container ? FOR_ALL : FOR_US;
+    return fchmod(shim->io_fd, container ? 0755 : 0700) == 0 && fchmod(shim->work_fd, container ? 0777 : 0700) == 0;
+}
+
 static bool shim_put_files(struct shim *shim)
 {
     const struct job *job = &shim->job;
-    bool ok = out_renew(shim);
+    mode_t mode = job->container ? 0644 : 0600;
+    bool ok = modes_set(shim) && out_renew(shim);
     if (job->needs.len > 0 || shim->needs_full) {
-        ok &= file_put(shim->io_fd, "needs", job->needs.len > 0 ? job->needs : STR("{}"));
+        ok &= file_put(shim->io_fd, "needs", job->needs.len > 0 ? job->needs : STR("{}"), mode);
         shim->needs_full = job->needs.len > 0;
     }
     if (job->input.len > 0)
-        ok &= file_put(shim->io_fd, "input", job->input);
+        ok &= file_put(shim->io_fd, "input", job->input, mode);
     if (job->script.len > 0)
-        ok &= file_put(shim->io_fd, "script", job->script);
+        ok &= file_put(shim->io_fd, "script", job->script, mode);
     if (job->container)
         unlinkat(shim->io_fd, "cid", 0);
     return ok;
@@ -183,6 +200,7 @@ static bool shim_files(struct shim *shim)
         close(shim->out_fd);
     shim->out_fd = -1;
     shim->needs_full = true;
+    shim->modes = FOR_UNKNOWN;
     return workdir_clean(shim->dir_fd, "io", &shim->io_fd) && shim_put_files(shim);
 }
 
@@ -421,6 +439,17 @@ static void shim_begin_status(struct shim *shim)
     shim_write_status(shim);
 }
 
+/* token_secret: what nobody else knows of the job's token: its part behind the last '_' (before it stands the fence). */
+static struct str token_secret(const struct job *job)
+{
+    for (char **entry = job->envp; *entry; entry++)
+        if (strncmp(*entry, "WEIR_TOKEN=", 11) == 0) {
+            struct str token = str_of(*entry + 11);
+            return str_sub(token, (size_t)(str_rindex(token, '_') + 1), token.len);
+        }
+    return (struct str){ 0 };
+}
+
 static void shim_start(struct shim *shim, const struct wire *message)
 {
     struct err err = { .code = ERR_none };
@@ -435,6 +464,7 @@ static void shim_start(struct shim *shim, const struct wire *message)
     if (ftruncate(shim->log_fd, 0) < 0)
         _exit(70);
     spool_open(&shim->spool, shim->log_fd, job->log_bytes_max);
+    mask_set(&shim->spool.mask, token_secret(job));
     shim_begin_status(shim);
     shim->runner = RUNNER_NONE;
     if (shim->keep_full)

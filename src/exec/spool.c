@@ -13,7 +13,10 @@ static char spool_space[64 << 10];
 
 void spool_open(struct spool *spool, int fd, uint64_t bytes_max)
 {
-    *spool = (struct spool){ .fd = fd, .bytes_max = bytes_max };
+    spool->fd = fd;
+    spool->bytes_max = bytes_max;
+    spool->bytes = spool->kept = spool->dropped = 0;
+    mask_set(&spool->mask, (struct str){ 0 });
 }
 
 static size_t spool_write(struct spool *spool, const char *ptr, size_t len)
@@ -31,13 +34,19 @@ static size_t spool_write(struct spool *spool, const char *ptr, size_t len)
     return done;
 }
 
-void spool_add(struct spool *spool, struct str bytes)
+static void spool_keep(void *owner, struct str bytes)
 {
+    struct spool *spool = owner;
     uint64_t room = spool->bytes_max - spool->kept;
     size_t take = spool->dropped > 0 ? 0 : room < bytes.len ? (size_t)room : bytes.len; /* no bytes after a hole */
     size_t done = take > 0 ? spool_write(spool, bytes.ptr, take) : 0;
     spool->kept += done;
     spool->dropped += bytes.len - done;
+}
+
+void spool_add(struct spool *spool, struct str bytes)
+{
+    mask_add(&spool->mask, bytes, spool_keep, spool);
 }
 
 void spool_note(struct spool *spool, const char *fmt, ...)
@@ -67,6 +76,7 @@ enum spool_pumped spool_pump(struct spool *spool, int pipe_fd, size_t bytes_max)
 
 void spool_close(struct spool *spool)
 {
+    mask_end(&spool->mask, spool_keep, spool);
     if (spool->dropped > 0 && !PLANT(log_unmarked))
         spool_note(spool, "\n[weir: log cut at %" PRIu64 " bytes, %" PRIu64 " bytes dropped]\n", spool->kept, spool->dropped);
 }

@@ -1,17 +1,18 @@
-/* spool: a job's log on disk, from a pipe, byte for byte and in order, up to a limit.
+/* spool: a job's log on disk, from a pipe, byte for byte but for its own token, in order, up to a limit.
  *
  * What is past the limit, or can't be written, is read and dropped, so that the job never stalls; spool_close then adds one line that says
  * exactly where the log was cut and how much is missing. Nothing is synced: the log is safe once the server has it. */
 #ifndef WEIR_EXEC_SPOOL_H
 #define WEIR_EXEC_SPOOL_H
 
-#include "base/str.h"
+#include "exec/mask.h"
 
 struct spool {
     int fd;               /* of the log, opened for appending; the caller's */
     uint64_t bytes_max;   /* of the job's own bytes */
     uint64_t bytes;       /* in the file */
     uint64_t kept, dropped;
+    struct mask mask;     /* of what the job writes; spool_open: nothing is masked */
 };
 
 void spool_open(struct spool *spool, int fd, uint64_t bytes_max); /* empties the file */

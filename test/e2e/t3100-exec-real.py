@@ -1,5 +1,6 @@
 """The executor beside the real server: kills of either, restarts, cancels; everything arrives whole and nothing is left behind."""
 # time limit: 180
+import base64
 import hashlib
 import json
 import os
@@ -165,6 +166,20 @@ def quick(site):
     tap.ok(all(site.bytes(f'/v1/tasks/{n}/log') == b'%d\n' % i for i, n in enumerate(ids)), 'each with its own log')
 
 
+def token_masked(site):
+    """a job that prints its own token: whole, in two pieces, and as the usual tools write it; its executor's log has none of it"""
+    out = pathlib.Path(TMP, 'token')
+    task = site.add(name='careless', script=f'''set -x; echo "$WEIR_TOKEN" >{out}; env | grep WEIR_TOKEN; set +x; half=${{WEIR_TOKEN%????????}}
+        printf %s "$half"; sleep 0.3; echo "${{WEIR_TOKEN#"$half"}}"; printf %s "$WEIR_TOKEN" | base64 -w 0; echo; printf %s "$WEIR_TOKEN" | od -An -v -tx1 | tr -d " \\n"; echo
+        printf %s "x$WEIR_TOKEN" | base64 -w 0; echo; printf %s "$WEIR_TOKEN" | od -An -v -tx1 | tr -d "\\n" | tr " " %; echo; echo whole''')
+    site.ended(task)
+    token, log = out.read_text().strip(), site.bytes(f'/v1/tasks/{task}/log').decode()
+    secret = token.rpartition('_')[2]
+    tap.ok(len(secret) >= 16 and log.endswith('whole\n') and log.count("***") >= 7, 'a job may print its token', log)
+    forms = [secret, secret[:-8] + '\n', secret.encode().hex(), '%' + secret.encode().hex('%'), base64.b64encode(token.encode()).decode(), base64.b64encode(b'x' + token.encode()).decode()]
+    tap.equal([f for f in forms if f in log], [], 'and nobody reads it in the log')
+
+
 def ends(site):
     task = site.add(name='long', script='echo up; sleep 1000')
     poll(lambda: site.bytes(f'/v1/tasks/{task}/log') == b'up\n', 20)
@@ -179,7 +194,7 @@ def ends(site):
 
 site = Site('--lease', '5s')
 try:
-    for part in (server_killed, executor_killed, cancelled, shim_killed, quick, ends):
+    for part in (server_killed, executor_killed, cancelled, shim_killed, quick, token_masked, ends):
         part(site)
 finally:
     if site.server.poll() is None:

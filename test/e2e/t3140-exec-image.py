@@ -91,6 +91,16 @@ with Crew(slots=2, options=['--container', 'podman']) as crew:
     fake.wait_ended(words, fresh, seconds=60)
     tap.equal((text(words), text(fresh)), ('two  words $HOME\n', 'hello\n'), 'a command is not given to a shell; each job has its own files')
 
+    podman('import', '--change', 'USER 1000:1000', f'{TMP}/image.tar', 'localhost/weir-user:1')
+    user = fake.add(image='localhost/weir-user:1', source=source, artifacts=['made'], data={'x': 1}, needs={'dep': {'v': '9'}},
+                    script='id -u; cat "$WEIR_INPUT" "$WEIR_NEEDS"; echo; echo a=1 >"$WEIR_OUTPUT"; echo changed >readme; cat readme; echo made >made')
+    fake.wait_ended(user, seconds=60)
+    tap.equal((text(user), user.finish.get('outputs'), bytes(user.files.get('made', b''))), ('1000\n{"x":1}\n{"dep":{"v":"9"}}\nchanged\n', {'a': '1'}, b'made\n'),
+              'an image whose user is not root reads, works and reports as another does')
+    plain = [fake.add(script='stat -c %a . "$WEIR_OUTPUT" "$(dirname "$WEIR_OUTPUT")" "$0" | tr "\\n" " "') for _ in range(2)]
+    fake.wait_ended(*plain)
+    tap.equal({text(t).strip() for t in plain}, {'700 600 700 600'}, 'and plain jobs after it have files that only they can read')
+
     ends = [(fake.add(image=IMAGE, script='exit 99'), 'exit', 99), (fake.add(image=IMAGE, command=['/nothing']), 'exit', 127),
             (fake.add(image=IMAGE, command=['sh', '-c', 'kill -9 $$; sleep 1; exec sh -c "exit 137"']), 'signal', 9)]
     fake.wait_ended(*[t for t, _, _ in ends], seconds=90)
