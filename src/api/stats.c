@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include "api/call.h"
+#include "base/when.h"
 #include "coord/coord.h"
+#include "io/clock.h"
 
 enum { HOLDERS_MAX = 1000, WAITERS_MAX = 1000 };
 
@@ -95,6 +97,21 @@ static void executors_put(struct json *json, const struct facts *facts)
     json_object_end(json);
 }
 
+/* trouble_render: what keeps this server from taking work, and that its clock jumped within the last hour. */
+static void trouble_render(struct call *call, struct json *json)
+{
+    struct engine *engine = call->api->config.engine;
+    struct clock_jump jump;
+    char text[ENGINE_TEXT_MAX];
+    if (engine_trouble(engine, str_eqz(call->actor.tenant, TENANT_DEFAULT), text))
+        json_z(json, text);
+    engine_clock(engine, &jump);
+    if (jump.count > 0 && clock_boot_ms() - jump.boot < CLOCK_JUMP_SHOWN_MS) {
+        snprintf(text, sizeof text, "the server's clock jumped by %+.1f s to %s", (double)jump.by_ms / 1000, when_format(jump.wall).z);
+        json_z(json, text);
+    }
+}
+
 void serve_stats_get(struct call *call)
 {
     struct facts facts;
@@ -136,6 +153,10 @@ void serve_stats_get(struct call *call)
     executors_put(&json, &facts);
     json_put_i64(&json, "seq", head.seq);
     json_put_i64(&json, "turn", head.commit);
+    json_key(&json, "warnings");
+    json_array_begin(&json);
+    trouble_render(call, &json);
+    json_array_end(&json);
     json_object_end(&json);
     call_answer(call, 200);
 }
@@ -219,10 +240,14 @@ static void node_self(struct call *call, struct json *json, double load)
         call->api->closing ? "draining"
         : healthy          ? "active"
                            : "failing");
+    char trouble[ENGINE_TEXT_MAX];
+    if (engine_trouble(config->engine, true, trouble))
+        json_put_z(json, "reason", trouble);
     json_key(json, "load");
     json_f64(json, load);
     json_key(json, "warnings");
     json_array_begin(json);
+    trouble_render(call, json);
     for (unsigned weak = engine_weak(config->engine), one = 1; one <= weak; one <<= 1)
         if (weak & one)
             json_z(json, store_weakness(one));
@@ -402,6 +427,11 @@ void serve_metrics_get(struct call *call)
     metric(out, "weir_build_info", "gauge", "The version that runs.");
     buf_addf(out, "weir_build_info{version=\"%s\"} 1\n", call->api->config.version);
     metric_u64(out, "weir_healthy", "gauge", "1: the server takes work.", engine_health(call->api->config.engine) == ENGINE_OK);
+    metric_u64(out, "weir_store_damage_total", "counter", "Times that the database was found damaged.",
+        engine_damage(call->api->config.engine));
+    struct clock_jump jump;
+    engine_clock(call->api->config.engine, &jump);
+    metric_u64(out, "weir_clock_jumps_total", "counter", "Times that the wall clock was set by two seconds or more.", jump.count);
     tasks_metrics(call, &facts, out);
     engine_metrics(call, out);
     metric_u64(out, "weir_executors_live", "gauge", "Executors heard of within the lease.", live);
@@ -432,13 +462,10 @@ void serve_health_get(struct call *call)
 
 void serve_ready_get(struct call *call)
 {
-    static const char *const faults[] = {
-        [ENGINE_OK] = NULL, [ENGINE_DISK_FULL] = "the disk is full", [ENGINE_FAILED] = "the store has failed",
-        [ENGINE_STORE_AWAY] = "the database of the store can't be reached"
-    };
-    const char *fault = call->api->closing ? "the server is stopping" : faults[engine_health(call->api->config.engine)];
-    if (fault != NULL) {
-        call_refuse(call, ERR_unavailable, "%s", fault);
+    char text[ENGINE_TEXT_MAX];
+    bool trouble = engine_trouble(call->api->config.engine, false, text);
+    if (call->api->closing || trouble) {
+        call_refuse(call, ERR_unavailable, "%s", call->api->closing ? "the server is stopping" : text);
         return;
     }
     serve_health_get(call);

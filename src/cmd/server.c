@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "api/api.h"
+#include "base/when.h"
 #include "cmd/beside.h"
 #include "coord/coord.h"
 #include "engine/engine.h"
@@ -24,6 +25,7 @@
 #include "io/http.h"
 #include "io/log.h"
 #include "io/tls.h"
+#include "store/damage.h"
 #include "store/logs.h"
 #include "store/read.h"
 #include "text/conf_site.h"
@@ -67,6 +69,9 @@ struct server {
     struct str coordination_auth; /* USER:PASSWORD: told to nobody but the service */
     struct list reloads;        /* struct reload: of the site's keys, under way */
     unsigned site_silent;       /* keys of the site that the file said nothing of when it was read last */
+    enum engine_health health;  /* as it was logged last, with: */
+    int64_t health_since;
+    uint64_t clock_jumps;
     bool coordination_away;     /* as it was told last */
     int64_t coordination_since;
     int status;
@@ -312,6 +317,37 @@ static void others_committed(struct str note, void *owner)
         engine_wake(server->engine);
 }
 
+/* health_look: one line when the server stops taking new work, with what to do, and one when it takes work again; one for each jump of the
+ * clock. */
+static void health_look(void *owner)
+{
+    struct server *server = owner;
+    enum engine_health now = engine_health(server->engine);
+    struct clock_jump jump;
+    char text[ENGINE_TEXT_MAX];
+    engine_clock(server->engine, &jump);
+    if (jump.count != server->clock_jumps)
+        log_warn("clock.jumped", "by_ms=%+lld to=%s count=%llu", (long long)jump.by_ms, when_format(jump.wall).z,
+            (unsigned long long)jump.count);
+    server->clock_jumps = jump.count;
+    if (now == server->health)
+        return;
+    if (engine_trouble(server->engine, true, text))
+        log_error("server.unready", "reason=%s note=%s", engine_health_name(now), log_quote(str_of(text)).z);
+    else
+        log_event("server.ready", "after=%s seconds=%lld", engine_health_name(server->health),
+            (long long)(clock_boot_ms() - server->health_since) / 1000);
+    server->health = now;
+    server->health_since = clock_boot_ms();
+}
+
+/* Any thread. */
+static void damage_met(void *owner)
+{
+    struct server *server = owner;
+    loop_wake(server->loop);
+}
+
 /* coordination_look: told when it changes: the service is advice, so nobody is hurt, but somebody should look after it. */
 static void coordination_look(void *owner)
 {
@@ -367,6 +403,9 @@ static bool open_coordination(struct server *server, struct err *err)
 
 static bool start_engine(struct server *server, struct err *err)
 {
+    loop_on_wake(server->loop, health_look, server);
+    damage_listen(damage_met, server);
+    health_look(server);
     server->engine_started = engine_start(server->engine, server->loop, on_commit, on_failure, server, err);
     const struct store_ops *ops = server->store->ops;
     return server->engine_started && (!ops->on_others || ops->on_others(server->store, others_committed, server, err));
@@ -565,6 +604,7 @@ static void server_drain(struct server *server)
 
 static void server_close(struct server *server)
 {
+    damage_listen(NULL, NULL);
     if (server->beside_open)
         beside_release(&server->beside);
     if (server->engine_started)
@@ -610,6 +650,11 @@ static void server_serve(struct server *server, struct err *err)
 {
     if (!server_open(server, err) || !address_tell(server, err)) {
         fprintf(stderr, "weir serve: %s\n", err->text);
+        if (err->code == ERR_corrupt)
+            fprintf(stderr,
+                "  next: weir verify --data %s names what is damaged; move the directory away and bring a backup back: weir restore FILE "
+                "--data %s\n",
+                server->data ? server->data : "DIR", server->data ? server->data : "DIR");
         server->status = err_exit(err->code);
         return;
     }

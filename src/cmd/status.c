@@ -104,6 +104,17 @@ static int status_revision(struct session *s, const char *operand)
     return 0;
 }
 
+/* warnings_say: why the server takes no new work, and that its clock jumped. */
+static void warnings_say(struct session *s)
+{
+    json_t *stats = session_try(s, &(struct session_request){ .method = "GET", .path = "/v1/stats" });
+    const json_t *warning;
+    size_t i;
+    json_array_foreach (json_object_get(stats, "warnings"), i, warning)
+        session_note(s, "warning: %s", term_safe_z(&s->arena, json_string_value(warning)));
+    json_decref(stats);
+}
+
 int status_main(int argc, char **argv)
 {
     struct session s;
@@ -117,6 +128,7 @@ int status_main(int argc, char **argv)
     json_t *lanes = session_pages(&s, "/v1/lanes", "lanes", 0, &more);
     if (!lanes)
         return session_close(&s, s.status);
+    warnings_say(&s);
     status = name ? status_lane(&s, lanes, name) : status_all(&s, lanes);
     json_decref(lanes);
     return session_close(&s, status);

@@ -97,6 +97,11 @@ static void head_print(struct top *t)
     if (t->watched)
         fprintf(stdout, "  ended %.1f/s (10 s)  %.1f/s (1 min)", rate(t, RATE_SHOWN), rate(t, RATE_SECONDS));
     fputc('\n', stdout);
+    const json_t *warning;
+    size_t i;
+    json_array_foreach (json_object_get(t->stats, "warnings"), i, warning)
+        fprintf(stdout, "%swarning: %s%s\n", paint_on(&s->term, PAINT_RED), term_safe_z(&t->arena, json_string_value(warning)),
+            paint_off(&s->term, PAINT_RED));
 }
 
 static const char *executor_of(const json_t *task)

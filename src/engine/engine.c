@@ -544,12 +544,13 @@ static bool run_again(
 {
     bool full = err->code == ERR_disk_full;
     if (full) space_ran_out(&engine->space);
+    if (err->code == ERR_corrupt) health_corrupt(engine, err);
     if (!engine_recover(engine, commands, n, boot, err)) return false;
     for (size_t i = 0; i < n; i++) {
         struct err why = { 0 };
         size_t one = 1;
         if (run_once(engine, &commands[i], &one, wall, boot, out, &why)) continue;
-        if (why.code == ERR_outcome_unknown || why.code == ERR_corrupt) {
+        if (why.code == ERR_outcome_unknown) {
             *err = why;
             answer_all(&commands[i], n - i, ERR_outcome_unknown, why.text, out);
             return false;
@@ -558,6 +559,7 @@ static bool run_again(
             answer_all(&commands[i], n - i, ERR_outcome_unknown, why.text, out);
             return false;
         }
+        if (why.code == ERR_corrupt) health_corrupt(engine, &why);
         bool later = why.code == ERR_disk_full || why.code == ERR_unavailable;
         answer_all(&commands[i], 1, later ? why.code : ERR_internal, why.text, out);
     }
@@ -575,6 +577,7 @@ static int64_t next_turn(struct engine *engine, int64_t wall, int64_t boot)
     if (duties_next(engine) < next) next = duties_next(engine);
     int64_t due = coord_holds(engine->coord, DUTY_schedules) ? schedules_next(engine) : INT64_MAX;
     if (coord_holds(engine->coord, DUTY_timers) && engine->next_time < due) due = engine->next_time;
+    if (engine->space.full && boot + SPACE_LOOK_MS < next) next = boot + SPACE_LOOK_MS; /* intake opens by itself */
     if (due != INT64_MAX) {
         int64_t in = due - wall;
         if (in < 0) in = 0;
@@ -619,21 +622,23 @@ bool engine_turn(struct engine *engine, struct command **commands, size_t n, int
     /* This process was stopped or starved: nobody could have been heard, so nobody is late. */
     if (boot - engine->wanted > engine->config.lease_ms / 3 && engine->wanted != INT64_MAX && !PLANT(no_new_watch))
         leases_watch_anew(engine, boot);
+    health_clock(&engine->health, wall, boot);
     space_look(&engine->space, boot);
     /* Alone there is no wait: what comes now makes the next turn meanwhile. */
     engine->gathers = engine->thread && commands && engine->others_about;
     bool ok = run_once(engine, commands, &n, wall, boot, out_answered, err), again = !ok, away = false;
     if (!ok && !engine->store->exclusive) ok = shared_again(engine, commands, &n, wall, boot, out_answered, &away, err);
-    if (!ok && err->code != ERR_outcome_unknown && err->code != ERR_corrupt) {
-        *err = (struct err){ .code = err->code };
+    if (!ok && err->code != ERR_outcome_unknown) {
         ok = run_again(engine, commands, n, wall, boot, out_answered, err);
     } else if (!ok) {
         answer_all(commands, n, ERR_outcome_unknown, err->text, out_answered);
     }
     *out_next = next_turn(engine, wall, boot);
-    if (again && *out_next < boot + TRY_AGAIN_MS) *out_next = boot + TRY_AGAIN_MS; /* what failed now will fail at once again */
+    int64_t pause = engine_damaged(engine) ? DAMAGED_AGAIN_MS : TRY_AGAIN_MS; /* what failed now will fail at once again */
+    if (again && *out_next < boot + pause) *out_next = boot + pause;
     engine->wanted = *out_next > boot ? *out_next : boot;
-    atomic_store(&engine->health, !ok ? ENGINE_FAILED : away ? ENGINE_STORE_AWAY : engine->space.full ? ENGINE_DISK_FULL : ENGINE_OK);
+    health_set(engine, !ok ? ENGINE_FAILED : away ? ENGINE_STORE_AWAY : engine->space.full ? ENGINE_DISK_FULL : ENGINE_OK,
+        ok ? "" : err->text);
     atomic_fetch_add(&engine->n_turns, 1);
     atomic_fetch_add(&engine->n_commands, n);
     atomic_fetch_add(&engine->turn_us, (uint64_t)(clock_boot_us() - before));
@@ -698,6 +703,7 @@ struct engine *engine_new(const struct engine_config *config, int64_t wall, int6
     engine->batch = config->batch ? config->batch : BATCH;
     engine->many = config->many ? config->many : GRANTS_MANY;
     pthread_mutex_init(&engine->heard_lock, NULL);
+    health_open(&engine->health);
     engine->rows = caches_rows(engine);
     space_open(&engine->space, config->data_dir);
     bool ok = duties_open(engine, err) && caches_load(engine, err) && leases_load(engine, boot, err) && tokens_load(engine, err) &&
@@ -742,6 +748,7 @@ void engine_free(struct engine *engine)
     arena_release(&engine->arena);
     arena_release(&engine->spec_arena);
     arena_release(&engine->turn_arena);
+    health_release(&engine->health);
     pthread_mutex_destroy(&engine->heard_lock);
     mem_free(engine);
 }
@@ -754,11 +761,6 @@ int64_t engine_seq(const struct engine *engine)
 unsigned engine_weak(const struct engine *engine)
 {
     return atomic_load(&engine->store->weak);
-}
-
-enum engine_health engine_health(struct engine *engine)
-{
-    return (enum engine_health)atomic_load(&engine->health);
 }
 
 uint64_t engine_tokens_version(struct engine *engine)

@@ -256,8 +256,19 @@ struct executor_live {
 };
 size_t engine_executors(struct engine *engine, struct arena *arena, struct executor_live **out);
 
-enum engine_health { ENGINE_OK, ENGINE_DISK_FULL, ENGINE_FAILED, ENGINE_STORE_AWAY };
+/* health.c: does this server take new work, and if not, why? Any thread. One that doesn't still records the results of running tasks, as
+ * far as its store takes them. */
+enum engine_health { ENGINE_OK, ENGINE_DISK_FULL, ENGINE_FAILED, ENGINE_STORE_AWAY, ENGINE_DAMAGED, ENGINE_HEALTH_COUNT };
+enum { ENGINE_TEXT_MAX = 480, CLOCK_JUMP_MS = 2000, CLOCK_JUMP_SHOWN_MS = 3600000 };
 enum engine_health engine_health(struct engine *engine);
+const char *engine_health_name(enum engine_health health); /* "disk_full"; as in the log */
+/* engine_trouble: the reason and what to do about it; false: the server is well. detail: with the store's own words and the directory, for
+ * the site's operators only. */
+bool engine_trouble(struct engine *engine, bool detail, char out[ENGINE_TEXT_MAX]);
+uint64_t engine_damage(struct engine *engine); /* times that the database was found damaged since the start */
+/* A step of the wall clock against the boot clock of CLOCK_JUMP_MS or more between two turns; the newest. */
+struct clock_jump { int64_t by_ms, wall, boot; uint64_t count; }; /* wall, boot: after it; count: since the start */
+void engine_clock(struct engine *engine, struct clock_jump *out);
 unsigned engine_weak(const struct engine *engine); /* STORE_WEAK_... of the store */
 
 struct engine_counters { /* since start; atomics read relaxed */

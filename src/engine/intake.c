@@ -167,10 +167,7 @@ void cmd_enqueue(struct turn *turn, struct command *command)
         enqueue_again(command, &kept);
         return;
     }
-    if (turn->engine->space.full) {
-        turn_refuse(turn, command, ERR_disk_full, "there is no room for new tasks in %s; running work goes on", turn->engine->space.dir);
-        return;
-    }
+    if (intake_closed(turn, command)) return;
     if (quota_enqueue_refused(turn, command)) return;
     bool good = true;
     for (size_t i = 0; i < n; i++) good &= queue_check(turn, command, &defs[i]) && refs_check(turn, command, &defs[i]);

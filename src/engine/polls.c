@@ -480,6 +480,7 @@ static bool grants_near(const struct pending_attempt *a, const struct pending_at
 static void claim_for(struct turn *turn, struct command *poll, size_t want)
 {
     size_t first = turn->n_attempts;
+    if (engine_damaged(turn->engine)) return; /* a result might not be recorded */
     grants_take(turn, poll, want);
     struct pending_attempt **list = turn->attempt_list;
     for (size_t i = first, end = turn->n_attempts; i < end && end - first >= turn->engine->many; i++)

@@ -603,10 +603,7 @@ static bool revision_refused(struct turn *turn, struct command *command, const s
         return !err_item(&command->err, ERR_gap_too_large, STR("/rev"),
                          "revision %lld is more than %d ahead of the youngest known one (%lld)", (long long)rev, REVISION_GAP_MAX,
                          (long long)archive->youngest);
-    if (turn->engine->space.full)
-        return !turn_refuse(
-            turn, command, ERR_disk_full, "there is no room for new tasks in %s; running work goes on", turn->engine->space.dir);
-    return false;
+    return intake_closed(turn, command);
 }
 
 /* prevs_default: the revision before; those that are named but not below it, or below the archive's first, don't count. */
@@ -742,7 +739,7 @@ void cmd_run(struct turn *turn, struct command *command)
     }
     struct definition *definition = command->in.run.definition;
     if (!definition && revision->definition) definition = definition_get(turn, revision->definition);
-    if (turn->slice->failed || quota_tasks_refused(turn, command, 1)) return;
+    if (turn->slice->failed || intake_closed(turn, command) || quota_tasks_refused(turn, command, 1)) return;
     const struct node *node = definition ? run_make(turn, archive, revision, definition, command->in.run.task, command->in.run.params,
         &(struct because){ .actor = command->actor.name, .reason = command->in.run.reason }) : NULL;
     if (!node) {

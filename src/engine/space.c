@@ -8,7 +8,7 @@
 
 #include "engine/turn.h"
 
-enum { BALLAST_BYTES = 4 << 20, RESERVE_BYTES = 4 << 20, LOOK_MS = 1000 };
+enum { BALLAST_BYTES = 4 << 20, RESERVE_BYTES = 4 << 20 };
 
 static void ballast_path(const struct space *space, char *out, size_t size)
 {
@@ -44,7 +44,7 @@ void space_open(struct space *space, const char *dir)
 
 void space_look(struct space *space, int64_t boot)
 {
-    if (space->looked && boot - space->looked < (space->full && PLANT(full_long) ? 12 * LOOK_MS : LOOK_MS)) return;
+    if (space->looked && boot - space->looked < (space->full && PLANT(full_long) ? 12 * SPACE_LOOK_MS : SPACE_LOOK_MS)) return;
     space->looked = boot;
     if (!space->dir) { /* no disk to look at: what failed is tried again */
         space->full = false;

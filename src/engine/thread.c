@@ -120,9 +120,14 @@ static void turn_take(struct engine *engine, bool on_loop)
     struct err err = { 0 };
     int64_t next, before = clock_boot_us(), boot = clock_boot_ms();
     load_look(engine, boot);
+    enum engine_health health = engine_health(engine);
+    struct clock_jump jump, jump_after;
+    engine_clock(engine, &jump);
     bool ok = engine_turn(engine, t->batch, n, clock_wall_ms(), boot, &answered, &next, &err);
     coord_turned(engine->coord, boot, clock_boot_ms());
     int64_t took = clock_boot_us() - before;
+    engine_clock(engine, &jump_after);
+    if (engine_health(engine) != health || jump_after.count != jump.count) loop_wake(t->loop); /* on_wake tells it */
 
     pthread_mutex_lock(&t->lock);
     t->turning = false;

@@ -24,6 +24,8 @@ enum {
     NEAR_MAX = 8,               /* numbers of tasks */
     POLLS_TOGETHER_MS = 64,     /* a power of two: long polls end in step */
     TRY_AGAIN_MS = 200,
+    DAMAGED_AGAIN_MS = 5000,
+    SPACE_LOOK_MS = 1000,
     BATCH = 1000,               /* due holds, resumed and parked tasks, admitted waiters of one turn, unless the configuration says
                                    otherwise */
     LOOP_LOOKS_MAX = 64,        /* admitted waiters of a turn that the loop takes; the engine's thread goes on */
@@ -73,6 +75,16 @@ struct space { /* room on the disk */
     bool full;
     int64_t looked; /* boot ms */
     bool ballast;
+};
+
+struct health { /* health.c */
+    uint64_t damage_before; /* reports of damage that the process had before this engine */
+    int64_t offset;         /* wall less boot of the last turn */
+    bool offset_known;
+    pthread_mutex_t lock;
+    struct clock_jump jump;      /* under lock */
+    char text[ENGINE_TEXT_MAX];  /* under lock: of the state that `state` says */
+    _Atomic int state;           /* enum engine_health, damage apart */
 };
 
 struct recent { /* a task's row as the last turn that changed it left it; id 0: none */
@@ -174,13 +186,13 @@ struct engine {
     int64_t load_seen;     /* boot ms at which the machine was asked for its load; the thread's */
     struct slice slice; /* kept for its tables' memory */
     struct space space;
+    struct health health;
     struct token *tokens;
     size_t n_tokens;
 
     /* shared with other threads */
     pthread_mutex_t heard_lock; /* executors' heard, free, running, seen through engine_executors */
     _Atomic uint64_t tokens_version, archives_version;
-    _Atomic int health;
     _Atomic uint64_t n_turns, n_narrow, n_widened, n_commands, n_commits, n_events, n_granted, n_finished, n_lost, turn_us, commit_us,
         begin_us;
     struct engine_thread *thread;
@@ -452,6 +464,16 @@ int64_t polls_deadline(struct engine *engine);
 void space_open(struct space *space, const char *dir);
 void space_look(struct space *space, int64_t boot); /* at most once a second */
 void space_ran_out(struct space *space);            /* the store said so: gives the ballast up */
+
+/* health.c */
+void health_open(struct health *health);
+void health_release(struct health *health);
+void health_clock(struct health *health, int64_t wall, int64_t boot);
+void health_set(struct engine *engine, enum engine_health state, const char *why); /* after a turn; why: the store's words, or "" */
+bool engine_damaged(const struct engine *engine);
+void health_corrupt(struct engine *engine, struct err *err); /* a turn met damage: noted; err becomes what the command is answered */
+/* intake_closed: true: refused, because no new work is taken now. */
+bool intake_closed(struct turn *turn, struct command *command);
 
 /* thread.c */
 size_t thread_gather(struct engine *engine, struct command **commands, size_t n); /* behind the n that are there; how many now */

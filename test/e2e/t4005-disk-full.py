@@ -69,6 +69,12 @@ try:
     ready = s.get('/readyz')
     ok(ready.status in (503, 507), 'readyz says that it takes no work', ready)
     same(s.get(f'/v1/tasks/{ids[0]}').json['state'], 'X', 'reading works')
+    told = [line for line in s.log.read_text().splitlines() if 'server.unready' in line]
+    ok(len(told) == 1 and 'reason=disk_full' in told[0], 'one line in the log', told)
+    node = [n for n in s.get('/v1/nodes').json['nodes'] if n['role'] == 'server'][0]
+    ok(node['state'] == 'failing' and 'disk is full' in node['reason'] and str(room) in node['reason'], 'nodes: with the reason', node)
+    got = [s.cli('status'), s.cli('nodes'), s.cli('top')]
+    ok(all('disk is full' in g.err + g.out for g in got), 'status, nodes and top say it', [g.err + g.out for g in got])
 
     # running work ends and is recorded
     for i in range(2):
@@ -92,6 +98,8 @@ try:
     ok(until(taken, seconds=40), 'with room again it takes work, without a restart', later)
     acknowledged.append(later[0].json.get('id'))
     ok(until(lambda: s.get('/readyz').status == 200, seconds=20), 'and readyz says so')
+    told = [line for line in s.log.read_text().splitlines() if 'server.ready' in line]
+    ok(len(told) == 1 and 'after=disk_full' in told[0], 'and one line in the log', told)
     same(s.ended(later[0].json['id'])[0]['state'], 'D', 'which runs')
     (TMP / 'go2').touch()
     done = s.ended(*ids, follow['id'], seconds=40)

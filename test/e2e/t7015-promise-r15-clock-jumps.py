@@ -54,6 +54,9 @@ for n, offset in enumerate((['+1d', '-1d', '+3650d', '-3650d', '+0', '-2h', '+40
         time.sleep(0.1)
 wall = [e['time'] for e in s.events('since=0&limit=1000')]
 ok(len({t[:4] for t in wall}) > 1, f'the server did see the jumps: {sorted({t[:4] for t in wall})}')
+told = [line for line in s.log.read_text().splitlines() if 'clock.jumped' in line]
+ok(len(told) >= JUMPS - 1, f'each jump is a line in the log: {len(told)}', *told)
+ok('clock jumped' in s.cli('nodes').err and 'clock jumped' in s.cli('status').err and 'clock jumped' in s.cli('top').out, 'nodes, status and top say it')
 jump('+0')
 time.sleep(0.1)
 late = s.enqueue(dict(name='late', command='true', not_before=time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(time.time() + 3600))))['id']

@@ -1,6 +1,7 @@
 /* archives: archives, revisions, what PREV means, and schedules: rows to structs and back, for the engine's connection and for readers. */
 #include "store/postgres/archives.h"
 
+#include "store/damage.h"
 #include "store/postgres/reader.h"
 #include "store/postgres/turn.h"
 
@@ -10,7 +11,7 @@ enum { LANE_COLUMNS = 18 }; /* of an archive's view, before those of the archive
 
 static bool damaged(int64_t lane, int64_t rev, struct err *err)
 {
-    return err_set(err, ERR_corrupt, "the row of archive %lld at revision %lld can't be read", (long long)lane, (long long)rev);
+    return damage_set(err, "the row of archive %lld at revision %lld can't be read", (long long)lane, (long long)rev);
 }
 
 static bool row_archive(const PGresult *result, int row, int at, struct arena *arena, struct archive *out, struct err *err)

@@ -4,6 +4,7 @@
  * connection that is lost within a turn ends the turn; else it is made anew, once per call, and the question asked again. */
 #include <string.h>
 
+#include "store/damage.h"
 #include "store/postgres/archives.h"
 #include "store/postgres/postgres.h"
 
@@ -103,7 +104,7 @@ static bool load_spec(struct store *store, struct arena *arena, int64_t id, stru
     if (!writer_ask(postgres_of(store), PG_spec_get, &args, &result, err))
         return false;
     if (PQntuples(result) == 0)
-        return err_set(err, ERR_corrupt, "spec %lld is missing", (long long)id);
+        return damage_set(err, "spec %lld is missing", (long long)id);
     *out = (struct spec){
         .id = cell_i64(result, 0, 0),
         .body = cell_text(result, 0, 1, arena),
@@ -115,7 +116,7 @@ static bool load_spec(struct store *store, struct arena *arena, int64_t id, stru
     int64_t *ids = NULL;
     bool ok = !slots.len || numbers_unpack(slots, arena, &ids, &out->n_slots);
     out->slots = ids;
-    return ok || err_set(err, ERR_corrupt, "the slots of spec %lld can't be read", (long long)id);
+    return ok || damage_set(err, "the slots of spec %lld can't be read", (long long)id);
 }
 
 static bool load_attempt(struct store *store, int64_t task, int64_t grant, struct attempt *out, bool *out_found, struct err *err)
@@ -305,7 +306,7 @@ static bool idempotency_find(struct store *store, struct arena *arena, struct st
     int64_t *ids = NULL;
     bool ok = numbers_unpack(cell_view(result, 0, 2), arena, &ids, &out->n_ids);
     out->ids = ids;
-    return ok || err_set(err, ERR_corrupt, "the ids of idempotency key %.*s can't be read", STR_ARG(key));
+    return ok || damage_set(err, "the ids of idempotency key %.*s can't be read", STR_ARG(key));
 }
 
 /* Goes with the turn's commit. */

@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "store/damage.h"
 #include "store/pack.h"
 #include "store/postgres/archives.h"
 #include "store/postgres/postgres.h"
@@ -20,7 +21,7 @@ static bool events_take(const PGresult *turns, struct arena *arena, struct other
         struct event *events;
         size_t n;
         if (!unpack_events(cell_view(turns, i, 3), cell_i64(turns, i, 1), cell_i64(turns, i, 2), arena, &events, &n))
-            return err_set(err, ERR_corrupt, "the events of turn %lld can't be read: run weir verify", (long long)cell_i64(turns, i, 0));
+            return damage_set(err, "the events of turn %lld can't be read: run weir verify", (long long)cell_i64(turns, i, 0));
         for (size_t k = 0; k < n; k++)
             *ARENA_PUSH(arena, out->events, out->n_events, cap) = events[k];
     }

@@ -19,6 +19,7 @@
 #include "base/plant.h"
 #include "io/clock.h"
 #include "io/log.h"
+#include "store/damage.h"
 #include "store/postgres/timeline.h"
 
 enum { ANSWER_MS = 15000, HOST_BYTES_MAX = 256, HOSTS_MAX = 16, LOOKS_MAX = 8 }; /* the first: longer than lock_timeout of session_turns */
@@ -32,7 +33,8 @@ enum { BULK_BYTES_MAX = 256 << 20, ARRAY_HEAD_BYTES = 20, SERVER_VERSION_MIN = 1
 static const struct { const char *state; enum err_code code; bool lost; } states[] = {
     { "53100", ERR_disk_full, false },   { "53", ERR_unavailable, false },    { "57P0", ERR_unavailable, true },
     { "08", ERR_unavailable, true },     { "25006", ERR_unavailable, false }, { "25P03", ERR_unavailable, true },
-    { "XX001", ERR_corrupt, false },     { "XX002", ERR_corrupt, false },     { "58", ERR_io, false },
+    { "XX001", ERR_corrupt, false },     { "XX002", ERR_corrupt, false },     { "58P01", ERR_corrupt, false }, /* a file is gone */
+    { "58", ERR_io, false },
     { "40P01", ERR_conflict, false },    { "40", ERR_unavailable, false },    { "55P03", ERR_conflict, false },
     { "57014", ERR_unavailable, false }, { "42501", ERR_forbidden, false },   { "22021", ERR_invalid, false },
     { "3F000", ERR_forbidden, false }, /* no schema of the search_path is there, or may be used */
@@ -67,6 +69,8 @@ static bool pg_fail(struct pg *pg, const PGresult *result, const char *what, str
             pg->lost = pg->lost || states[i].lost;
             break;
         }
+    if (code == ERR_corrupt)
+        return damage_set(err, "%s: %s (PostgreSQL %s)", what, text, state);
     return err_set(err, code, "%s: %s (PostgreSQL %s)", what, text, state ? state : "-");
 }
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "io/clock.h"
+#include "store/damage.h"
 #include "store/pack.h"
 #include "store/postgres/archives.h"
 #include "store/postgres/timeline.h"
@@ -283,7 +284,7 @@ static bool read_spec_slots(struct reader *reader, struct arena *arena, int64_t 
     struct str slots = PQntuples(result) ? cell_view(result, 0, 5) : (struct str){ 0 };
     if (!slots.len || numbers_unpack(slots, arena, out, out_n))
         return true;
-    return err_set(err, ERR_corrupt, "the slots of spec %lld can't be read", (long long)spec);
+    return damage_set(err, "the slots of spec %lld can't be read", (long long)spec);
 }
 
 static bool read_find(struct reader *reader, struct str tenant, struct str lane, int64_t rev, struct str name, struct str variant,
@@ -362,7 +363,7 @@ static void events_pick(struct event_list *list, struct arena *arena, const stru
 static bool turn_unpack(const PGresult *result, int row, struct arena *arena, struct event **out, size_t *out_n, struct err *err)
 {
     return unpack_events(cell_view(result, row, 3), cell_i64(result, row, 1), cell_i64(result, row, 2), arena, out, out_n) ||
-           err_set(err, ERR_corrupt, "the events of turn %lld can't be read: run weir verify", (long long)cell_i64(result, row, 0));
+           damage_set(err, "the events of turn %lld can't be read: run weir verify", (long long)cell_i64(result, row, 0));
 }
 
 static bool read_events(struct reader *reader, struct arena *arena, int64_t since, int64_t lane, size_t n, struct event **out,
@@ -405,7 +406,7 @@ static bool task_events_of_turn(struct postgres_reader *self, struct arena *aren
     if (!reader_ask(self, PG_turn_get, &args, &result, err))
         return false;
     if (PQntuples(result) == 0)
-        return err_set(err, ERR_corrupt, "turn %lld is missing: run weir verify", (long long)*turn);
+        return damage_set(err, "turn %lld is missing: run weir verify", (long long)*turn);
     if (!turn_unpack(result, 0, arena, &events, &n, err))
         return false;
     for (size_t i = n; i-- > 0;) {

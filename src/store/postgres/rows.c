@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "store/damage.h"
+
 struct str cell_text(const PGresult *result, int row, int column, struct arena *arena)
 {
     struct str view = cell_view(result, row, column);
@@ -25,13 +27,13 @@ enum task_state cell_state(const PGresult *result, int row, int column)
 
 bool pg_row_damaged(const char *table, int64_t row, struct err *err)
 {
-    return err_set(err, ERR_corrupt, "row %lld of table %s can't be read", (long long)row, table);
+    return damage_set(err, "row %lld of table %s can't be read", (long long)row, table);
 }
 
 bool pg_row_head(const PGresult *result, struct store_head *out, uint8_t *out_seal, struct err *err)
 {
     if (PQntuples(result) != 1 || PQgetlength(result, 0, 3) != (int)sizeof out->hash)
-        return err_set(err, ERR_corrupt, "the head row is missing or damaged: run weir verify");
+        return damage_set(err, "the head row is missing or damaged: run weir verify");
     *out = (struct store_head){
         .incarnation = (uint64_t)cell_i64(result, 0, 0),
         .turn = cell_i64(result, 0, 1),

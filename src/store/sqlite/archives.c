@@ -1,6 +1,7 @@
 /* archives: archives, revisions, what PREV means, and schedules: rows to structs and back, for the engine's connection and for readers. */
 #include "store/sqlite/archives.h"
 
+#include "store/damage.h"
 #include "store/sqlite/reader.h"
 #include "store/sqlite/rows.h"
 #include "store/sqlite/sqlite.h"
@@ -10,7 +11,7 @@
 static bool damaged(struct db *db, enum sql_id id, const char *what, int64_t lane, int64_t rev, struct err *err)
 {
     db_reset(db, id);
-    return err_set(err, ERR_corrupt, "%s of archive %lld at revision %lld can't be read", what, (long long)lane, (long long)rev);
+    return damage_set(err, "%s of archive %lld at revision %lld can't be read", what, (long long)lane, (long long)rev);
 }
 
 static bool row_archive(sqlite3_stmt *stmt, struct arena *arena, struct archive *out)

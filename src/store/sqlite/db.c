@@ -1,11 +1,14 @@
 /* db: one SQLite connection with its statements.
  *
  * Owns how a connection is opened (defensive, no extensions, no triggers or views from the file, no attaching) and how SQLite's codes
- * become ours: full -> disk_full, damaged -> corrupt, I/O -> outcome_unknown while committing and io elsewhere, busy -> unavailable. */
+ * become ours: full -> disk_full, damaged -> corrupt (and noted: damage.h), I/O -> outcome_unknown while committing and io elsewhere,
+ * busy -> unavailable. */
 #include "store/sqlite/db.h"
 
 #include <pthread.h>
 #include <string.h>
+
+#include "store/damage.h"
 
 static const struct { int op, value; } hardening[] = {
     { SQLITE_DBCONFIG_DEFENSIVE, 1 },       { SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0 }, { SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0 },
@@ -15,6 +18,8 @@ static const struct { int op, value; } hardening[] = {
 
 enum err_code db_code(const struct db *db, int rc)
 {
+    if (rc == SQLITE_IOERR_CORRUPTFS || rc == SQLITE_IOERR_DATA)
+        return ERR_corrupt; /* the file system's own checksums say so */
     switch (rc & 0xff) {
     case SQLITE_FULL: return ERR_disk_full;
     case SQLITE_CORRUPT:
@@ -33,7 +38,11 @@ enum err_code db_code(const struct db *db, int rc)
 static bool connection_fail(struct db *db, const char *what, struct err *err)
 {
     int rc = db->conn ? sqlite3_extended_errcode(db->conn) : SQLITE_NOMEM;
-    return err_set(err, db_code(db, rc), "%s: %s (SQLite %d)", what, db->conn ? sqlite3_errmsg(db->conn) : "no memory", rc);
+    enum err_code code = db_code(db, rc);
+    const char *words = db->conn ? sqlite3_errmsg(db->conn) : "no memory";
+    if (code == ERR_corrupt)
+        return damage_set(err, "%s: %s (SQLite %d)", what, words, rc);
+    return err_set(err, code, "%s: %s (SQLite %d)", what, words, rc);
 }
 
 bool db_fail(struct db *db, enum sql_id id, struct err *err)

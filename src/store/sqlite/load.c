@@ -4,6 +4,7 @@
  * returned is as of the last commit and lives in the caller's arena. */
 #include <stdio.h>
 
+#include "store/damage.h"
 #include "store/sqlite/archives.h"
 #include "store/sqlite/rows.h"
 #include "store/sqlite/sqlite.h"
@@ -82,7 +83,7 @@ static bool load_spec(struct store *store, struct arena *arena, int64_t id, stru
     if (step == DB_ERROR)
         return false;
     if (step == DB_DONE)
-        return err_set(err, ERR_corrupt, "spec %lld is missing", (long long)id);
+        return damage_set(err, "spec %lld is missing", (long long)id);
     *out = (struct spec){
         .id = sqlite3_column_int64(stmt, 0),
         .body = column_text(stmt, 1, arena),
@@ -95,7 +96,7 @@ static bool load_spec(struct store *store, struct arena *arena, int64_t id, stru
     bool ok = !slots.len || numbers_unpack(slots, arena, &ids, &out->n_slots);
     out->slots = ids;
     db_reset(db, SQL_spec_get);
-    return ok || err_set(err, ERR_corrupt, "the slots of spec %lld can't be read", (long long)id);
+    return ok || damage_set(err, "the slots of spec %lld can't be read", (long long)id);
 }
 
 static bool load_attempt(struct store *store, int64_t task, int64_t grant, struct attempt *out, bool *out_found, struct err *err)
@@ -216,7 +217,7 @@ static bool idempotency_find(struct store *store, struct arena *arena, struct st
     bool ok = numbers_unpack(column_view(stmt, 2), arena, &ids, &out->n_ids);
     out->ids = ids;
     db_reset(db, SQL_idempotency_get);
-    return ok || err_set(err, ERR_corrupt, "the ids of idempotency key %.*s can't be read", STR_ARG(key));
+    return ok || damage_set(err, "the ids of idempotency key %.*s can't be read", STR_ARG(key));
 }
 
 static bool idempotency_expire(struct store *store, int64_t now, size_t n_max, struct err *err)

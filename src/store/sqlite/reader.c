@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "io/clock.h"
+#include "store/damage.h"
 #include "store/pack.h"
 #include "store/sqlite/archives.h"
 #include "store/sqlite/reader.h"
@@ -103,7 +104,7 @@ static bool views_of_edges(struct db *db, struct arena *arena, int64_t id, bool 
     while ((step = db_next(db, sql, err)) == DB_ROW) {
         struct task other = { 0 };
         if (!task_unpack(column_view(stmt, 10), &other)) {
-            err_set(err, ERR_corrupt, "row %lld of table task can't be read", (long long)sqlite3_column_int64(stmt, 0));
+            damage_set(err, "row %lld of table task can't be read", (long long)sqlite3_column_int64(stmt, 0));
             db_reset(db, sql);
             return false;
         }
@@ -182,7 +183,7 @@ static bool read_spec_slots(struct reader *reader, struct arena *arena, int64_t 
     struct str slots = column_view(db->stmts[SQL_spec_get], 5);
     bool ok = !slots.len || numbers_unpack(slots, arena, out, out_n);
     db_reset(db, SQL_spec_get);
-    return ok || err_set(err, ERR_corrupt, "the slots of spec %lld can't be read", (long long)spec);
+    return ok || damage_set(err, "the slots of spec %lld can't be read", (long long)spec);
 }
 
 static bool read_edges(struct reader *reader, struct arena *arena, int64_t id, bool by_pred, struct edge_view **out, size_t *out_n,
@@ -214,7 +215,7 @@ static bool turn_unpack(sqlite3_stmt *stmt, struct arena *arena, struct event **
 {
     int64_t turn = sqlite3_column_int64(stmt, 0);
     return unpack_events(column_view(stmt, 3), sqlite3_column_int64(stmt, 1), sqlite3_column_int64(stmt, 2), arena, out, out_n) ||
-           err_set(err, ERR_corrupt, "the events of turn %lld can't be read: run weir verify", (long long)turn);
+           damage_set(err, "the events of turn %lld can't be read: run weir verify", (long long)turn);
 }
 
 struct event_list {
@@ -271,7 +272,7 @@ static bool task_events_of_turn(struct db *db, struct arena *arena, int64_t task
     if (step == DB_ERROR)
         return false;
     if (step == DB_DONE)
-        return err_set(err, ERR_corrupt, "turn %lld is missing: run weir verify", (long long)*turn);
+        return damage_set(err, "turn %lld is missing: run weir verify", (long long)*turn);
     bool ok = turn_unpack(stmt, arena, &events, &n, err);
     db_reset(db, SQL_turn_get);
     if (!ok)

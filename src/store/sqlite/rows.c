@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "store/damage.h"
+
 struct str column_view(sqlite3_stmt *stmt, int column)
 {
     const char *ptr = sqlite3_column_blob(stmt, column); /* a text column gives its UTF-8 bytes */
@@ -150,7 +152,7 @@ void row_edge(sqlite3_stmt *stmt, struct edge *out)
 static bool row_damaged(struct db *db, enum sql_id id, const char *table, int64_t row, struct err *err)
 {
     db_reset(db, id);
-    return err_set(err, ERR_corrupt, "row %lld of table %s can't be read", (long long)row, table);
+    return damage_set(err, "row %lld of table %s can't be read", (long long)row, table);
 }
 
 bool rows_lanes(struct db *db, struct arena *arena, struct lane ***out, size_t *out_n, struct err *err)
@@ -281,7 +283,7 @@ bool rows_head(struct db *db, struct store_head *out, uint8_t *out_seal, struct 
     if (ok && out_seal)
         column_bytes(db->stmts[SQL_head_get], 12, out_seal, STORE_HASH_BYTES);
     db_reset(db, SQL_head_get);
-    return ok || err_set(err, ERR_corrupt, "the head row is missing or damaged: run weir verify");
+    return ok || damage_set(err, "the head row is missing or damaged: run weir verify");
 }
 
 bool rows_task(struct db *db, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)

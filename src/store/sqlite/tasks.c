@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "io/clock.h"
+#include "store/damage.h"
 #include "store/sqlite/reader.h"
 
 enum { READY_SORT_MAX = 5000, LANES_MAX = 64, CLOCK_STEPS = 64 };
@@ -169,7 +170,7 @@ static bool views_load(struct listing *l, struct arena *arena, size_t n, struct 
         if (!rows_task(l->db, arena, l->ids[i], &view->task, &found, err))
             return false;
         if (!found)
-            return err_set(err, ERR_corrupt, "task %lld is listed but has no row", (long long)l->ids[i]);
+            return damage_set(err, "task %lld is listed but has no row", (long long)l->ids[i]);
         if (lane.id != view->task.lane && !lane_view(l->db, arena, view->task.lane, &lane, err))
             return false;
         if (!view_fill(l->db, arena, &lane, view, err))

@@ -503,7 +503,10 @@ static bool changes_write(struct sqlite_store *self, const struct changes *c, st
     for (size_t i = 0; i < sizeof writes / sizeof writes[0]; i++)
         if (!writes[i](self, c, err))
             return false;
-    return history_write(self, c, out_head, err) && ((PLANT(commit_late) && c->head.turn % 2) || db_run(&self->db, SQL_commit, err));
+    if (!history_write(self, c, out_head, err)) return false;
+    if ((PLANT(commit_late) && c->head.turn % 2) || db_run(&self->db, SQL_commit, err)) return true;
+    if (err->code == ERR_corrupt) err->code = ERR_outcome_unknown; /* damage met by any other statement is before the commit */
+    return false;
 }
 
 bool sqlite_commit(struct store *store, const struct changes *changes, struct err *err)
