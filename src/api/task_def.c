@@ -438,6 +438,7 @@ static void field_limits(struct def_parse *p, const json_t *value)
         return;
     size_read(p, &reader, "memory", &p->limits.memory_bytes);
     size_read(p, &reader, "file", &p->limits.file_bytes);
+    size_read(p, &reader, "disk", &p->limits.disk_bytes);
     json_read_i64(&reader, "pids", 1, 4194304, &p->limits.pids);
     json_read_i64(&reader, "files", 1, 1048576, &p->limits.files);
     const json_t *cpu = json_read_any(&reader, "cpu");
@@ -586,6 +587,7 @@ static void limits_write(struct json *json, const struct def_limits *limits)
         { "cpu_s", (limits->cpu_ms + 999) / 1000 },
         { "files", limits->files },
         { "file_bytes", limits->file_bytes },
+        { "disk_bytes", limits->disk_bytes },
     };
     bool any = false;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {

@@ -11,7 +11,7 @@
 enum def_list { DEF_DEPENDS, DEF_AFTER, DEF_CANCELS, DEF_LISTS };
 
 struct def_limits { /* 0: none */
-    int64_t memory_bytes, pids, cpu_ms, files, file_bytes;
+    int64_t memory_bytes, pids, cpu_ms, files, file_bytes, disk_bytes;
 };
 
 /* What is resolved once all tasks of the call are read. */

@@ -87,15 +87,12 @@ static bool group_renew(const char *path)
     return false;
 }
 
-static const char *group_make(struct cgroup *group, const char *root, const char *controller, const char *name)
+/* group_make: beneath this group of the hierarchy at root. */
+static const char *group_make(struct cgroup *group, const char *root, const char *above, const char *name)
 {
-    char own[300];
     char *path = group->paths[group->n];
-    if (!own_path(controller, own, sizeof own))
-        return NULL;
-    int n = snprintf(path, sizeof group->paths[0], "%s%s/weir-%s", root, own, name);
-    if (n < 0 || (size_t)n >= sizeof group->paths[0] ||
-        (mkdir(path, 0755) < 0 && (errno != EEXIST || !group_renew(path)))) {
+    int n = snprintf(path, sizeof group->paths[0], "%s%s/weir-%s", root, above, name);
+    if (n < 0 || (size_t)n >= sizeof group->paths[0] || (mkdir(path, 0755) < 0 && (errno != EEXIST || !group_renew(path)))) {
         path[0] = '\0';
         return NULL;
     }
@@ -111,20 +108,57 @@ static const char *group_make(struct cgroup *group, const char *root, const char
     return path;
 }
 
-static void open_v2(struct cgroup *group, const struct job_limits *limits, const char *name)
+/* group_v2: beneath this group, with all the limits that are asked for, or with any of them. Controllers that aren't given on there are
+ * asked for; a group with processes of its own refuses that. */
+static bool group_v2(
+    struct cgroup *group, const struct job_limits *limits, const char *root, const char *above, const char *name, bool any)
+{
+    char base[400];
+    snprintf(base, sizeof base, "%s%s", root, above);
+    if (!any) {
+        file_write(base, "cgroup.subtree_control", "+memory");
+        file_write(base, "cgroup.subtree_control", "+pids");
+    }
+    const char *path = group_make(group, root, above, name);
+    if (!path)
+        return false;
+    group->memory = limits->memory_bytes > 0 && file_write_number(path, "memory.max", limits->memory_bytes);
+    group->pids = limits->pids > 0 && file_write_number(path, "pids.max", limits->pids);
+    bool all = group->memory == (limits->memory_bytes > 0) && group->pids == (limits->pids > 0);
+    if (all || (any && (group->memory || group->pids)))
+        return true;
+    cgroup_close(group);
+    return false;
+}
+
+/* open_v2: beneath our own group, else beside it (what systemd gives a user), else at the top (root, on a machine whose service manager
+ * gave us no group to divide). */
+static bool open_v2(struct cgroup *group, const struct job_limits *limits, const char *name)
 {
     for (size_t i = 0; i < sizeof cgroup_roots_v2 / sizeof *cgroup_roots_v2; i++) {
-        char probe[128];
-        snprintf(probe, sizeof probe, "%s/cgroup.controllers", cgroup_roots_v2[i]);
-        const char *path = access(probe, F_OK) == 0 ? group_make(group, cgroup_roots_v2[i], "", name) : NULL;
-        if (!path)
+        char probe[128], own[300], beside[300];
+        const char *root = cgroup_roots_v2[i];
+        snprintf(probe, sizeof probe, "%s/cgroup.controllers", root);
+        if (access(probe, F_OK) != 0 || !own_path("", own, sizeof own))
             continue;
-        group->memory = limits->memory_bytes > 0 && file_write_number(path, "memory.max", limits->memory_bytes);
-        group->pids = limits->pids > 0 && file_write_number(path, "pids.max", limits->pids);
-        if (group->memory || group->pids)
-            return;
-        cgroup_close(group);
+        snprintf(beside, sizeof beside, "%s", own);
+        char *slash = strrchr(beside, '/');
+        if (slash)
+            *slash = '\0';
+        if (group_v2(group, limits, root, own, name, false) || group_v2(group, limits, root, beside, name, false) ||
+            group_v2(group, limits, root, "", name, false) || group_v2(group, limits, root, own, name, true))
+            return true;
     }
+    return false;
+}
+
+/* open_v1: each limit in the hierarchy of its controller. */
+static bool open_v1(struct cgroup *group, const char *controller, const char *file, int64_t limit, const char *name)
+{
+    char root[128], own[300];
+    snprintf(root, sizeof root, "/sys/fs/cgroup/%s", controller);
+    const char *path = limit > 0 && own_path(controller, own, sizeof own) ? group_make(group, root, own, name) : NULL;
+    return path && file_write_number(path, file, limit);
 }
 
 void cgroup_open(struct cgroup *group, const struct job_limits *limits, const char *dir)
@@ -135,17 +169,12 @@ void cgroup_open(struct cgroup *group, const struct job_limits *limits, const ch
     if ((limits->memory_bytes <= 0 && limits->pids <= 0) || stat(dir, &st) < 0)
         return;
     snprintf(name, sizeof name, "%" PRIx64 "-%" PRIx64, (uint64_t)st.st_dev, (uint64_t)st.st_ino);
-    open_v2(group, limits, name);
-    if (group->n > 0)
+    if (open_v2(group, limits, name))
         return;
-    const char *path = limits->memory_bytes > 0 ? group_make(group, "/sys/fs/cgroup/memory", "memory", name) : NULL;
-    if (path) {
-        group->memory = file_write_number(path, "memory.limit_in_bytes", limits->memory_bytes);
-        file_write_number(path, "memory.memsw.limit_in_bytes", limits->memory_bytes); /* only where swap is counted */
-    }
-    path = limits->pids > 0 ? group_make(group, "/sys/fs/cgroup/pids", "pids", name) : NULL;
-    if (path)
-        group->pids = file_write_number(path, "pids.max", limits->pids);
+    group->memory = open_v1(group, "memory", "memory.limit_in_bytes", limits->memory_bytes, name);
+    if (group->memory)
+        file_write_number(group->paths[0], "memory.memsw.limit_in_bytes", limits->memory_bytes); /* only where swap is counted */
+    group->pids = open_v1(group, "pids", "pids.max", limits->pids, name);
 }
 
 void cgroup_kill(struct cgroup *group)

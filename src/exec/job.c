@@ -9,7 +9,7 @@
 
 #include "base/arena.h"
 
-static const char job_magic[4] = { 'W', 'J', 'B', '2' };
+static const char job_magic[4] = { 'W', 'J', 'B', '3' };
 
 static void pack_str(struct buf *out, struct str s)
 {
@@ -55,7 +55,8 @@ void job_pack(const struct job *job, struct buf *out)
     pack_number(out, job->timeout_ms);
     pack_number(out, job->grace_ms);
     const struct job_limits *limits = &job->limits;
-    const int64_t numbers[] = { limits->memory_bytes, limits->pids, limits->cpu_s, limits->files, limits->file_bytes };
+    const int64_t numbers[] = { limits->memory_bytes, limits->pids, limits->cpu_s, limits->files, limits->file_bytes,
+                                limits->disk_bytes };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         pack_number(out, numbers[i]);
     buf_add_varint(out, job->log_bytes_max);
@@ -143,7 +144,7 @@ static bool unpack_body(struct str rest, struct arena *arena, struct job *job)
     struct job_limits *limits = &job->limits;
     int64_t holds, log_bytes_max, strict;
     int64_t *numbers[] = { &holds, &job->timeout_ms, &job->grace_ms, &limits->memory_bytes, &limits->pids, &limits->cpu_s, &limits->files,
-                           &limits->file_bytes, &log_bytes_max };
+                           &limits->file_bytes, &limits->disk_bytes, &log_bytes_max };
     if (!unpack_number(&rest, &job->task) || !unpack_str(&rest, &job->fence) || job->fence.len > FENCE_MAX)
         return false;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)

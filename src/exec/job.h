@@ -14,7 +14,7 @@ enum { FENCE_MAX = 200, JOB_STRINGS_MAX = 100000 };
 #define JOB_BYTES_MAX ((size_t)64 << 20)
 
 struct job_limits { /* 0: none */
-    int64_t memory_bytes, pids, cpu_s, files, file_bytes;
+    int64_t memory_bytes, pids, cpu_s, files, file_bytes, disk_bytes;
 };
 
 struct job_checkout { /* the archive's files, see trees.h */

@@ -64,7 +64,7 @@ static void plan_limits(struct runner_plan *plan, const struct job_limits *limit
         { RLIMIT_AS, memory_by_group ? 0 : (rlim_t)limits->memory_bytes },
         { RLIMIT_CPU, (rlim_t)limits->cpu_s },
         { RLIMIT_NOFILE, (rlim_t)limits->files },
-        { RLIMIT_FSIZE, (rlim_t)limits->file_bytes },
+        { RLIMIT_FSIZE, (rlim_t)(limits->file_bytes > 0 ? limits->file_bytes : limits->disk_bytes) },
     };
     plan->n_limits = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -180,12 +180,22 @@ static bool runner_pipe(struct runner *runner, int *out_write)
     return fcntl(fds[0], F_SETFL, O_NONBLOCK) == 0; /* this end only: the job's must block */
 }
 
-static void say_limits(const struct job *job, const struct cgroup *group, struct spool *spool)
+/* limits_hold: false: the job is strict, and what it promises can't be had. Another one runs without, and its log says so. */
+static bool limits_hold(const struct job *job, const struct cgroup *group, struct spool *spool)
 {
-    if (job->limits.pids > 0 && !group->pids)
+    bool pids = job->limits.pids <= 0 || group->pids, memory = job->limits.memory_bytes <= 0 || group->memory;
+    if (job->strict && (!pids || !memory)) {
+        spool_note(spool,
+            "[weir: sandbox: strict isn't possible here, and nothing weaker is run: this machine gives us no cgroup to limit %s: run the "
+            "executor as root, or in a cgroup of its own (systemd: Delegate=yes)]\n",
+            pids ? "memory" : memory ? "processes" : "processes and memory");
+        return false;
+    }
+    if (!pids)
         spool_note(spool, "[weir: no limit on processes: this machine gives us no cgroup for it]\n");
-    if (job->limits.memory_bytes > 0 && !group->memory)
+    if (!memory)
         spool_note(spool, "[weir: the memory limit is one on address space: this machine gives us no cgroup for it]\n");
+    return true;
 }
 
 static void plan_fill(
@@ -260,7 +270,11 @@ bool runner_start(struct runner *runner, const struct job *job, const struct run
     if (!runner_open(runner, spool, &out_fd))
         return false;
     cgroup_open(&runner->group, &job->limits, place->dir);
-    say_limits(job, &runner->group, spool);
+    if (!limits_hold(job, &runner->group, spool)) {
+        close(out_fd);
+        runner_close(runner);
+        return false;
+    }
     size_t n = 0;
     while (job->argv[n])
         n++;

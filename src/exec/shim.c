@@ -26,6 +26,7 @@
 
 #include "exec/checkout.h"
 #include "exec/container.h"
+#include "exec/disk.h"
 #include "exec/keep.h"
 #include "exec/output.h"
 #include "exec/runner.h"
@@ -35,11 +36,12 @@
 #include "io/clock.h"
 
 enum { LOG_TELL_MS = 40, SWEEP_MS = 5, PUMP_BYTES = 1 << 20, CONTAINER_WAIT_MS = 20000, HOOK_WAIT_MS = 2000 };
+enum { DISK_MS = 250, DISK_SHARE = 20 }; /* how often it is looked at: every so long, at most one part of so many of the time */
 enum { CONTAINER_FAILED = 125, CONTAINER_SIGNAL = 128 }; /* exit statuses of the container program */
 static const uint64_t LOG_TELL_BYTES = 256 << 10;
 
 enum shim_state { SHIM_IDLE, SHIM_RUNNING, SHIM_ENDED };
-enum shim_clock { CLOCK_TIMEOUT, CLOCK_KILL, CLOCK_LEASE, CLOCK_TELL, CLOCK_SWEEP, CLOCK_COUNT };
+enum shim_clock { CLOCK_TIMEOUT, CLOCK_KILL, CLOCK_LEASE, CLOCK_TELL, CLOCK_SWEEP, CLOCK_DISK, CLOCK_COUNT };
 
 struct shim {
     const char *dir; /* its directory, absolute */
@@ -417,6 +419,22 @@ static void shim_end(struct shim *shim, int signo, int64_t grace_ms, uint32_t ou
         shim_arm(shim, CLOCK_KILL, kill_at);
 }
 
+/* shim_look_disk: no file system that everybody has can limit a folder, so it is looked at while the job runs. */
+static void shim_look_disk(struct shim *shim)
+{
+    static const char *const places[] = { "work", "layer", "io", NULL };
+    int64_t began = clock_boot_ms(), limit = shim->job.limits.disk_bytes;
+    if (shim->state != SHIM_RUNNING || shim->killing)
+        return;
+    if (disk_over(shim->dir_fd, places, limit)) {
+        spool_note(&shim->spool, "[weir: the job has more than its limit of %lld MiB on disk: killed]\n", (long long)(limit >> 20));
+        shim_end(shim, SIGKILL, 0, OUTCOME_failed);
+        return;
+    }
+    int64_t took = clock_boot_ms() - began;
+    shim_arm(shim, CLOCK_DISK, began + (took * DISK_SHARE > DISK_MS ? took * DISK_SHARE : DISK_MS));
+}
+
 /* -- messages ------------------------------------------------------------------------------------------------------------ */
 
 static bool shim_read_record(struct shim *shim, int64_t bytes, struct err *err)
@@ -485,6 +503,8 @@ static void shim_start(struct shim *shim, const struct wire *message)
         shim_begin_job(shim);
     if (shim->state != SHIM_RUNNING)
         return;
+    if (job->limits.disk_bytes > 0)
+        shim_arm(shim, CLOCK_DISK, clock_boot_ms() + DISK_MS);
     if (job->timeout_ms > 0)
         shim_arm(shim, CLOCK_TIMEOUT, clock_boot_ms() + job->timeout_ms);
     if (message->at_ms > 0) {
@@ -556,6 +576,8 @@ static void shim_due(struct shim *shim)
         shim_end(shim, SIGTERM, shim->lease_grace_ms, OUTCOME_lost);
     if (due[CLOCK_KILL])
         shim_end(shim, SIGKILL, 0, OUTCOME_none);
+    if (due[CLOCK_DISK])
+        shim_look_disk(shim);
     if (due[CLOCK_SWEEP] && shim->state == SHIM_RUNNING)
         shim_settle(shim);
     shim_rearm(shim);

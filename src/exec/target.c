@@ -7,10 +7,12 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "text/json_read.h"
 
-enum { ENVIRONMENT_MAX = 4096 };
+enum { ENVIRONMENT_MAX = 4096, STRICT_PIDS = 512 };
+#define STRICT_DISK_BYTES ((int64_t)10 << 30)
 
 static const struct target *const targets[] = { &target_container, &target_shell };
 
@@ -145,6 +147,19 @@ static void job_limits(const json_t *limits, struct job_limits *out)
     out->cpu_s = spec_number(limits, "cpu_s");
     out->files = spec_number(limits, "files");
     out->file_bytes = spec_number(limits, "file_bytes");
+    out->disk_bytes = spec_number(limits, "disk_bytes");
+}
+
+/* limits_strict: a strict job has limits, whether it says so or not; what it says counts. */
+static void limits_strict(struct job_limits *limits)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+    if (limits->pids == 0)
+        limits->pids = STRICT_PIDS;
+    if (limits->memory_bytes == 0)
+        limits->memory_bytes = pages > 0 && page > 0 ? (int64_t)pages * page / 2 : (int64_t)1 << 30;
+    if (limits->disk_bytes == 0)
+        limits->disk_bytes = STRICT_DISK_BYTES;
 }
 
 /* What the working directory is to hold. External archives have no files; a queue's task has no archive. */
@@ -209,4 +224,6 @@ void target_job(const json_t *spec, int64_t task, struct str fence, const struct
     put_object(&env, json_object_get(spec, "env"), NULL, NULL);
     put_weir(&env, spec, task, fence, place, io);
     target->prepare(spec, place, &env, out);
+    if (out->strict)
+        limits_strict(&out->limits);
 }

@@ -76,6 +76,25 @@ with Crew(slots=4) as crew:
     fake.wait_ended(late)
     tap.equal(late.finish.get('outcome'), 'timeout', 'a time-out')
 
+    # what a job takes of the machine is limited, whether it asks for that or not
+    beside = fake.add(script='echo up; while [ ! -e %s/go ]; do sleep 0.05; done; sleep 1 & wait $! && echo whole' % TMP)
+    bomb = fake.add(script='i=0; while [ $i -lt 700 ]; do sleep 100 & i=$((i+1)); done; echo all', sandbox='strict')
+    hog = fake.add(command=['python3', '-c', 'x = b"a" * (300 << 20); print("had it")'], sandbox='strict', limits={'memory': 100 << 20})
+    fake.wait_ended(bomb, hog, seconds=60)
+    tap.ok('all' not in text(bomb) and bomb.finish.get('exit') != 0 and poll(lambda: not processes(bomb.fence), 20), 'a fork bomb ends at 512 processes', text(bomb)[-300:])
+    tap.ok('had it' not in text(hog), 'a job over its memory', (hog.finish, text(hog)))
+    full = fake.add(script='i=0; while :; do dd if=/dev/zero of=f$i bs=1M count=1 2>/dev/null; i=$((i+1)); [ $i -lt 3000 ] || break; done; echo all', sandbox='strict',
+                    limits={'disk_bytes': 20 << 20})
+    many = fake.add(command=['python3', '-c', 'for i in range(1000000): open("f%d" % i, "w")\nprint("all")'], sandbox='strict', limits={'disk_bytes': 20 << 20})
+    large = fake.add(script='dd if=/dev/zero of=big bs=1M count=3000 2>/dev/null; echo all', sandbox='strict', limits={'disk_bytes': 20 << 20})
+    fake.wait_ended(full, many, large, seconds=60)
+    for job, name in ((full, 'a job over its limit on disk is stopped'), (many, 'also one with very many empty files')):
+        tap.ok('all' not in text(job) and 'more than its limit of 20 MiB on disk' in text(job) and job.finish.get('outcome') == 'failed', name, (job.finish, text(job)[-300:]))
+    tap.ok('all' in text(large) and sum(f.stat().st_blocks for f in pathlib.Path(crew.data).rglob('big')) == 0, 'a single file ends at the limit', text(large))
+    pathlib.Path(TMP, 'go').touch()
+    fake.wait_ended(beside)
+    tap.equal(text(beside), 'up\nwhole\n', 'a job beside them goes on')
+
     subprocess.run(['sh', '-ec', 'svnadmin create r; mkdir i; echo hello >i/readme; svn import -qm x i "file://$PWD/r"'], cwd=TMP, check=True)
     source = {'archive': 'a', 'kind': 'svn', 'url': f'{TMP}/r', 'rev': 1, 'prev': 0}
     tree = fake.add(source=source, script='cat readme; echo new >readme; cat readme', sandbox='strict')

@@ -87,8 +87,10 @@ static const struct { const char *text, *wanted;
     { "{\"name\":\"a\",\"image\":\"img/tag:1\",\"command\":\"x\"}", "default/a image {\"command\":[\"x\"],\"image\":\"img/tag:1\"}" },
     { "{\"name\":\"a\",\"command\":\"x\",\"env\":{\"K\":\"v\",\"_b\":\"\"},\"timeout\":\"1h30m\",\"grace\":\"0s\"}",
         "default/a command {\"command\":[\"x\"],\"env\":{\"K\":\"v\",\"_b\":\"\"},\"timeout_ms\":5400000,\"grace_ms\":0}" },
-    { "{\"name\":\"a\",\"limits\":{\"memory\":\"64MiB\",\"pids\":5,\"cpu\":\"1500ms\",\"files\":9,\"file\":\"1KiB\"},\"command\":\"x\"}",
-        "default/a command {\"command\":[\"x\"],\"limits\":{\"memory\":67108864,\"pids\":5,\"cpu_s\":2,\"files\":9,\"file_bytes\":1024}}" },
+    { "{\"name\":\"a\",\"limits\":{\"memory\":\"64MiB\",\"pids\":5,\"cpu\":\"1500ms\",\"files\":9,\"file\":\"1KiB\",\"disk\":\"4KiB\"},"
+      "\"command\":\"x\"}",
+        "default/a command {\"command\":[\"x\"],\"limits\":{\"memory\":67108864,\"pids\":5,\"cpu_s\":2,\"files\":9,\"file_bytes\":1024,"
+        "\"disk_bytes\":4096}}" },
     { "{\"name\":\"a\",\"priority\":-1000,\"not_before\":\"2026-01-02T03:04:05+01:00\"}", "default/a none {} prio=-1000 at=1767319445000" },
     { "{\"name\":\"a\",\"retry\":{\"attempts\":1000,\"backoff\":\"250ms\",\"on\":[\"failed\",\"timeout\",\"lost\"]}}",
         "default/a none {} retry=1000,250,25" },

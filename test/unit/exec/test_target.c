@@ -124,6 +124,9 @@ static void archives(void **state)
     assert_int_equal(job.checkout.rev, 3);
     assert_true(str_eqz(job.checkout.archive, "ark") && str_eqz(job.checkout.url, "/r") && str_eqz(job.checkout.commit, "abc"));
     assert_true(job.strict && !job.checkout.copy);
+    assert_int_equal(job.limits.pids, 512); /* a strict job has limits that it doesn't ask for */
+    assert_int_equal(job.limits.disk_bytes, (int64_t)10 << 30);
+    assert_true(job.limits.memory_bytes >= 64 << 20);
     assert_string_equal(job.artifacts[1], "y/*");
     assert_null(job.artifacts[2]);
     bool prev = false, param = false;
