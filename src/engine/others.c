@@ -179,7 +179,8 @@ static bool others_take(struct turn *turn, const struct store_head *head, struct
 /* A standby that wasn't synchronous was promoted, or an older copy put in the store's place: less is there than this server has seen. Or as
  * much again: another server, which has seen less, may have gone on with it before this one was back. So after a new connection the history
  * itself is asked for the turn that this server has seen last. */
-static bool store_went_elsewhere(struct engine *engine, const struct store_head *now, const struct store_head *known, bool *out, struct err *err)
+static bool store_went_elsewhere(
+    struct engine *engine, const struct store_head *now, const struct store_head *known, bool *out, struct err *err)
 {
     struct store *store = engine->store;
     bool holds = true, same = now->incarnation == known->incarnation;
@@ -215,8 +216,8 @@ bool others_follow(struct turn *turn, struct err *err)
     }
     turn_stand(turn);
     if (older && head.commit >= known.commit && head.seq >= known.seq)
-        turn_incarnate(turn, engine->config.server_name, str_fmt(turn->arena, "the store went back: its event %lld isn't the one that was committed",
-            (long long)known.seq));
+        turn_incarnate(turn, engine->config.server_name,
+            str_fmt(turn->arena, "the store went back: its event %lld isn't the one that was committed", (long long)known.seq));
     else if (older)
         turn_incarnate(turn, engine->config.server_name, str_fmt(turn->arena, "the store went back from commit %lld to %lld",
             (long long)known.commit, (long long)head.commit));

@@ -200,7 +200,7 @@ struct store_ops {
     /* Shared stores only. Of a wide turn: nobody else commits until it is over. Of a narrow one: what was committed up to its begin, and
      * maybe more. */
     bool (*load_others)(struct store *store, struct arena *arena, const struct store_head *since, struct others *out, struct err *err);
-    /* Shared stores only; NULL: not known. *out_holds: the turn that ends with event `seq` has this hash, so everything up to it is as it was. */
+    /* Shared stores only. *out_holds: the turn that ends with event `seq` has this hash: everything up to it is as it was. */
     bool (*history_holds)(struct store *store, int64_t seq, const uint8_t hash[STORE_HASH_BYTES], bool *out_holds, struct err *err);
     /* Shared stores only. Before begin: what is named comes with it. Within a turn: now. The loads answer as ever, without a way to the
      * store for each. */
