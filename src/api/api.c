@@ -45,6 +45,7 @@ struct api *api_new(const struct api_config *config, struct err *err)
         api_free(api);
         return NULL;
     }
+    api->uploads = uploads_new(api);
     return api;
 }
 
@@ -54,6 +55,7 @@ void api_free(struct api *api)
         return;
     aside_release(api);
     retention_free(api->retention);
+    uploads_free(api->uploads);
     servers_end(api);
     register_end(api);
     while (api->calls.first != NULL) {

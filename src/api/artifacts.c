@@ -1,9 +1,10 @@
 /* artifacts: files that a job keeps: sent by its executor in pieces before the finish that names them, downloaded by people.
  *
- * A piece is checked against the task's newest grant, like a log chunk. The last piece makes the file a blob (store/blobs) on a thread of
- * its own, since that syncs; its answer says name, bytes and hash. What a task has kept is what its finish lists: bytes nobody lists are
- * never shown. A client that reads slowly holds one piece in memory, not the file. */
-#include <sodium.h>
+ * A piece is checked against the task's newest grant, like a log chunk, and its tenant's quota. The last piece makes the file a blob
+ * (store/blobs) on a thread of its own, since that syncs; its answer says name, bytes and hash. What a task has kept is what its finish
+ * lists: bytes nobody lists are never shown. A finish may list only what this very attempt has uploaded, with the bytes and the hash that
+ * the upload had; else it is refused (artifact_unknown), so that nobody gets at another's file by its hash. A client that reads slowly
+ * holds one piece in memory, not the file. */
 #include <stdio.h>
 #include <string.h>
 
@@ -51,6 +52,22 @@ static void artifact_read(struct json_reader *list, const json_t *value, struct 
     json_object_end(json);
 }
 
+/* names_check: each once. */
+static void names_check(struct json_reader *reader, const json_t *list)
+{
+    struct smap seen = { 0 };
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *name = json_string_value(json_object_get(json_array_get(list, i), "name"));
+        if (name == NULL)
+            continue;
+        if (smap_find(&seen, str_of(name)) != NULL)
+            err_item(reader->err, ERR_invalid, json_read_path_at(reader->arena, json_read_path(reader, "artifacts"), i),
+                "'%.200s' is listed twice", name);
+        smap_put(&seen, str_of(name), &seen);
+    }
+    smap_release(&seen);
+}
+
 void artifacts_read(struct json_reader *reader, struct finish_item *out)
 {
     const json_t *list;
@@ -59,12 +76,14 @@ void artifacts_read(struct json_reader *reader, struct finish_item *out)
         return;
     buf_init(&text, 8 * MIB);
     struct json json = json_to(&text);
+    names_check(reader, list);
     json_array_begin(&json);
     for (size_t i = 0; i < json_array_size(list); i++)
         artifact_read(reader, json_array_get(list, i), json_read_path_at(reader->arena, json_read_path(reader, "artifacts"), i), &json);
     json_array_end(&json);
     struct str outputs = out->outputs.len > 0 ? out->outputs : STR("{}");
     out->outputs = str_fmt(reader->arena, "%.*s\n%.*s", STR_ARG(outputs), STR_ARG(buf_str(&text)));
+    out->files = json_array_size(list) > 0;
     buf_release(&text);
 }
 
@@ -78,78 +97,184 @@ struct str artifacts_split(struct str *outputs)
     return artifacts;
 }
 
+/* ---- is it what the attempt uploaded? ---- */
+
+struct proof {
+    struct blobs *blobs;
+    struct finish_item *items;
+    size_t n;
+    void (*next)(struct call *call);
+};
+
+/* item_prove: every row of its list is a seal of its attempt: the same name, bytes and hash. */
+static bool item_prove(struct blobs *blobs, struct finish_item *item, struct err *err)
+{
+    struct buf sealed;
+    struct smap by_name = { 0 };
+    struct str outputs = item->outputs, list = artifacts_split(&outputs);
+    struct err ignored = { .code = ERR_none };
+    buf_init(&sealed, SIZE_MAX);
+    bool good = blobs_sealed(blobs, item->fence.task, item->fence.grant, &sealed, err);
+    struct upload_seal *seals = (struct upload_seal *)(void *)sealed.ptr;
+    for (size_t i = 0; good && i < sealed.len / sizeof *seals; i++)
+        smap_put(&by_name, str_of(seals[i].name), &seals[i]);
+    json_t *rows = good ? json_parse(list, 4, &ignored) : NULL;
+    item->unproven = !json_is_array(rows);
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        char name[UPLOAD_NAME + 1];
+        upload_name(str_of(json_string_value(json_object_get(row, "name"))), name);
+        const struct upload_seal *seal = smap_find(&by_name, str_of(name));
+        if (seal == NULL || seal->blob.bytes != json_integer_value(json_object_get(row, "bytes")) ||
+            !str_eqz(str_of(json_string_value(json_object_get(row, "sha256"))), seal->blob.hex))
+            item->unproven = true;
+    }
+    json_decref(rows);
+    smap_release(&by_name);
+    buf_release(&sealed);
+    return good;
+}
+
+static bool items_prove(const struct proof *proof, struct err *err)
+{
+    for (size_t i = 0; i < proof->n; i++)
+        if (proof->items[i].files && !proof->items[i].malformed && !item_prove(proof->blobs, &proof->items[i], err))
+            return false;
+    return true;
+}
+
+static void prove_work(struct aside *aside)
+{
+    aside->ok = items_prove(aside->state, &aside->err);
+}
+
+static void prove_done(struct aside *aside)
+{
+    const struct proof *proof = aside->state;
+    if (aside->ok)
+        proof->next(aside->call);
+    else
+        call_refuse(aside->call, aside->err.code, "%s", aside->err.text);
+}
+
+void artifacts_prove(struct call *call, struct finish_item *items, size_t n, void (*next)(struct call *call))
+{
+    bool any = false;
+    for (size_t i = 0; i < n && !any; i++)
+        any = items[i].files && !items[i].malformed;
+    if (!any) {
+        next(call);
+        return;
+    }
+    struct proof *proof = ARENA_NEW(&call->arena, struct proof);
+    *proof = (struct proof){ call->api->blobs, items, n, next };
+    if (blobs_is_shared(call->api->blobs))
+        aside_queue(call, prove_work, prove_done, proof);
+    else if (items_prove(proof, &call->err))
+        next(call);
+    else
+        call_problem(call);
+}
+
 /* ---- sending ---- */
 
-struct artifact_seal {
+struct artifact_piece {
     struct blobs *blobs;
-    char key[BLOB_KEY_MAX + 1];
-    struct str name;
+    struct upload upload;
+    struct str name, bytes;
+    int64_t offset;
+    bool last;
     struct blob blob;
 };
 
-static void seal_work(struct aside *aside)
+/* piece_add: short, but for a store in PostgreSQL, where it waits for the network. */
+static bool piece_add(struct artifact_piece *piece, struct err *err)
 {
-    struct artifact_seal *seal = aside->state;
-    aside->ok = blobs_seal(seal->blobs, seal->key, &seal->blob, &aside->err);
+    return blobs_append(piece->blobs, &piece->upload, piece->offset, piece->bytes, ARTIFACT_BYTES_MAX, err);
 }
 
-static void artifact_answer(struct call *call, struct str name, int64_t bytes, const char *hex)
+static void piece_work(struct aside *aside)
+{
+    struct artifact_piece *piece = aside->state;
+    aside->ok = piece_add(piece, &aside->err) && (!piece->last || blobs_seal(piece->blobs, &piece->upload, &piece->blob, &aside->err));
+}
+
+static void seal_work(struct aside *aside)
+{
+    struct artifact_piece *piece = aside->state;
+    aside->ok = blobs_seal(piece->blobs, &piece->upload, &piece->blob, &aside->err);
+}
+
+static void piece_answer(struct call *call, const struct artifact_piece *piece)
 {
     struct json json = json_to(&call->out);
     json_object_begin(&json);
-    json_put_str(&json, "name", name);
-    json_put_i64(&json, "bytes", bytes);
-    if (hex != NULL)
-        json_put_z(&json, "sha256", hex);
+    json_put_str(&json, "name", piece->name);
+    json_put_i64(&json, "bytes", piece->last ? piece->blob.bytes : piece->offset + (int64_t)piece->bytes.len);
+    if (piece->last)
+        json_put_z(&json, "sha256", piece->blob.hex);
     json_object_end(&json);
     call_answer(call, 200);
 }
 
-static void seal_done(struct aside *aside)
+static void piece_done(struct aside *aside)
 {
-    struct artifact_seal *seal = aside->state;
-    if (!aside->ok)
-        call_refuse(aside->call, aside->err.code, "%s", aside->err.text);
-    else
-        artifact_answer(aside->call, seal->name, seal->blob.bytes, seal->blob.hex);
+    struct call *call = aside->call;
+    if (aside->ok) {
+        piece_answer(call, aside->state);
+        return;
+    }
+    err_set(&call->err, aside->err.code, "%s", aside->err.text);
+    call->err.expected = aside->err.expected;
+    call_problem(call);
 }
 
-/* upload_key: one upload for each grant and name; the name may have any characters, its hash hasn't. */
-static void upload_key(struct fence fence, struct str name, char *out, size_t size)
+/* upload_owner: the tenant whose task it is, whoever executes it. */
+static bool upload_owner(struct call *call, int64_t task, struct str *out)
 {
-    unsigned char digest[16];
-    char hex[2 * sizeof digest + 1];
-    crypto_generichash(digest, sizeof digest, (const unsigned char *)name.ptr, name.len, NULL, 0);
-    sodium_bin2hex(hex, sizeof hex, digest, sizeof digest);
-    snprintf(out, size, "%lld-%lld-%s", (long long)fence.task, (long long)fence.grant, hex);
+    struct task row;
+    bool found = false;
+    if (!reader_row(call->api->config.reader, &call->arena, task, &row, &found, &call->err))
+        return false;
+    if (found && (row.state == STATE_D || row.state == STATE_T || row.state == STATE_A))
+        return err_set(&call->err, ERR_already_ended, "%s", err_title(ERR_already_ended));
+    *out = found ? str_dup(&call->arena, lane_tenant_of(call->api, row.lane)) : (struct str){ 0 };
+    return found || err_set(&call->err, ERR_not_found, "there is no task %lld", (long long)task);
 }
 
 void serve_artifacts_post(struct call *call)
 {
-    int64_t task, offset = 0;
-    bool last = false;
+    int64_t task;
     struct fence fence;
     if (!call_task_of_executor(call, &task))
         return;
-    struct artifact_seal *seal = ARENA_NEW(&call->arena, struct artifact_seal);
-    seal->blobs = call->api->blobs;
-    seal->name = str_dup(&call->arena, call->arg2);
+    struct artifact_piece *piece = ARENA_NEW(&call->arena, struct artifact_piece);
+    piece->blobs = call->api->blobs;
+    piece->name = str_dup(&call->arena, call->arg2);
     bool good = fence_param(call, task, &fence);
-    call_param_i64(call, "offset", 0, ARTIFACT_BYTES_MAX, &offset);
-    call_param_flag(call, "last", &last);
-    if (call->err.code == ERR_none && !file_name_is_valid(seal->name))
+    call_param_i64(call, "offset", 0, ARTIFACT_BYTES_MAX, &piece->offset);
+    call_param_flag(call, "last", &piece->last);
+    if (call->err.code == ERR_none && !file_name_is_valid(piece->name))
         err_set(&call->err, ERR_bad_request, "an artifact's name is a path without '..' beneath the working directory");
-    good = good && call->err.code == ERR_none && grant_check(call, fence);
-    if (good)
-        upload_key(fence, seal->name, seal->key, sizeof seal->key);
-    if (!good || !blobs_append(seal->blobs, seal->key, offset, call->request->body, ARTIFACT_BYTES_MAX, &call->err)) {
+    piece->upload = (struct upload){ .task = fence.task, .grant = fence.grant };
+    good = good && call->err.code == ERR_none && grant_check(call, fence) && upload_owner(call, task, &piece->upload.tenant) &&
+           uploads_room(call->api, piece->upload.tenant, &piece->upload.room, &call->err);
+    upload_name(piece->name, piece->upload.name);
+    piece->bytes = call->request->body;
+    bool shared = blobs_is_shared(piece->blobs);
+    if (!good || (!shared && !piece_add(piece, &call->err))) {
         call_problem(call);
         return;
     }
-    if (last)
-        aside_start(call, seal_work, seal_done, seal);
+    uploads_touched(call->api);
+    if (shared)
+        piece->bytes = str_dup(&call->arena, piece->bytes); /* it outlives a client that goes away */
+    if (shared)
+        aside_queue(call, piece_work, piece_done, piece);
+    else if (piece->last)
+        aside_queue(call, seal_work, piece_done, piece);
     else
-        artifact_answer(call, seal->name, offset + (int64_t)call->request->body.len, NULL);
+        piece_answer(call, piece);
 }
 
 /* ---- reading ---- */
@@ -213,7 +338,10 @@ static bool artifact_find(struct call *call, const struct task_view *view, struc
     json_decref(rows);
     if (hex[0] == '\0')
         return err_set(&call->err, ERR_not_found, "the task kept no file '%.*s'", STR_ARG(str_sub(call->arg2, 0, 200)));
-    return blobs_find(call->api->blobs, str_of(hex), out, &call->err);
+    return blobs_find(call->api->blobs, str_of(hex), out, &call->err) ||
+           (call->err.code == ERR_not_found &&
+               err_set(&call->err, ERR_not_found, "the task kept '%.*s', but its bytes aren't in this store any more",
+                   STR_ARG(str_sub(call->arg2, 0, 200))));
 }
 
 /* range_read: one range "bytes=A-B", "bytes=A-" or "bytes=-N". false: none that we serve, the whole file is sent. */

@@ -48,7 +48,7 @@ static struct api_tenant *tenant_put(struct api *api, struct str name)
     if (tenant != NULL)
         return tenant;
     tenant = ARENA_NEW(&api->tokens_arena, struct api_tenant);
-    tenant->requests = -1;
+    tenant->requests = tenant->files = -1;
     smap_put(&api->tenants, name, tenant);
     return tenant;
 }
@@ -64,8 +64,11 @@ static bool tenants_refresh(struct api *api, struct err *err)
     for (size_t i = 0; i < n; i++)
         if (str_eqz(keys[i].name, "tenants") && !conf_tenants_parse(keys[i].body, &api->tokens_arena, &conf))
             return err_set(err, ERR_corrupt, "the stored key 'tenants' of the site can't be read");
-    for (size_t i = 0; i < conf.n; i++)
-        tenant_put(api, conf.items[i].name)->requests = conf.items[i].quotas[QUOTA_requests];
+    for (size_t i = 0; i < conf.n; i++) {
+        struct api_tenant *tenant = tenant_put(api, conf.items[i].name);
+        tenant->requests = conf.items[i].quotas[QUOTA_requests];
+        tenant->files = conf.items[i].quotas[QUOTA_files];
+    }
     return true;
 }
 

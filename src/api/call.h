@@ -78,6 +78,7 @@ struct token_entry {
 
 struct api_tenant {
     int64_t requests; /* a second, at most; -1: any */
+    int64_t files;    /* bytes of kept files, at most; -1: any */
     int64_t second, n; /* so many in this one */
 };
 
@@ -98,6 +99,7 @@ struct fence_key { unsigned char bytes[16]; };
 
 struct aside;
 struct retention;
+struct uploads;
 struct blobs;
 
 struct api {
@@ -128,7 +130,9 @@ struct api {
     struct map keys;   /* task id -> char *, for tasks whose lane isn't at hand; emptied when it is large */
     struct map polls;  /* executor id -> struct executor_poll, malloc */
     struct list aside; /* work on other threads */
+    struct list aside_waiting;
     struct retention *retention;
+    struct uploads *uploads;
     struct smap servers; /* name -> struct server_seen, malloc; a shared store only */
     struct loop_timer servers_look, register_tell;
     struct posted_workflow { /* read lately: the same text again is the same definition */
@@ -296,6 +300,8 @@ struct json_reader;
 void artifacts_read(struct json_reader *reader, struct finish_item *out);
 /* artifacts_split: what the store keeps as outputs is a JSON object and, on a second line, the array of artifacts if there are any. */
 struct str artifacts_split(struct str *outputs);
+/* artifacts_prove: notes which items list files that their attempts haven't uploaded, then calls `next`; or answers the call itself. */
+void artifacts_prove(struct call *call, struct finish_item *items, size_t n, void (*next)(struct call *call));
 
 /* ---- followers ---- */
 void events_wake(struct api *api);
@@ -313,10 +319,20 @@ struct aside {
     bool ok;
     struct aside_thread *thread; /* private */
 };
-/* aside_start: false: too many at once; the call was answered 503. */
+/* aside_start: false: too many at once; the call was answered 503. aside_queue: short work with files, which waits for its turn. */
 bool aside_start(struct call *call, void (*work)(struct aside *), void (*done)(struct aside *), void *state);
+bool aside_queue(struct call *call, void (*work)(struct aside *), void (*done)(struct aside *), void *state);
 void aside_release(struct api *api); /* waits for what is running */
 void aside_init(struct api *api);
+
+/* ---- what attempts have sent before their finish (uploads.c) ---- */
+struct uploads *uploads_new(struct api *api);
+void uploads_free(struct uploads *uploads); /* NULL: nothing */
+void uploads_touched(struct api *api);      /* a piece came */
+void uploads_ended(struct api *api, const struct finish_item *items, size_t n); /* answered finishes: what they sent is theirs now */
+/* uploads_room: bytes that uploads of the tenant's attempts may have together; 0: any. As many as its quota of files while it has kept less
+ * than that, so that what runs isn't cut off by what was kept before; none (quota_full) from then on. So it has twice its quota at most. */
+bool uploads_room(struct api *api, struct str tenant, int64_t *out_room, struct err *err);
 
 /* ---- results of old tasks go (retention.c) ---- */
 /* ---- the coordination service's register ---- */

@@ -252,6 +252,7 @@ static void poll_answered(struct call *call)
 {
     const struct command *command = &call->command;
     const struct stray_renewals *strays = call->state;
+    uploads_ended(call->api, command->in.poll.finishes, command->in.poll.n_finishes);
     struct json json = json_to(&call->out);
     json_object_begin(&json);
     json_key(&json, "grants");
@@ -334,6 +335,18 @@ static bool poll_executor(struct call *call, int64_t *out)
     return executor != NULL;
 }
 
+static void poll_submit(struct call *call)
+{
+    const struct command *command = &call->command;
+    struct executor_poll *poll = poll_of(call->api, command->in.poll.executor);
+    poll->open++;
+    poll->waits = command->in.poll.wait_ms > 0;
+    poll->last_ms = loop_now(call->api->config.loop);
+    call->on_gone = poll_left;
+    call->on_release = poll_closed;
+    call_submit(call, poll_answered);
+}
+
 void serve_executors_poll(struct call *call)
 {
     struct json_reader reader;
@@ -359,14 +372,8 @@ void serve_executors_poll(struct call *call)
         command->in.poll.wait_ms = wait_max;
     if (strays != NULL && strays->n > 0)
         command->in.poll.wait_ms = 0; /* what is refused is told at once */
-    struct executor_poll *poll = poll_of(call->api, executor);
-    poll->open++;
-    poll->waits = command->in.poll.wait_ms > 0;
-    poll->last_ms = loop_now(call->api->config.loop);
     command->kind = CMD_POLL;
-    call->on_gone = poll_left;
-    call->on_release = poll_closed;
-    call_submit(call, poll_answered);
+    artifacts_prove(call, command->in.poll.finishes, command->in.poll.n_finishes, poll_submit);
 }
 
 const struct executor_live *executor_live_find(const struct executor_live *live, size_t n, int64_t id)

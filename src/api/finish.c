@@ -246,6 +246,7 @@ void finish_render_results(struct json *json, const struct finish_item *items, s
 static void task_finished(struct call *call)
 {
     const struct finish_item *item = &call->command.in.finish.items[0];
+    uploads_ended(call->api, item, 1);
     if (item->code != ERR_none) {
         call_refuse(call, item->code, "%s", err_title(item->code));
         return;
@@ -256,6 +257,11 @@ static void task_finished(struct call *call)
     json_put_i64(&json, "status", 200);
     json_object_end(&json);
     call_answer(call, 200);
+}
+
+static void task_finish(struct call *call)
+{
+    call_submit(call, task_finished);
 }
 
 void serve_tasks_finish(struct call *call)
@@ -272,16 +278,22 @@ void serve_tasks_finish(struct call *call)
     call->command.kind = CMD_FINISH;
     call->command.in.finish.items = item;
     call->command.in.finish.n_items = 1;
-    call_submit(call, task_finished);
+    artifacts_prove(call, item, 1, task_finish);
 }
 
 static void finishes_done(struct call *call)
 {
+    uploads_ended(call->api, call->command.in.finish.items, call->command.in.finish.n_items);
     struct json json = json_to(&call->out);
     json_object_begin(&json);
     finish_render_results(&json, call->command.in.finish.items, call->command.in.finish.n_items);
     json_object_end(&json);
     call_answer(call, 200);
+}
+
+static void finishes_submit(struct call *call)
+{
+    call_submit(call, finishes_done);
 }
 
 void serve_finishes_create(struct call *call)
@@ -303,5 +315,5 @@ void serve_finishes_create(struct call *call)
     else
         finish_read_list(&call->api->fence_key, &call->arena, items, STR("/items"), list, n, &call->err);
     if (call_read_done(call, &reader))
-        call_submit(call, finishes_done);
+        artifacts_prove(call, call->command.in.finish.items, call->command.in.finish.n_items, finishes_submit);
 }

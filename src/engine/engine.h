@@ -90,6 +90,7 @@ struct finish_item {
     struct str log;        /* the last bytes, or empty */
     uint8_t hash[16];      /* of the item's meaning: same fence and same hash is the same finish */
     bool malformed;        /* the item could not be read: err of result is taken over */
+    bool files, unproven;  /* it lists files; not all of them were uploaded by this attempt */
     /* answer */
     enum err_code code;    /* ERR_none: 200 */
     int64_t task;

@@ -55,6 +55,7 @@ static enum err_code finish_judge(struct turn *turn, const struct actor *actor, 
     if (node->row.state != STATE_X && attempt->outcome != OUTCOME_lost) return ERR_already_ended; /* stopped while its lease had lapsed */
     bool ended_otherwise = state_ended(node->row.state) && !(node->row.state == STATE_F && node->row.outcome == OUTCOME_lost);
     if (ended_otherwise) return ERR_already_ended;
+    if (item->unproven) return ERR_artifact_unknown; /* after all that makes it a repeated or a stale one */
     *out_node = node;
     return ERR_none;
 }

@@ -1,14 +1,18 @@
 /* blobs: see blobs.h.
  *
  * Promises: a file under its hash has exactly those bytes, synced before it got the name; the folder is synced before blobs_seal returns.
- * A crash leaves uploads (removed at the next start) and blobs, nothing between.
+ * A seal first takes the upload away from its key, under the lock that every piece is written under, then hashes what it has opened and
+ * links that very file: nothing that comes later can change it, and nothing that is there is replaced. A crash leaves uploads (removed at
+ * the next start) and blobs, nothing between. Seals of attempts are lines of a file in blobs/sealed (seals.c).
  *
- * Fails like io/fsx: not_found, disk_full, io, with the path and the system's words. */
+ * Fails like io/fsx: not_found, disk_full, io, with the system's words; no path, since clients are told. */
 #include "store/blobs_port.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,9 +21,13 @@
 #include <unistd.h>
 
 #include "io/fsx.h"
+#include "store/seals.h"
 
 struct blob_files {
     struct blobs port; /* first */
+    pthread_mutex_t lock; /* guards uploads, seals, and the moment in which a blob is named or swept */
+    struct seals *seals;
+    uint64_t taken; /* uploads that seals have taken: their names */
     char dir[3800];
     char uploads[3840];
 };
@@ -29,20 +37,22 @@ static struct blob_files *files_of(struct blobs *port)
     return (struct blob_files *)(void *)port;
 }
 
-static bool blobs_fail(struct err *err, const char *what, const char *path, int fault)
+static bool blobs_fail(struct err *err, const char *what, int fault)
 {
-    enum err_code code = fault == ENOSPC || fault == EDQUOT || fault == EFBIG ? ERR_disk_full : fault == ENOENT ? ERR_not_found : ERR_io;
-    return err_set(err, code, "can't %s %s: %s", what, path, strerrordesc_np(fault));
+    if (fault == ENOENT)
+        return err_set(err, ERR_not_found, "the bytes of this file aren't here any more");
+    enum err_code code = fault == ENOSPC || fault == EDQUOT || fault == EFBIG ? ERR_disk_full : ERR_io;
+    return err_set(err, code, "can't %s a kept file: %s", what, strerrordesc_np(fault));
 }
 
-/* uploads_clear: half files of an earlier life; what can't be removed is overwritten when its key comes again. */
-static void uploads_clear(const struct blob_files *blobs)
+/* uploads_clear: half files of an earlier life (prefix ""), or of an attempt ("TASK-GRANT-"). */
+static void uploads_clear(const struct blob_files *blobs, const char *prefix)
 {
     DIR *dir = opendir(blobs->uploads);
     if (dir == NULL)
         return;
     for (struct dirent *entry; (entry = readdir(dir)) != NULL;)
-        if (entry->d_name[0] != '.')
+        if (entry->d_name[0] != '.' && strncmp(entry->d_name, prefix, strlen(prefix)) == 0)
             unlinkat(dirfd(dir), entry->d_name, 0);
     closedir(dir);
 }
@@ -51,34 +61,61 @@ static const struct blobs_ops files_ops;
 
 struct blobs *blobs_open(const char *data_dir, struct err *err)
 {
-    struct blob_files *blobs = mem_alloc(sizeof *blobs);
+    struct blob_files *blobs = mem_alloc_zero(sizeof *blobs);
     blobs->port.ops = &files_ops;
+    pthread_mutex_init(&blobs->lock, NULL);
     int n = snprintf(blobs->dir, sizeof blobs->dir, "%s/blobs", data_dir);
     snprintf(blobs->uploads, sizeof blobs->uploads, "%s/new", blobs->dir);
-    if (n < 0 || (size_t)n >= sizeof blobs->dir) {
-        err_set(err, ERR_io, "the path is too long: %.200s", data_dir);
+    bool ok = (n >= 0 && (size_t)n < sizeof blobs->dir) || err_set(err, ERR_io, "the path is too long: %.200s", data_dir);
+    if (!ok || sodium_init() < 0 || !fsx_make_dirs(blobs->uploads, 0700, err) || (blobs->seals = seals_open(blobs->dir, err)) == NULL) {
+        pthread_mutex_destroy(&blobs->lock);
         mem_free(blobs);
         return NULL;
     }
-    if (sodium_init() < 0 || !fsx_make_dirs(blobs->uploads, 0700, err)) {
-        mem_free(blobs);
-        return NULL;
-    }
-    uploads_clear(blobs);
+    uploads_clear(blobs, "");
     return &blobs->port;
 }
 
 static void files_close(struct blobs *port)
 {
     struct blob_files *blobs = files_of(port);
+    seals_close(blobs->seals);
+    pthread_mutex_destroy(&blobs->lock);
     mem_free(blobs);
 }
 
-static bool upload_path(const struct blob_files *blobs, const char *key, char *out, size_t size, struct err *err)
+/* ---- uploads ---- */
+
+void upload_name(struct str file_name, char out[UPLOAD_NAME + 1])
 {
-    size_t len = strspn(key, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-");
-    if (len == 0 || len > BLOB_KEY_MAX || key[len] != '\0')
-        return err_set(err, ERR_invalid, "an upload's key has letters, digits and '-'");
+    unsigned char digest[UPLOAD_NAME / 2];
+    crypto_generichash(digest, sizeof digest, (const unsigned char *)file_name.ptr, file_name.len, NULL, 0);
+    sodium_bin2hex(out, UPLOAD_NAME + 1, digest, sizeof digest);
+}
+
+bool upload_key(const struct upload *upload, char out[UPLOAD_KEY_BYTES], struct err *err)
+{
+    size_t len = strspn(upload->name, "0123456789abcdefghijklmnopqrstuvwxyz");
+    if (len == 0 || upload->name[len] != '\0' || upload->task < 0 || upload->grant < 0)
+        return err_set(err, ERR_invalid, "an upload's name has letters and digits");
+    snprintf(out, UPLOAD_KEY_BYTES, "%" PRId64 "-%" PRId64 "-%s", upload->task, upload->grant, upload->name);
+    return true;
+}
+
+bool upload_fits(const struct upload *upload, int64_t waiting, struct err *err)
+{
+    return upload->room <= 0 || waiting <= upload->room ||
+           err_set(err, ERR_quota_full,
+               "jobs of the tenant '%.*s' may send %lld bytes of artifacts now, and these would be %lld; clear away what is old: weir "
+               "history prune --older-than 30d, or have tenants.%.*s.quotas.files raised",
+               STR_ARG(upload->tenant), (long long)upload->room, (long long)waiting, STR_ARG(upload->tenant));
+}
+
+static bool upload_path(const struct blob_files *blobs, const struct upload *upload, char *out, size_t size, struct err *err)
+{
+    char key[UPLOAD_KEY_BYTES];
+    if (!upload_key(upload, key, err))
+        return false;
     snprintf(out, size, "%s/%s", blobs->uploads, key);
     return true;
 }
@@ -97,29 +134,48 @@ static bool piece_write(int fd, int64_t offset, struct str bytes)
     return ftruncate(fd, offset) == 0;
 }
 
-static bool files_append(struct blobs *port, const char *key, int64_t offset, struct str bytes, int64_t bytes_max, struct err *err)
+/* piece_put: under the lock. An upload that isn't there yet is one more of its attempt. */
+static bool piece_put(struct blob_files *blobs, const struct upload *upload, const char *path, int64_t offset, struct str bytes,
+    struct err *err)
 {
-    struct blob_files *blobs = files_of(port);
-    char path[4096];
-    struct stat st;
-    if (!upload_path(blobs, key, path, sizeof path, err))
+    struct stat st, after;
+    bool fresh = lstat(path, &st) != 0;
+    int64_t size = fresh ? 0 : st.st_size;
+    if (offset > size) {
+        err->expected = size;
+        return err_set(err, ERR_log_gap, "%lld bytes of the file are here, the piece begins at %lld", (long long)size, (long long)offset);
+    }
+    if (fresh && upload->task > 0 && seals_full(blobs->seals, upload->task, upload->grant))
+        return err_set(err, ERR_too_many, "%d files of this attempt are being sent already", UPLOADS_MAX);
+    if (upload->room > 0 &&
+        !upload_fits(upload, seals_bytes(blobs->seals, upload->tenant) - size + offset + (int64_t)bytes.len, err))
         return false;
-    if (offset < 0 || offset > bytes_max || (int64_t)bytes.len > bytes_max - offset)
-        return err_set(err, ERR_body_too_large, "the file is over %lld bytes", (long long)bytes_max);
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
-        return blobs_fail(err, "write", path, errno);
-    bool good = fstat(fd, &st) == 0;
-    if (good && offset > st.st_size) {
-        err->expected = st.st_size;
-        good = err_set(err, ERR_log_gap, "%lld bytes of the file are here, the piece begins at %lld", (long long)st.st_size,
-            (long long)offset);
-    } else if (!good || !piece_write(fd, offset, bytes)) {
-        good = blobs_fail(err, "write", path, errno);
-    }
+        return blobs_fail(err, "write", errno);
+    bool good = piece_write(fd, offset, bytes) || blobs_fail(err, "write", errno);
+    if (upload->task > 0 && fstat(fd, &after) == 0)
+        seals_uploading(blobs->seals, upload, fresh, after.st_size - size);
     close(fd);
     return good;
 }
+
+static bool files_append(
+    struct blobs *port, const struct upload *upload, int64_t offset, struct str bytes, int64_t bytes_max, struct err *err)
+{
+    struct blob_files *blobs = files_of(port);
+    char path[4096];
+    if (!upload_path(blobs, upload, path, sizeof path, err))
+        return false;
+    if (offset < 0 || offset > bytes_max || (int64_t)bytes.len > bytes_max - offset)
+        return err_set(err, ERR_body_too_large, "the file is over %lld bytes", (long long)bytes_max);
+    pthread_mutex_lock(&blobs->lock);
+    bool good = piece_put(blobs, upload, path, offset, bytes, err);
+    pthread_mutex_unlock(&blobs->lock);
+    return good;
+}
+
+/* ---- sealing ---- */
 
 static bool file_hash(int fd, struct blob *out)
 {
@@ -147,48 +203,114 @@ static void blob_path(const struct blob_files *blobs, const char *hex, char *fol
     snprintf(path, size, "%.3900s/%s", folder, hex);
 }
 
-int blob_upload_open(struct blobs *port, const char *key, struct blob *out, struct err *err)
+/* upload_take: from here on the upload is the seal's alone: its key has none, and whoever wrote to it has closed it. < 0: err. */
+static int upload_take(struct blob_files *blobs, const struct upload *upload, char *taken, size_t size, struct err *err)
 {
     char from[4096];
-    if (!upload_path(files_of(port), key, from, sizeof from, err))
+    struct stat st;
+    if (!upload_path(blobs, upload, from, sizeof from, err))
         return -1;
-    int fd = open(from, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd >= 0 && file_hash(fd, out))
-        return fd;
-    blobs_fail(err, "read", from, errno);
-    if (fd >= 0)
-        close(fd);
-    return -1;
+    pthread_mutex_lock(&blobs->lock);
+    snprintf(taken, size, "%s.%" PRIu64, from, ++blobs->taken);
+    int fd = rename(from, taken) == 0 ? open(taken, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    int fault = errno;
+    if (fd >= 0 && upload->task > 0 && fstat(fd, &st) == 0)
+        seals_uploading(blobs->seals, upload, false, -st.st_size), seals_taken(blobs->seals, upload);
+    pthread_mutex_unlock(&blobs->lock);
+    if (fd < 0 && fault == ENOENT) {
+        err->expected = 0;
+        err_set(err, ERR_log_gap, "no piece of this file is here: it is sent again from its beginning");
+    } else if (fd < 0) {
+        blobs_fail(err, "read", fault);
+    }
+    return fd;
 }
 
-void blob_upload_drop(struct blobs *port, const char *key)
+/* blob_name: the opened file gets its name; one that has it already stays, used now. Under the lock, so that no sweep comes between. */
+static bool blob_name(struct blob_files *blobs, int fd, const char *path, const struct blob *blob, struct err *err)
 {
-    char from[4096];
-    struct err ignored = { 0 };
-    if (upload_path(files_of(port), key, from, sizeof from, &ignored))
-        (void)unlink(from); /* else the next start does */
+    char self[64];
+    struct stat st;
+    snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
+    pthread_mutex_lock(&blobs->lock);
+    int rc = linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW), fault = errno;
+    bool there = rc != 0 && fault == EEXIST && utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW) == 0 && lstat(path, &st) == 0;
+    pthread_mutex_unlock(&blobs->lock);
+    if (rc != 0 && !there)
+        return blobs_fail(err, "name", fault);
+    return rc == 0 || st.st_size == blob->bytes ||
+           err_set(err, ERR_corrupt, "a file with this content is kept here and damaged: run weir verify");
 }
 
-static bool files_seal(struct blobs *port, const char *key, struct blob *out, struct err *err)
+static bool files_seal(struct blobs *port, const struct upload *upload, struct blob *out, struct err *err)
 {
     struct blob_files *blobs = files_of(port);
-    char from[4096], folder[4096], path[4096];
-    int fd = blob_upload_open(port, key, out, err);
-    if (fd < 0 || !upload_path(blobs, key, from, sizeof from, err))
+    char taken[4200], folder[4096], path[4096];
+    int fd = upload_take(blobs, upload, taken, sizeof taken, err);
+    if (fd < 0)
         return false;
-    bool good = fsync(fd) == 0;
-    int fault = errno;
+    bool good = (file_hash(fd, out) || blobs_fail(err, "read", errno)) && (fsync(fd) == 0 || blobs_fail(err, "sync", errno));
+    if (good) {
+        blob_path(blobs, out->hex, folder, path, sizeof path);
+        good = mkdir(folder, 0700) != 0 || fsx_sync_dir(blobs->dir, err);
+    }
+    good = good && blob_name(blobs, fd, path, out, err);
     close(fd);
-    if (!good)
-        return blobs_fail(err, "sync", from, fault);
-    blob_path(blobs, out->hex, folder, path, sizeof path);
-    if (mkdir(folder, 0700) == 0 && !fsx_sync_dir(blobs->dir, err))
-        return false;
-    /* Also when it is there already: the same bytes, and this way its age is the newest use, which blobs_sweep counts. */
-    if (rename(from, path) != 0)
-        return blobs_fail(err, "rename", from, errno);
-    return fsx_sync_dir(folder, err);
+    (void)unlink(taken); /* else the next start does */
+    good = good && fsx_sync_dir(folder, err);
+    if (!good || upload->task == 0)
+        return good;
+    pthread_mutex_lock(&blobs->lock);
+    bool first = false;
+    int log = seals_add(blobs->seals, upload, out, &first, err);
+    pthread_mutex_unlock(&blobs->lock);
+    return log >= 0 && seals_sync(blobs->seals, log, first, err);
 }
+
+/* ---- what attempts have sent ---- */
+
+static bool files_sealed(struct blobs *port, int64_t task, int64_t grant, struct buf *out, struct err *err)
+{
+    struct blob_files *blobs = files_of(port);
+    (void)err;
+    pthread_mutex_lock(&blobs->lock);
+    seals_list(blobs->seals, task, grant, out);
+    pthread_mutex_unlock(&blobs->lock);
+    return true;
+}
+
+static bool files_waiting(struct blobs *port, struct str tenant, int64_t *out_bytes, struct err *err)
+{
+    struct blob_files *blobs = files_of(port);
+    (void)err;
+    pthread_mutex_lock(&blobs->lock);
+    *out_bytes = seals_bytes(blobs->seals, tenant);
+    pthread_mutex_unlock(&blobs->lock);
+    return true;
+}
+
+static bool files_grants(struct blobs *port, struct buf *out, struct err *err)
+{
+    struct blob_files *blobs = files_of(port);
+    (void)err;
+    pthread_mutex_lock(&blobs->lock);
+    seals_grants(blobs->seals, out);
+    pthread_mutex_unlock(&blobs->lock);
+    return true;
+}
+
+static void files_forget(struct blobs *port, int64_t task, int64_t grant)
+{
+    struct blob_files *blobs = files_of(port);
+    char prefix[UPLOAD_KEY_BYTES];
+    snprintf(prefix, sizeof prefix, "%" PRId64 "-%" PRId64 "-", task, grant);
+    pthread_mutex_lock(&blobs->lock);
+    if (seals_forget(blobs->seals, task, grant)) /* mostly there is nothing */
+        uploads_clear(blobs, prefix);
+    pthread_mutex_unlock(&blobs->lock);
+}
+
+/* ---- blobs ---- */
 
 static bool hex_is_valid(struct str hex)
 {
@@ -204,7 +326,7 @@ static bool files_find(struct blobs *port, const char *hex, struct blob *out, st
     struct stat st;
     blob_path(files_of(port), hex, folder, path, sizeof path);
     if (lstat(path, &st) != 0)
-        return blobs_fail(err, "read", path, errno);
+        return blobs_fail(err, "read", errno);
     out->bytes = st.st_size;
     return true;
 }
@@ -216,18 +338,29 @@ static bool files_read(struct blobs *port, const char *hex, int64_t offset, size
     blob_path(blobs, hex, folder, path, sizeof path);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
-        return blobs_fail(err, "read", path, errno);
+        return blobs_fail(err, "read", errno);
     char *space = buf_reserve(out, max);
     ssize_t n = space != NULL ? pread(fd, space, max, offset) : 0;
     int fault = errno;
     close(fd);
     if (n < 0)
-        return blobs_fail(err, "read", path, fault);
+        return blobs_fail(err, "read", fault);
     buf_commit(out, (size_t)n);
     return true;
 }
 
-static size_t folder_sweep(int dir_fd, const char *name, time_t before, bool (*wanted)(const char *hex, void *owner), void *owner)
+/* blob_remove: if it is old still: a seal may have used it since. */
+static bool blob_remove(struct blob_files *blobs, int fd, const char *name, time_t before)
+{
+    struct stat st;
+    pthread_mutex_lock(&blobs->lock);
+    bool gone = fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_ctime < before && unlinkat(fd, name, 0) == 0;
+    pthread_mutex_unlock(&blobs->lock);
+    return gone;
+}
+
+static size_t folder_sweep(struct blob_files *blobs, int dir_fd, const char *name, time_t before,
+    bool (*wanted)(const char *hex, void *owner), void *owner)
 {
     int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
@@ -242,7 +375,7 @@ static size_t folder_sweep(int dir_fd, const char *name, time_t before, bool (*w
         if (!hex_is_valid(str_of(entry->d_name)) || fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0)
             continue;
         if (st.st_ctime < before && !wanted(entry->d_name, owner))
-            n += unlinkat(fd, entry->d_name, 0) == 0;
+            n += blob_remove(blobs, fd, entry->d_name, before);
     }
     closedir(dir);
     return n;
@@ -258,14 +391,21 @@ static size_t files_sweep(struct blobs *port, int64_t min_age_s, bool (*wanted)(
         return 0;
     for (struct dirent *entry; (entry = readdir(dir)) != NULL;)
         if (strlen(entry->d_name) == 2 && entry->d_name[0] != '.')
-            n += folder_sweep(dirfd(dir), entry->d_name, now.tv_sec - (time_t)min_age_s, wanted, owner);
+            n += folder_sweep(blobs, dirfd(dir), entry->d_name, now.tv_sec - (time_t)min_age_s, wanted, owner);
     closedir(dir);
     return n;
 }
 
-static const struct blobs_ops files_ops = {
-    .close = files_close, .append = files_append, .seal = files_seal, .find = files_find, .read = files_read, .sweep = files_sweep
-};
+static const struct blobs_ops files_ops = { .close = files_close,
+    .append = files_append,
+    .seal = files_seal,
+    .sealed = files_sealed,
+    .waiting = files_waiting,
+    .grants = files_grants,
+    .forget = files_forget,
+    .find = files_find,
+    .read = files_read,
+    .sweep = files_sweep };
 
 /* ---- the port ---- */
 
@@ -275,14 +415,39 @@ void blobs_close(struct blobs *blobs)
         blobs->ops->close(blobs);
 }
 
-bool blobs_append(struct blobs *blobs, const char *key, int64_t offset, struct str bytes, int64_t bytes_max, struct err *err)
+bool blobs_is_shared(const struct blobs *blobs)
 {
-    return blobs->ops->append(blobs, key, offset, bytes, bytes_max, err);
+    return blobs->ops->shared;
 }
 
-bool blobs_seal(struct blobs *blobs, const char *key, struct blob *out, struct err *err)
+bool blobs_append(struct blobs *blobs, const struct upload *upload, int64_t offset, struct str bytes, int64_t bytes_max, struct err *err)
 {
-    return blobs->ops->seal(blobs, key, out, err);
+    return blobs->ops->append(blobs, upload, offset, bytes, bytes_max, err);
+}
+
+bool blobs_seal(struct blobs *blobs, const struct upload *upload, struct blob *out, struct err *err)
+{
+    return blobs->ops->seal(blobs, upload, out, err);
+}
+
+bool blobs_sealed(struct blobs *blobs, int64_t task, int64_t grant, struct buf *out, struct err *err)
+{
+    return blobs->ops->sealed(blobs, task, grant, out, err);
+}
+
+bool blobs_waiting(struct blobs *blobs, struct str tenant, int64_t *out_bytes, struct err *err)
+{
+    return blobs->ops->waiting(blobs, tenant, out_bytes, err);
+}
+
+bool blobs_grants(struct blobs *blobs, struct buf *out, struct err *err)
+{
+    return blobs->ops->grants(blobs, out, err);
+}
+
+void blobs_forget(struct blobs *blobs, int64_t task, int64_t grant)
+{
+    blobs->ops->forget(blobs, task, grant);
 }
 
 bool blobs_find(struct blobs *blobs, struct str hex, struct blob *out, struct err *err)

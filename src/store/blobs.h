@@ -1,38 +1,75 @@
 /* blobs: files kept by their content, under DATA/blobs/ab/abcd... or in the store's PostgreSQL: written once, never
- * changed, named by their SHA-256.
+ * changed, never replaced, named by their SHA-256.
  *
- * A file comes in pieces under a key of the sender's choice and counts for nothing until blobs_seal has hashed, synced and renamed it; two
- * files with the same bytes are one. What an upload left behind when the server stopped is removed by blobs_open: the sender is told to
- * begin again (ERR_log_gap with expected 0). blobs_append and blobs_read are for one thread; blobs_seal may run on another.
+ * A file comes in pieces as an upload of an attempt and counts for nothing until blobs_seal has made it a blob; two files with the same
+ * bytes are one. From the moment a seal begins no piece can change the bytes: a piece that comes then begins another upload. What an
+ * attempt has sealed is remembered, durably and for every server of the store, until blobs_forget: a finish may list only that. Half
+ * uploads are lost by a restart with SQLite: the sender is told to begin again (ERR_log_gap with expected 0).
  *
- * Nothing here knows who refers to a file: whoever prunes calls blobs_sweep with a list of what is still wanted. */
+ * Nothing here knows who refers to a file, or which attempts run: whoever prunes calls blobs_sweep with a list of what is still wanted, and
+ * blobs_forget for attempts that are over. All functions may be called by any thread. */
 #ifndef WEIR_STORE_BLOBS_H
 #define WEIR_STORE_BLOBS_H
 
 #include "base/buf.h"
 #include "base/err.h"
 
-enum { BLOB_HEX = 64, BLOB_KEY_MAX = 120 };
+enum {
+    BLOB_HEX = 64,
+    UPLOAD_NAME = 32,     /* digits */
+    UPLOADS_MAX = 1000,   /* of an attempt, at a time */
+    UPLOAD_SEALS_MAX = 4000 /* of an attempt: files may be sent again, up to a point */
+};
 
 struct blob {
     char hex[BLOB_HEX + 1]; /* of its SHA-256 */
     int64_t bytes;
 };
 
+struct upload {
+    int64_t task, grant; /* 0: nobody's; its seal isn't remembered */
+    struct str tenant;   /* whose it is */
+    char name[UPLOAD_NAME + 1]; /* stands for the file's name: upload_name; letters and digits */
+    int64_t room; /* bytes that all the tenant's uploads may have together; 0: any */
+};
+void upload_name(struct str file_name, char out[UPLOAD_NAME + 1]);
+
+struct upload_seal { /* a file that an attempt has sealed */
+    char name[UPLOAD_NAME + 1];
+    struct blob blob;
+};
+
+struct upload_grant { /* an attempt that has uploads or seals */
+    int64_t task, grant;
+    int64_t age_s; /* since its newest piece or seal */
+};
+
 struct blobs;
 struct blobs *blobs_open(const char *data_dir, struct err *err);
-/* blobs_open_store: where the store is: of one in PostgreSQL every server has the same files, but for uploads, which stay in DATA. */
+/* blobs_open_store: where the store is: of one in PostgreSQL every server has the same files and uploads. */
 struct store_config;
 struct blobs *blobs_open_store(const struct store_config *config, struct err *err);
 void blobs_close(struct blobs *blobs);
+bool blobs_is_shared(const struct blobs *blobs); /* in PostgreSQL: calls wait for the network, so not on the loop */
 
 /* blobs_append: a piece at an offset; what was there from the offset on is replaced, so a piece may be sent again. Behind the end:
- * ERR_log_gap with err->expected. Past bytes_max in all: ERR_body_too_large. key: letters, digits and '-'. */
-bool blobs_append(struct blobs *blobs, const char *key, int64_t offset, struct str bytes, int64_t bytes_max, struct err *err);
-/* blobs_seal: the upload becomes a blob, on disk for good. */
-bool blobs_seal(struct blobs *blobs, const char *key, struct blob *out, struct err *err);
+ * ERR_log_gap with err->expected. Past bytes_max in all: ERR_body_too_large. More than UPLOADS_MAX at a time: ERR_too_many.
+ * Over upload->room: ERR_quota_full. */
+bool blobs_append(struct blobs *blobs, const struct upload *upload, int64_t offset, struct str bytes, int64_t bytes_max, struct err *err);
+/* blobs_seal: the upload becomes a blob, on disk for good, and what it became is remembered. A blob of those bytes that is there already
+ * stays, as one that was used now. When it fails the upload is gone. */
+bool blobs_seal(struct blobs *blobs, const struct upload *upload, struct blob *out, struct err *err);
 
-/* hex: as in struct blob; anything else is ERR_not_found. */
+/* blobs_sealed: what the attempt has sealed, appended to out as struct upload_seal; the newest of each name. */
+bool blobs_sealed(struct blobs *blobs, int64_t task, int64_t grant, struct buf *out, struct err *err);
+/* blobs_waiting: bytes of a tenant's uploads and of what attempts have sealed and not been forgotten for. */
+bool blobs_waiting(struct blobs *blobs, struct str tenant, int64_t *out_bytes, struct err *err);
+/* blobs_grants: every attempt with uploads or seals, appended to out as struct upload_grant. */
+bool blobs_grants(struct blobs *blobs, struct buf *out, struct err *err);
+/* blobs_forget: its uploads go and its seals are forgotten; blobs stay. What can't be removed is asked for again by blobs_grants. */
+void blobs_forget(struct blobs *blobs, int64_t task, int64_t grant);
+
+/* hex: as in struct blob; anything else, and one that isn't there, is ERR_not_found. No error says a path. */
 bool blobs_find(struct blobs *blobs, struct str hex, struct blob *out, struct err *err);
 bool blobs_read(struct blobs *blobs, const char *hex, int64_t offset, size_t max, struct buf *out, struct err *err);
 

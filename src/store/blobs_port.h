@@ -5,9 +5,14 @@
 #include "store/blobs.h"
 
 struct blobs_ops {
+    bool shared;
     void (*close)(struct blobs *blobs);
-    bool (*append)(struct blobs *blobs, const char *key, int64_t offset, struct str bytes, int64_t bytes_max, struct err *err);
-    bool (*seal)(struct blobs *blobs, const char *key, struct blob *out, struct err *err);
+    bool (*append)(struct blobs *blobs, const struct upload *upload, int64_t offset, struct str bytes, int64_t bytes_max, struct err *err);
+    bool (*seal)(struct blobs *blobs, const struct upload *upload, struct blob *out, struct err *err);
+    bool (*sealed)(struct blobs *blobs, int64_t task, int64_t grant, struct buf *out, struct err *err);
+    bool (*waiting)(struct blobs *blobs, struct str tenant, int64_t *out_bytes, struct err *err);
+    bool (*grants)(struct blobs *blobs, struct buf *out, struct err *err);
+    void (*forget)(struct blobs *blobs, int64_t task, int64_t grant);
     bool (*find)(struct blobs *blobs, const char *hex, struct blob *out, struct err *err); /* hex: out->hex, and valid */
     bool (*read)(struct blobs *blobs, const char *hex, int64_t offset, size_t max, struct buf *out, struct err *err);
     size_t (*sweep)(struct blobs *blobs, int64_t min_age_s, bool (*wanted)(const char *hex, void *owner), void *owner);
@@ -17,9 +22,10 @@ struct blobs {
     const struct blobs_ops *ops;
 };
 
-/* Of the place in files, for one that takes uploads from there. blob_upload_open: a descriptor to read it from, and what it will be; < 0:
- * err. */
-int blob_upload_open(struct blobs *files, const char *key, struct blob *out, struct err *err);
-void blob_upload_drop(struct blobs *files, const char *key);
+enum { UPLOAD_KEY_BYTES = 80 };
+/* upload_key: "TASK-GRANT-NAME"; false: its name isn't one. */
+bool upload_key(const struct upload *upload, char out[UPLOAD_KEY_BYTES], struct err *err);
+/* upload_fits: waiting: bytes of the tenant's uploads as they would be with the piece. */
+bool upload_fits(const struct upload *upload, int64_t waiting, struct err *err);
 
 #endif

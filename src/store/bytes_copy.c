@@ -63,18 +63,18 @@ bool logs_copy_all(struct logs *from, const struct buf *listed, struct logs *to,
 
 static bool blob_copy(struct blobs *from, struct blobs *to, const char *hex, struct buf *step, struct err *err)
 {
-    static const char key[] = "copy";
+    static const struct upload upload = { .name = "copy" };
     struct blob kept;
     int64_t offset = 0;
-    if (!blobs_append(to, key, 0, (struct str){ 0 }, INT64_MAX, err))
+    if (!blobs_append(to, &upload, 0, (struct str){ 0 }, INT64_MAX, err))
         return false;
     do {
         buf_reset(step);
-        if (!blobs_read(from, hex, offset, STEP_BYTES, step, err) || !blobs_append(to, key, offset, buf_str(step), INT64_MAX, err))
+        if (!blobs_read(from, hex, offset, STEP_BYTES, step, err) || !blobs_append(to, &upload, offset, buf_str(step), INT64_MAX, err))
             return false;
         offset += (int64_t)step->len;
     } while (step->len > 0);
-    if (!blobs_seal(to, key, &kept, err))
+    if (!blobs_seal(to, &upload, &kept, err))
         return false;
     return str_eqz(str_of(hex), kept.hex) || err_set(err, ERR_corrupt, "the kept file %s has other bytes", hex);
 }

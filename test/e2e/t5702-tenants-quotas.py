@@ -95,6 +95,21 @@ def result(voice_, log, files=(), exit=0):
     return task['id']
 
 
+halves = [red.enqueue(dict(name='half', queue='q', data=1)) for _ in range(2)]
+grants = {g['task']: g for g in worker.claim(free=50)}
+
+
+def half(n, name, bytes, offset=0):
+    task = halves[n]['id']
+    return site.ask('POST', f'/v1/tasks/{task}/artifacts/{name}?fence={grants[task]["fence"]}&offset={offset}', b'h' * bytes)
+
+
+same([half(0, 'a', 30).status, half(1, 'b', 15).status], [200, 200], 'files that are half sent')
+refused(half(1, 'b', 10, 15), 507, 'quota_full', text='count, of all jobs together')
+same([half(0, 'a', 20).status, half(1, 'b', 10, 15).status], [200, 200], 'a file that gets shorter makes room')
+for task in halves:
+    worker.finish(grants[task['id']], exit=0)
+until(lambda: red.quotas()['tasks'][0] == 0, 'their jobs end without them', 20)
 result(red, b'x' * 90, [('f', b'y' * 30)])
 same((red.quotas()['logs'], red.quotas()['files']), ((90, 100), (30, 50)), 'bytes are counted')
 retried = result(red, b'x' * 20, [('f', b'y' * 20), ('g', b'z' * 5)], exit=1)

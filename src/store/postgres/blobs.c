@@ -1,13 +1,15 @@
 /* blobs: kept files in PostgreSQL, for every server that shares the store. See blobs.h and bytes.h.
  *
- * An upload is a file of the server that takes it (store/blobs.c) until blobs_seal puts it into the database, in pieces of PIECE_BYTES, in
- * one transaction; then the file goes. A file that is there already is only marked as used now. Kept files of the time before the store
- * came to PostgreSQL are found where they were.
+ * Pieces of an upload are rows, whichever servers they come to, cut as those of a blob are. The upload's row is locked while a piece is
+ * written; a seal gives that row a name of its own first, so pieces that come later begin another upload, then reads the bytes back and
+ * hashes them, and makes them a blob within the database, together with the note of what the attempt has sealed. A blob that is there
+ * already is only marked as used now. Kept files of the time before the store came to PostgreSQL are found where they were.
  *
- * Promises what blobs.h does; a seal whose connection is lost is tried once more, which does no harm. Fails like pg.h. */
-#include <errno.h>
+ * Promises what blobs.h does; pieces aren't synced (a crash of the database may lose them: the sender is told where to go on), seals are. A
+ * seal whose connection is lost is tried once more, from where it was. Fails like pg.h. */
+#include <sodium.h>
+#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "store/postgres/bytes.h"
 
@@ -25,84 +27,296 @@ static struct pg_blobs *blobs_of(struct blobs *port)
     return (struct pg_blobs *)(void *)port;
 }
 
-static bool pg_append(struct blobs *port, const char *key, int64_t offset, struct str bytes, int64_t bytes_max, struct err *err)
-{
-    return blobs_append(blobs_of(port)->files, key, offset, bytes, bytes_max, err);
-}
+/* ---- uploads ---- */
 
-/* ---- keeping ---- */
-
-static bool piece_read(int fd, int64_t offset, struct buf *out, struct err *err)
+/* pieces_write: the bytes from `offset` on as rows of the upload; the row that the offset is in keeps what stands before it. */
+static bool pieces_write(struct pg *pg, int64_t id, int64_t offset, struct str bytes, struct err *err)
 {
-    buf_reset(out);
-    char *room = buf_reserve(out, PIECE_BYTES);
-    ssize_t n;
-    ASSERT(room != NULL);
-    while ((n = pread(fd, room, PIECE_BYTES, offset)) < 0 && errno == EINTR)
-        ;
-    if (n < 0)
-        return err_set(err, ERR_io, "reading an upload: %s", strerrordesc_np(errno));
-    buf_commit(out, (size_t)n);
-    return true;
-}
-
-static bool pieces_write(struct pg *pg, int fd, const struct blob *blob, struct buf *piece, struct err *err)
-{
-    int64_t n_pieces = (blob->bytes + PIECE_BYTES - 1) / PIECE_BYTES;
-    for (int64_t i = 0; i < n_pieces; i++) {
+    for (int n = 1; bytes.len > 0; n++) {
         struct pg_args args = { 0 };
-        if (!piece_read(fd, i * PIECE_BYTES, piece, err))
-            return false;
-        arg_text(&args, str_of(blob->hex));
-        arg_i64(&args, i);
-        arg_text(&args, buf_str(piece));
-        pg_queue(pg, PG_blob_chunk_put, &args);
-        if ((i % PIECES_QUEUED == PIECES_QUEUED - 1 || i == n_pieces - 1) && !pg_exchange(pg, err))
+        int64_t within = offset % PIECE_BYTES;
+        struct str part = str_sub(bytes, 0, (size_t)(PIECE_BYTES - within));
+        arg_i64(&args, id);
+        arg_i64(&args, offset / PIECE_BYTES);
+        arg_i64(&args, within);
+        arg_text(&args, part);
+        pg_queue(pg, PG_upload_piece_put, &args);
+        offset += (int64_t)part.len;
+        bytes = str_sub(bytes, part.len, bytes.len);
+        if (n % PIECES_QUEUED == 0 && !pg_exchange(pg, err))
             return false;
     }
     return true;
 }
 
-static bool blob_write(struct bytes_pg *self, int fd, const struct blob *blob, struct buf *piece, struct err *err)
+/* upload_lock: its row, made when there is none; in a transaction. */
+static bool upload_lock(struct pg *pg, const struct upload *upload, const char *key, int64_t *out_id, int64_t *out_bytes, struct err *err)
+{
+    struct pg_args make = { 0 }, get = { 0 };
+    arg_text(&make, str_of(key));
+    arg_i64(&make, upload->task);
+    arg_i64(&make, upload->grant);
+    arg_text(&make, upload->tenant);
+    arg_i64(&make, UPLOADS_MAX);
+    arg_i64(&make, UPLOAD_SEALS_MAX);
+    arg_text(&get, str_of(key));
+    pg_queue(pg, PG_bytes_begin, NULL);
+    pg_queue(pg, PG_bytes_loose, NULL);
+    pg_queue(pg, PG_upload_make, &make);
+    pg_queue(pg, PG_upload_lock, &get);
+    if (!pg_exchange(pg, err))
+        return false;
+    if (PQntuples(pg->results[3]) == 0)
+        return err_set(err, ERR_too_many, "%d files of this attempt are being sent already", UPLOADS_MAX);
+    *out_id = cell_i64(pg->results[3], 0, 0);
+    *out_bytes = cell_i64(pg->results[3], 0, 1);
+    return true;
+}
+
+static bool room_check(struct pg *pg, const struct upload *upload, int64_t more, struct err *err)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    arg_text(&args, upload->tenant);
+    return pg_run(pg, PG_uploads_waiting, &args, &result, err) && upload_fits(upload, cell_i64(result, 0, 0) + more, err);
+}
+
+static bool piece_put(struct bytes_pg *self, const struct upload *upload, const char *key, int64_t offset, struct str bytes,
+    struct err *err)
 {
     struct pg *pg = &self->pg;
-    struct pg_args args = { 0 };
-    if (!bytes_ready(self, err))
+    struct pg_args grow = { 0 };
+    int64_t id, size;
+    if (!bytes_ready(self, err) || !upload_lock(pg, upload, key, &id, &size, err))
         return false;
-    arg_text(&args, str_of(blob->hex));
-    arg_i64(&args, blob->bytes);
-    pg_queue(pg, PG_bytes_begin, NULL);
-    pg_queue(pg, PG_blob_put, &args);
-    bool ok = pg_exchange(pg, err);
-    if (ok && cell_i64(pg->results[1], 0, 0))
-        ok = pieces_write(pg, fd, blob, piece, err);
-    ok = ok && pg_run(pg, PG_bytes_commit, NULL, NULL, err);
+    if (offset > size) {
+        err->expected = size;
+        return err_set(err, ERR_log_gap, "%lld bytes of the file are here, the piece begins at %lld", (long long)size, (long long)offset);
+    }
+    if (upload->room > 0 && !room_check(pg, upload, offset + (int64_t)bytes.len - size, err))
+        return false;
+    if (!pieces_write(pg, id, offset, bytes, err))
+        return false;
+    arg_i64(&grow, id);
+    arg_i64(&grow, offset + (int64_t)bytes.len);
+    arg_i64(&grow, (offset + (int64_t)bytes.len + PIECE_BYTES - 1) / PIECE_BYTES);
+    arg_i64(&grow, (offset + (int64_t)bytes.len) / PIECE_BYTES);
+    arg_i64(&grow, (offset + (int64_t)bytes.len) % PIECE_BYTES);
+    pg_queue(pg, PG_upload_grow, &grow);
+    pg_queue(pg, PG_bytes_commit, NULL);
+    return pg_exchange(pg, err);
+}
+
+static bool pg_append(
+    struct blobs *port, const struct upload *upload, int64_t offset, struct str bytes, int64_t bytes_max, struct err *err)
+{
+    struct pg_blobs *self = blobs_of(port);
+    char key[UPLOAD_KEY_BYTES];
+    struct err why = { 0 };
+    if (!upload_key(upload, key, err))
+        return false;
+    if (offset < 0 || offset > bytes_max || (int64_t)bytes.len > bytes_max - offset)
+        return err_set(err, ERR_body_too_large, "the file is over %lld bytes", (long long)bytes_max);
+    pthread_mutex_lock(&self->write_lock);
+    bool ok = piece_put(&self->writer, upload, key, offset, bytes, &why);
     if (!ok)
-        bytes_rollback(self);
+        bytes_rollback(&self->writer);
+    if (!ok && self->writer.pg.lost) { /* the piece may be there: it is written over */
+        why = (struct err){ 0 };
+        ok = piece_put(&self->writer, upload, key, offset, bytes, &why);
+        if (!ok)
+            bytes_rollback(&self->writer);
+    }
+    pthread_mutex_unlock(&self->write_lock);
+    err->expected = why.expected;
+    return ok || err_set(err, why.code, "%s", why.text);
+}
+
+/* ---- keeping ---- */
+
+/* upload_take: from here on the upload is the seal's alone. */
+static bool upload_take(struct bytes_pg *self, const char *key, int64_t *out_id, int64_t *out_bytes, struct err *err)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    arg_text(&args, str_of(key));
+    if (!bytes_ask(self, PG_upload_take, &args, &result, err))
+        return false;
+    if (PQntuples(result) == 0) {
+        err->expected = 0;
+        return err_set(err, ERR_log_gap, "no piece of this file is here: it is sent again from its beginning");
+    }
+    *out_id = cell_i64(result, 0, 0);
+    *out_bytes = cell_i64(result, 0, 1);
+    return true;
+}
+
+static bool upload_hash(struct pg_blobs *self, int64_t id, struct blob *out, struct err *err)
+{
+    crypto_hash_sha256_state state;
+    unsigned char digest[crypto_hash_sha256_BYTES];
+    int64_t n_pieces = (out->bytes + PIECE_BYTES - 1) / PIECE_BYTES, seen = 0;
+    bool ok = true;
+    crypto_hash_sha256_init(&state);
+    for (int64_t i = 0; ok && i < n_pieces; i++) {
+        struct pg_args args = { 0 };
+        PGresult *result;
+        arg_i64(&args, id);
+        arg_i64(&args, i);
+        pthread_mutex_lock(&self->write_lock);
+        ok = bytes_ask(&self->writer, PG_upload_piece, &args, &result, err);
+        struct str bytes = ok && PQntuples(result) > 0 ? cell_view(result, 0, 0) : (struct str){ 0 };
+        crypto_hash_sha256_update(&state, (const unsigned char *)bytes.ptr, bytes.len);
+        seen += (int64_t)bytes.len;
+        pthread_mutex_unlock(&self->write_lock);
+    }
+    crypto_hash_sha256_final(&state, digest);
+    sodium_bin2hex(out->hex, sizeof out->hex, digest, sizeof digest);
+    if (ok && seen != out->bytes)
+        ok = err_set(err, ERR_log_gap, "pieces of the file are missing: it is sent again from its beginning");
     return ok;
 }
 
-static bool pg_seal(struct blobs *port, const char *key, struct blob *out, struct err *err)
+static bool blob_write(struct bytes_pg *self, const struct upload *upload, int64_t id, const struct blob *blob, struct err *err)
+{
+    struct pg *pg = &self->pg;
+    struct pg_args put = { 0 }, move = { 0 }, seal = { 0 }, drop = { 0 };
+    if (!bytes_ready(self, err))
+        return false;
+    arg_text(&put, str_of(blob->hex));
+    arg_i64(&put, blob->bytes);
+    pg_queue(pg, PG_bytes_begin, NULL);
+    pg_queue(pg, PG_blob_put, &put);
+    bool ok = pg_exchange(pg, err), fresh = ok && cell_i64(pg->results[1], 0, 0);
+    if (!ok)
+        return false;
+    arg_text(&move, str_of(blob->hex));
+    arg_i64(&move, id);
+    arg_i64(&move, (blob->bytes + PIECE_BYTES - 1) / PIECE_BYTES);
+    if (fresh)
+        pg_queue(pg, PG_blob_move, &move);
+    if (upload->task > 0) {
+        arg_i64(&seal, upload->task);
+        arg_i64(&seal, upload->grant);
+        arg_text(&seal, str_of(upload->name));
+        arg_text(&seal, str_of(blob->hex));
+        arg_i64(&seal, blob->bytes);
+        arg_text(&seal, upload->tenant);
+        pg_queue(pg, PG_upload_seal_put, &seal);
+    }
+    arg_i64(&drop, id);
+    pg_queue(pg, PG_upload_drop, &drop);
+    pg_queue(pg, PG_bytes_commit, NULL);
+    return pg_exchange(pg, err);
+}
+
+static void upload_drop(struct pg_blobs *self, int64_t id)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    struct err ignored = { 0 };
+    arg_i64(&args, id);
+    pthread_mutex_lock(&self->write_lock);
+    (void)bytes_ask(&self->writer, PG_upload_drop, &args, &result, &ignored); /* else it goes with its grant */
+    pthread_mutex_unlock(&self->write_lock);
+}
+
+static bool pg_seal(struct blobs *port, const struct upload *upload, struct blob *out, struct err *err)
 {
     struct pg_blobs *self = blobs_of(port);
-    struct buf piece;
-    int fd = blob_upload_open(self->files, key, out, err);
-    if (fd < 0)
-        return false;
-    buf_init(&piece, PIECE_BYTES + 1);
-    pthread_mutex_lock(&self->write_lock);
+    char key[UPLOAD_KEY_BYTES];
+    int64_t id;
     struct err why = { 0 };
-    bool ok = blob_write(&self->writer, fd, out, &piece, &why);
-    if (!ok && self->writer.pg.lost)
-        ok = blob_write(&self->writer, fd, out, &piece, err);
-    else if (!ok)
-        err_set(err, why.code, "%s", why.text);
+    if (!upload_key(upload, key, err))
+        return false;
+    pthread_mutex_lock(&self->write_lock);
+    bool ok = upload_take(&self->writer, key, &id, &out->bytes, err);
     pthread_mutex_unlock(&self->write_lock);
-    buf_release(&piece);
-    close(fd);
-    if (ok)
-        blob_upload_drop(self->files, key);
+    if (!ok)
+        return false;
+    if (upload_hash(self, id, out, err)) {
+        pthread_mutex_lock(&self->write_lock);
+        ok = blob_write(&self->writer, upload, id, out, &why);
+        if (!ok)
+            bytes_rollback(&self->writer);
+        if (!ok && self->writer.pg.lost) { /* when the lost one was committed the upload is gone, and there is nothing to move */
+            ok = blob_write(&self->writer, upload, id, out, &why);
+            if (!ok)
+                bytes_rollback(&self->writer);
+        }
+        pthread_mutex_unlock(&self->write_lock);
+        if (!ok)
+            err_set(err, why.code, "%s", why.text);
+    } else {
+        ok = false;
+    }
+    if (!ok)
+        upload_drop(self, id);
     return ok;
+}
+
+/* ---- what attempts have sent ---- */
+
+static bool pg_sealed(struct blobs *port, int64_t task, int64_t grant, struct buf *out, struct err *err)
+{
+    struct pg_blobs *self = blobs_of(port);
+    struct pg_args args = { 0 };
+    PGresult *result;
+    arg_i64(&args, task);
+    arg_i64(&args, grant);
+    pthread_mutex_lock(&self->read_lock);
+    bool ok = bytes_ask(&self->reader, PG_upload_seals, &args, &result, err);
+    for (int i = 0; ok && i < PQntuples(result); i++) {
+        struct upload_seal seal;
+        memset(&seal, 0, sizeof seal);
+        snprintf(seal.name, sizeof seal.name, "%.*s", STR_ARG(cell_view(result, i, 0)));
+        snprintf(seal.blob.hex, sizeof seal.blob.hex, "%.*s", STR_ARG(cell_view(result, i, 1)));
+        seal.blob.bytes = cell_i64(result, i, 2);
+        buf_add(out, &seal, sizeof seal);
+    }
+    pthread_mutex_unlock(&self->read_lock);
+    return ok;
+}
+
+static bool pg_waiting(struct blobs *port, struct str tenant, int64_t *out_bytes, struct err *err)
+{
+    struct pg_blobs *self = blobs_of(port);
+    struct pg_args args = { 0 };
+    PGresult *result;
+    arg_text(&args, tenant);
+    pthread_mutex_lock(&self->read_lock);
+    bool ok = bytes_ask(&self->reader, PG_uploads_waiting, &args, &result, err);
+    if (ok)
+        *out_bytes = cell_i64(result, 0, 0);
+    pthread_mutex_unlock(&self->read_lock);
+    return ok;
+}
+
+static bool pg_grants(struct blobs *port, struct buf *out, struct err *err)
+{
+    struct pg_blobs *self = blobs_of(port);
+    PGresult *result;
+    pthread_mutex_lock(&self->read_lock);
+    bool ok = bytes_ask(&self->reader, PG_upload_grants, NULL, &result, err);
+    for (int i = 0; ok && i < PQntuples(result); i++) {
+        struct upload_grant grant = { cell_i64(result, i, 0), cell_i64(result, i, 1), cell_i64(result, i, 2) };
+        buf_add(out, &grant, sizeof grant);
+    }
+    pthread_mutex_unlock(&self->read_lock);
+    return ok;
+}
+
+static void pg_forget(struct blobs *port, int64_t task, int64_t grant)
+{
+    struct pg_blobs *self = blobs_of(port);
+    struct pg_args args = { 0 };
+    PGresult *result;
+    struct err ignored = { 0 };
+    arg_i64(&args, task);
+    arg_i64(&args, grant);
+    pthread_mutex_lock(&self->write_lock);
+    (void)bytes_ask(&self->writer, PG_uploads_forget, &args, &result, &ignored);
+    pthread_mutex_unlock(&self->write_lock);
 }
 
 /* ---- reading ---- */
@@ -215,9 +429,17 @@ static void pg_blobs_close(struct blobs *port)
     mem_free(self);
 }
 
-static const struct blobs_ops pg_blobs_ops = {
-    .close = pg_blobs_close, .append = pg_append, .seal = pg_seal, .find = pg_find, .read = pg_read, .sweep = pg_sweep
-};
+static const struct blobs_ops pg_blobs_ops = { .shared = true,
+    .close = pg_blobs_close,
+    .append = pg_append,
+    .seal = pg_seal,
+    .sealed = pg_sealed,
+    .waiting = pg_waiting,
+    .grants = pg_grants,
+    .forget = pg_forget,
+    .find = pg_find,
+    .read = pg_read,
+    .sweep = pg_sweep };
 
 struct blobs *blobs_postgres_open(const struct store_config *config, struct err *err)
 {

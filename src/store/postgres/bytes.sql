@@ -59,8 +59,69 @@ SELECT task, grant_no, bytes, sealed FROM log WHERE (task, grant_no) > ($1::bigi
 INSERT INTO blob (hash, bytes, used) VALUES ($1, $2, extract(epoch FROM clock_timestamp())::bigint)
 ON CONFLICT (hash) DO UPDATE SET used = excluded.used RETURNING (xmax = 0)::int::bigint;
 
--- name: blob_chunk_put
-INSERT INTO blob_chunk (hash, n, bytes) VALUES ($1, $2, $3);
+-- name: blob_move
+-- The $3 pieces of an upload become the blob's; fewer, and the transaction ends.
+WITH moved AS (INSERT INTO blob_chunk (hash, n, bytes) SELECT $1, n, bytes FROM upload_piece WHERE upload = $2 RETURNING n)
+SELECT 1 / (count(*) = $3::bigint)::int FROM moved;
+
+-- name: bytes_loose
+-- Pieces of an upload need not be durable: what a crash of the database takes is asked for again.
+SET LOCAL synchronous_commit = off;
+
+-- name: upload_make
+-- Unless the attempt has as many as it may.
+INSERT INTO upload (key, task, grant_no, tenant, bytes, used)
+SELECT $1::text, $2::bigint, $3::bigint, $4::text, 0, extract(epoch FROM clock_timestamp())::bigint
+WHERE (SELECT count(*) FROM upload WHERE task = $2 AND grant_no = $3) < $5::bigint
+    AND (SELECT count(*) FROM upload_seal WHERE task = $2 AND grant_no = $3) < $6::bigint
+ON CONFLICT (key) DO NOTHING;
+
+-- name: upload_lock
+SELECT id, bytes FROM upload WHERE key = $1 FOR UPDATE;
+
+-- name: upload_piece_put
+-- What stands before byte $3 of the piece stays.
+INSERT INTO upload_piece (upload, n, bytes) VALUES ($1, $2, $4)
+ON CONFLICT (upload, n) DO UPDATE SET bytes = substr(upload_piece.bytes, 1, ($3::bigint)::int) || excluded.bytes;
+
+-- name: upload_grow
+-- The upload has $2 bytes now: pieces from $3 on go, and piece $4 has $5 of them (0: it is whole, or gone).
+WITH cut AS (UPDATE upload_piece SET bytes = substr(bytes, 1, ($5::bigint)::int)
+        WHERE upload = $1 AND n = $4::bigint AND $5::bigint > 0 AND length(bytes)::bigint > $5::bigint),
+    gone AS (DELETE FROM upload_piece WHERE upload = $1 AND n >= $3)
+UPDATE upload SET bytes = $2, used = extract(epoch FROM clock_timestamp())::bigint WHERE id = $1;
+
+-- name: upload_take
+-- A name of its own: pieces that come from here on begin another upload.
+UPDATE upload SET key = key || '.' || id WHERE key = $1 RETURNING id, bytes;
+
+-- name: upload_piece
+SELECT bytes FROM upload_piece WHERE upload = $1 AND n = $2;
+
+-- name: upload_drop
+WITH gone AS (DELETE FROM upload WHERE id = $1) DELETE FROM upload_piece WHERE upload = $1;
+
+-- name: upload_seal_put
+INSERT INTO upload_seal (task, grant_no, name, hash, bytes, tenant, used)
+VALUES ($1, $2, $3, $4, $5, $6, extract(epoch FROM clock_timestamp())::bigint)
+ON CONFLICT (task, grant_no, name) DO UPDATE SET hash = excluded.hash, bytes = excluded.bytes, used = excluded.used;
+
+-- name: upload_seals
+SELECT name, hash, bytes FROM upload_seal WHERE task = $1 AND grant_no = $2 ORDER BY name;
+
+-- name: uploads_waiting
+SELECT (coalesce((SELECT sum(bytes) FROM upload WHERE tenant = $1), 0)
+    + coalesce((SELECT sum(bytes) FROM upload_seal WHERE tenant = $1), 0))::bigint;
+
+-- name: upload_grants
+SELECT task, grant_no, extract(epoch FROM clock_timestamp())::bigint - max(used) FROM (
+    SELECT task, grant_no, used FROM upload WHERE task > 0 UNION ALL SELECT task, grant_no, used FROM upload_seal WHERE task > 0) AS u
+GROUP BY task, grant_no ORDER BY task, grant_no;
+
+-- name: uploads_forget
+WITH gone AS (DELETE FROM upload WHERE task = $1 AND grant_no = $2 RETURNING id),
+    pieces AS (DELETE FROM upload_piece USING gone WHERE upload_piece.upload = ANY (ARRAY[gone.id]))
+DELETE FROM upload_seal WHERE task = $1 AND grant_no = $2;
 
 -- name: blob_get
 SELECT bytes FROM blob WHERE hash = $1;

@@ -1,6 +1,9 @@
 /* Logs and kept files in PostgreSQL: the rules of logs.h and blobs.h hold, and two servers on one store see the same. Run by
  * test/lib/postgres.py, which starts the database. */
 #include <inttypes.h>
+#include <pthread.h>
+#include <sodium.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -202,12 +205,25 @@ static void kept_files(void **state)
     struct err err = { 0 };
     struct buf out;
     char *bytes = mem_alloc(BYTES);
+    int64_t waiting;
     fill(1, 0, bytes, BYTES);
     pair_open(&p);
-    assert_true(blobs_append(p.blobs[0], "1-1-a", 0, (struct str){ bytes, BYTES }, BYTES, &err));
-    assert_false(blobs_append(p.blobs[1], "1-1-a", 10, STR("x"), BYTES, &err)); /* an upload is one server's */
-    assert_true(err.code == ERR_log_gap && err.expected == 0);
-    assert_true(blobs_seal(p.blobs[0], "1-1-a", &blob, &err) && blob.bytes == BYTES);
+    const struct upload one = { 1, 1, STR("acme"), "a", 0 }, two = { 2, 1, STR("acme"), "b", 0 };
+    for (int64_t at = 0, n = 0; at < BYTES; at += 100003, n++) { /* pieces come to either server */
+        struct str piece = { bytes + at, (size_t)(BYTES - at < 100003 ? BYTES - at : 100003) };
+        if (!blobs_append(p.blobs[n % 2], &one, at, piece, BYTES, &err))
+            fail_msg("piece at %lld: %s", (long long)at, err.text);
+        assert_true(blobs_append(p.blobs[(n + 1) % 2], &one, at, piece, BYTES, &err)); /* and again, to the other one */
+    }
+    assert_false(blobs_append(p.blobs[1], &one, BYTES + 10, STR("x"), 2 * BYTES, &err));
+    assert_true(err.code == ERR_log_gap && err.expected == BYTES);
+    assert_true(blobs_waiting(p.blobs[1], STR("acme"), &waiting, &err) && waiting == BYTES);
+    struct upload little = one;
+    little.room = BYTES;
+    assert_false(blobs_append(p.blobs[1], &little, BYTES, STR("x"), 2 * BYTES, &err));
+    assert_int_equal(err.code, ERR_quota_full);
+    assert_true(blobs_append(p.blobs[1], &little, BYTES - 1, (struct str){ bytes + BYTES - 1, 1 }, BYTES, &err));
+    assert_true(blobs_seal(p.blobs[0], &one, &blob, &err) && blob.bytes == BYTES);
     assert_true(blobs_find(p.blobs[1], str_of(blob.hex), &found, &err) && found.bytes == BYTES);
     buf_init(&out, BYTES);
     for (int64_t at = 0; at < BYTES; at += 300000)
@@ -216,9 +232,9 @@ static void kept_files(void **state)
     assert_memory_equal(out.ptr, bytes, BYTES);
     assert_true(blobs_read(p.blobs[1], blob.hex, BYTES, 10, &out, &err) && out.len == BYTES);
     /* The same bytes again, through the other. */
-    assert_true(blobs_append(p.blobs[1], "2", 0, (struct str){ bytes, BYTES }, BYTES, &err) && blobs_seal(p.blobs[1], "2", &found, &err));
+    assert_true(blobs_append(p.blobs[1], &two, 0, (struct str){ bytes, BYTES }, BYTES, &err) && blobs_seal(p.blobs[1], &two, &found, &err));
     assert_string_equal(found.hex, blob.hex);
-    assert_false(blobs_seal(p.blobs[1], "2", &found, &err));
+    assert_false(blobs_seal(p.blobs[1], &two, &found, &err));
     assert_int_equal(blobs_sweep(p.blobs[0], 3600, wants, NULL), 0); /* too young */
     assert_int_equal(blobs_sweep(p.blobs[0], -10, wants, &p), 0);
     assert_int_equal(blobs_sweep(p.blobs[0], -10, wants, NULL), 1);
@@ -230,12 +246,75 @@ static void kept_files(void **state)
     pair_close(&p);
 }
 
+struct pieces {
+    struct blobs *blobs;
+    struct upload upload;
+    atomic_bool stop;
+};
+
+static void *pieces_come(void *argument)
+{
+    struct pieces *pieces = argument;
+    char other[5000];
+    memset(other, 'y', sizeof other);
+    while (!atomic_load(&pieces->stop)) {
+        struct err err = { 0 };
+        (void)blobs_append(pieces->blobs, &pieces->upload, 0, (struct str){ other, sizeof other }, MIB, &err);
+    }
+    return NULL;
+}
+
+/* Pieces go on coming to one server while the other one seals: what became a blob has the bytes of its name. What was sealed is known at
+ * both, and forgotten at both. */
+static void seals_and_pieces(void **state)
+{
+    (void)state;
+    enum { BYTES = 600000, ROUNDS = 15 };
+    struct pair p = { 0 };
+    struct err err = { 0 };
+    struct buf out;
+    char *bytes = mem_alloc(BYTES);
+    pthread_t thread;
+    memset(bytes, 'a', BYTES);
+    pair_open(&p);
+    struct pieces pieces = { .blobs = p.blobs[1], .upload = { 5, 3, STR("acme"), "a", 0 } };
+    buf_init(&out, BYTES + 1);
+    pthread_create(&thread, NULL, pieces_come, &pieces);
+    for (int i = 0; i < ROUNDS; i++) {
+        struct blob blob;
+        unsigned char digest[crypto_hash_sha256_BYTES];
+        char hex[BLOB_HEX + 1];
+        err = (struct err){ 0 };
+        if (!blobs_append(p.blobs[0], &pieces.upload, 0, (struct str){ bytes, BYTES }, MIB, &err) ||
+            !blobs_seal(p.blobs[0], &pieces.upload, &blob, &err))
+            continue;
+        buf_reset(&out);
+        assert_true(blobs_read(p.blobs[1], blob.hex, 0, BYTES, &out, &err));
+        crypto_hash_sha256(digest, (const unsigned char *)out.ptr, out.len);
+        sodium_bin2hex(hex, sizeof hex, digest, sizeof digest);
+        assert_string_equal(hex, blob.hex);
+    }
+    atomic_store(&pieces.stop, true);
+    pthread_join(thread, NULL);
+    buf_reset(&out);
+    assert_true(blobs_sealed(p.blobs[1], 5, 3, &out, &err) && out.len == sizeof(struct upload_seal));
+    buf_reset(&out);
+    assert_true(blobs_grants(p.blobs[1], &out, &err) && out.len == sizeof(struct upload_grant));
+    blobs_forget(p.blobs[1], 5, 3);
+    buf_reset(&out);
+    assert_true(blobs_sealed(p.blobs[0], 5, 3, &out, &err) && blobs_grants(p.blobs[0], &out, &err) && out.len == 0);
+    buf_release(&out);
+    mem_free(bytes);
+    pair_close(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(offsets),
         cmocka_unit_test(two_servers),
         cmocka_unit_test(kept_files),
+        cmocka_unit_test(seals_and_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,1 @@
+-- Nothing for both: the number goes with what PostgreSQL has in this step.
