@@ -154,35 +154,19 @@ void serve_archives_get(struct call *call)
     archive_answer(call, 200);
 }
 
-static int archive_order(const void *a, const void *b) /* newest first */
-{
-    const struct archive_view *x = a, *y = b;
-    return x->archive.lane < y->archive.lane ? 1 : x->archive.lane > y->archive.lane ? -1 : 0;
-}
-
 /* archives_render: those of a page; *out_next: where the next one begins, 0: there is none. */
 static bool archives_render(struct call *call, struct json *json, int64_t before, int64_t limit, int64_t *out_next)
 {
     struct archive_view *views;
-    size_t n;
-    int64_t last = 0;
+    size_t n, most = (size_t)limit;
     *out_next = 0;
-    if (!reader_archives(call->api->config.reader, &call->arena, &views, &n, &call->err))
+    if (!reader_archives_page(call->api->config.reader, &call->arena, call->actor.tenant, before, most + 1, &views, &n, &call->err))
         return false;
-    if (n > 0)
-        qsort(views, n, sizeof *views, archive_order);
-    for (size_t i = 0; i < n; i++) {
-        bool shown = str_eq(views[i].lane.tenant, call->actor.tenant) && views[i].archive.removed == 0;
-        if (!shown || (before > 0 && views[i].archive.lane >= before))
-            continue;
-        if (limit-- == 0) {
-            *out_next = last;
-            return true;
-        }
-        last = views[i].archive.lane;
+    if (n > most)
+        *out_next = views[most - 1].archive.lane;
+    for (size_t i = 0; i < n && i < most; i++)
         if (!archive_render(call, json, &views[i]))
             return false;
-    }
     return true;
 }
 
@@ -223,15 +207,15 @@ struct archive_post {
     struct watch_probe *probe; /* while it looks at the repository */
 };
 
-static void watch_tell(struct api *api)
+static void watch_tell(struct call *call, struct str archive)
 {
-    if (api->config.watch != NULL)
-        watch_archives_changed(api->config.watch);
+    if (call->api->config.watch != NULL)
+        watch_archive_changed(call->api->config.watch, call->actor.tenant, archive);
 }
 
 static void archive_added(struct call *call)
 {
-    watch_tell(call->api);
+    watch_tell(call, call->command.in.archive_add.name);
     call->arg = call->command.in.archive_add.name;
     archive_answer(call, call->command.status != 0 ? call->command.status : 201);
 }
@@ -370,7 +354,7 @@ void serve_archives_create(struct call *call)
 
 static void archive_removed(struct call *call)
 {
-    watch_tell(call->api);
+    watch_tell(call, call->command.in.archive.name);
     struct json json = json_to(&call->out);
     json_object_begin(&json);
     json_put_str(&json, "name", call->command.in.archive.name);
@@ -397,7 +381,7 @@ void serve_archives_remove(struct call *call)
 
 static void revision_skipped(struct call *call)
 {
-    watch_tell(call->api);
+    watch_tell(call, call->command.in.archive.name);
     struct json json = json_to(&call->out);
     json_object_begin(&json);
     json_put_str(&json, "archive", call->command.in.archive.name);

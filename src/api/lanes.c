@@ -31,21 +31,12 @@ static void lane_render(struct json *json, const struct lane *lane, bool removed
     json_object_end(json);
 }
 
-static const struct lane *lane_find(struct lane **lanes, size_t n, struct str tenant, struct str name)
+/* archive_next: the lane's archive; both lists ascend, so one walk finds them all. */
+static const struct archive *archive_next(const struct archive_view *views, size_t n, size_t *at, int64_t lane)
 {
-    bool all = str_eqz(name, "all");
-    for (size_t i = 0; i < n; i++)
-        if (all ? lanes[i]->id == 0 : lanes[i]->id != 0 && str_eq(lanes[i]->name, name) && str_eq(lanes[i]->tenant, tenant))
-            return lanes[i];
-    return NULL;
-}
-
-static const struct archive *archive_of(const struct archive_view *views, size_t n, int64_t lane)
-{
-    for (size_t i = 0; i < n; i++)
-        if (views[i].archive.lane == lane)
-            return &views[i].archive;
-    return NULL;
+    while (*at < n && views[*at].archive.lane < lane)
+        ++*at;
+    return *at < n && views[*at].archive.lane == lane ? &views[*at].archive : NULL;
 }
 
 /* lane_is_over: a removed archive whose tasks have all ended is history, and history has its own place. */
@@ -61,7 +52,7 @@ void serve_lanes_list(struct call *call)
 {
     struct lane **lanes;
     struct archive_view *views;
-    size_t n, n_views;
+    size_t n, n_views, at = 0;
     if (!reader_lanes(call->api->config.reader, &call->arena, &lanes, &n, &call->err) ||
         !reader_archives(call->api->config.reader, &call->arena, &views, &n_views, &call->err)) {
         call_problem(call);
@@ -72,7 +63,7 @@ void serve_lanes_list(struct call *call)
     json_key(&json, "lanes");
     json_array_begin(&json);
     for (size_t i = 0; i < n; i++) {
-        const struct archive *archive = lanes[i]->kind == LANE_ARCHIVE ? archive_of(views, n_views, lanes[i]->id) : NULL;
+        const struct archive *archive = lanes[i]->kind == LANE_ARCHIVE ? archive_next(views, n_views, &at, lanes[i]->id) : NULL;
         bool own = lanes[i]->id == 0 || str_eq(lanes[i]->tenant, call->actor.tenant);
         if (own && !lane_is_over(lanes[i], archive))
             lane_render(&json, lanes[i], archive != NULL && archive->removed > 0);
@@ -86,17 +77,18 @@ void serve_lanes_list(struct call *call)
 
 static void lane_changed(struct call *call)
 {
-    struct lane **lanes;
-    size_t n;
-    if (!reader_lanes(call->api->config.reader, &call->arena, &lanes, &n, &call->err)) {
+    struct str name = call->command.in.pause.lane;
+    struct lane lane = { 0 };
+    bool found = false;
+    struct str tenant = str_eqz(name, "all") ? (struct str){ 0 } : call->actor.tenant;
+    if (!reader_lane(call->api->config.reader, &call->arena, tenant, name, &lane, &found, &call->err)) {
         call_problem(call);
         return;
     }
-    struct str name = call->command.in.pause.lane;
-    const struct lane *lane = lane_find(lanes, n, call->actor.tenant, name);
-    struct lane none = { .name = name, .kind = LANE_QUEUE };
+    if (!found)
+        lane = (struct lane){ .name = name, .kind = LANE_QUEUE };
     struct json json = json_to(&call->out);
-    lane_render(&json, lane != NULL ? lane : &none, false);
+    lane_render(&json, &lane, false);
     call_answer(call, 200);
 }
 

@@ -62,6 +62,9 @@ bool reader_events(struct reader *reader, struct arena *arena, int64_t since, in
 bool reader_task_events(struct reader *reader, struct arena *arena, int64_t task, size_t n, struct event **out, size_t *out_n,
                         struct err *err);
 bool reader_lanes(struct reader *reader, struct arena *arena, struct lane ***out, size_t *out_n, struct err *err);
+/* reader_lane: one by name; `all` has no tenant. */
+bool reader_lane(struct reader *reader, struct arena *arena, struct str tenant, struct str name, struct lane *out, bool *out_found,
+                 struct err *err);
 bool reader_slots(struct reader *reader, struct arena *arena, struct slot ***out, size_t *out_n, struct err *err);
 bool reader_executors(struct reader *reader, struct arena *arena, struct executor ***out, size_t *out_n, struct err *err);
 bool reader_classes(struct reader *reader, struct arena *arena, struct task_class ***out, size_t *out_n, struct err *err);
@@ -70,6 +73,9 @@ bool reader_site(struct reader *reader, struct arena *arena, struct site_key **o
 /* Archives with their lanes; removed ones too. reader_archive: an empty tenant means any. */
 struct archive_view { struct archive archive; struct lane lane; };
 bool reader_archives(struct reader *reader, struct arena *arena, struct archive_view **out, size_t *out_n, struct err *err);
+/* reader_archives_page: those of a tenant that aren't removed, newest first, from below `before` (0: the newest) on. */
+bool reader_archives_page(struct reader *reader, struct arena *arena, struct str tenant, int64_t before, size_t limit,
+                          struct archive_view **out, size_t *out_n, struct err *err);
 bool reader_archive(
     struct reader *reader, struct arena *arena, struct str tenant, struct str name, struct archive_view *out, bool *out_found,
         struct err *err);

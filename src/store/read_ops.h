@@ -37,6 +37,10 @@ struct reader_ops {
     bool (*log_tail)(struct reader *reader, struct arena *arena, int64_t task, int64_t grant, struct log_tail *out, bool *out_found,
                      struct err *err);
     bool (*archives)(struct reader *reader, struct arena *arena, struct archive_view **out, size_t *out_n, struct err *err);
+    bool (*archives_page)(struct reader *reader, struct arena *arena, struct str tenant, int64_t before, size_t limit,
+        struct archive_view **out, size_t *out_n, struct err *err);
+    bool (*lane)(struct reader *reader, struct arena *arena, struct str tenant, struct str name, struct lane *out, bool *out_found,
+        struct err *err);
     bool (*archive)(
         struct reader *reader, struct arena *arena, struct str tenant, struct str name, struct archive_view *out, bool *out_found,
             struct err *err);

@@ -378,6 +378,18 @@ bool reader_archives(struct reader *reader, struct arena *arena, struct archive_
     return reader->ops->archives(reader, arena, out, out_n, err);
 }
 
+bool reader_archives_page(struct reader *reader, struct arena *arena, struct str tenant, int64_t before, size_t limit,
+    struct archive_view **out, size_t *out_n, struct err *err)
+{
+    return reader->ops->archives_page(reader, arena, tenant, before, limit, out, out_n, err);
+}
+
+bool reader_lane(struct reader *reader, struct arena *arena, struct str tenant, struct str name, struct lane *out, bool *out_found,
+    struct err *err)
+{
+    return reader->ops->lane(reader, arena, tenant, name, out, out_found, err);
+}
+
 bool reader_site(struct reader *reader, struct arena *arena, struct site_key **out, size_t *out_n, struct err *err)
 {
     return reader->ops->site(reader, arena, out, out_n, err);

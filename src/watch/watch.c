@@ -93,6 +93,21 @@ void watch_archives_changed(struct watch *watch)
     log_error("watch.archives", "error=%s", log_quote(str_of(err.text)).z);
 }
 
+void watch_archive_changed(struct watch *watch, struct str tenant, struct str name)
+{
+    struct arena arena = { 0 };
+    struct archive_view view;
+    struct err err = { 0 };
+    bool found = false;
+    if (watch->closing)
+        return;
+    if (!reader_archive(watch->reader, &arena, tenant, name, &view, &found, &err))
+        log_error("watch.archives", "error=%s", log_quote(str_of(err.text)).z);
+    else if (found)
+        archive_take(watch, &view);
+    arena_release(&arena);
+}
+
 /* ---- hints and states ---- */
 
 /* hint_give: to the server that follows repositories. */

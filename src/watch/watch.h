@@ -45,6 +45,8 @@ bool watch_close(struct watch *watch);
 
 /* watch_archives_changed: after an archive was added, removed, or a revision was skipped: the store is asked which archives there are. */
 void watch_archives_changed(struct watch *watch);
+/* watch_archive_changed: the same of one archive, at the cost of one, however many there are. */
+void watch_archive_changed(struct watch *watch, struct str tenant, struct str name);
 
 /* watch_hint: somebody says that there is a revision. What it says of a revision's cause and transaction goes with the revision when it is
  * read; where that has happened, the engine is told of it afterwards. false: no svn or git archive of this lane is followed. */

@@ -1,5 +1,7 @@
 /* archives: an archive with its revisions, the latest task of every name in it, and its schedules: written, read back by each way there is,
  * still there after a restart; and the task that "prev" means is found by them. */
+#include <stdio.h>
+
 #include "world.h"
 
 static void archive_same(const struct archive *a, const struct archive *b)
@@ -83,6 +85,8 @@ static void archives_and_revisions_are_kept(void **state)
     assert_int_equal(n, 1);
     archive_same(&views[0].archive, &archive);
     str_same(views[0].lane.name, lane.name);
+    MUST(&w, reader_archives_page(w.reader, &w.arena, STR("default"), 0, 10, &views, &n, &w.err));
+    assert_int_equal(n, 0); /* it is removed */
     MUST(&w, reader_archive(w.reader, &w.arena, STR("default"), STR("trunk"), &view, &found, &w.err));
     assert_true(found);
     archive_same(&view.archive, &archive);
@@ -108,6 +112,54 @@ static void archives_and_revisions_are_kept(void **state)
     assert_int_equal(rev, 5);
     MUST(&w, reader_revision_of_ident(w.reader, 1, STR("c9"), &rev, &w.err));
     assert_int_equal(rev, 0);
+    world_release(&w);
+}
+
+static void a_page_of_archives_and_one_lane(void **state)
+{
+    enum { ARCHIVES = 9 };
+    struct world w;
+    struct lane rows[ARCHIVES], lane;
+    struct archive archive_rows[ARCHIVES];
+    const struct lane *lanes[ARCHIVES];
+    const struct archive *archives[ARCHIVES];
+    struct archive_view *views;
+    char names[ARCHIVES][8];
+    size_t n;
+    bool found;
+    (void)state;
+    world_make(&w);
+    for (int i = 0; i < ARCHIVES; i++) { /* every third is another tenant's, the fifth is removed */
+        snprintf(names[i], sizeof names[i], "a%d", i % 3 == 2 ? i - 1 : i);
+        rows[i] = (struct lane){ .id = i + 1, .kind = LANE_ARCHIVE, .tenant = i % 3 == 2 ? STR("other") : STR("default"),
+                                 .name = str_of(names[i]) };
+        archive_rows[i] = (struct archive){ .lane = i + 1, .kind = ARCHIVE_EXTERNAL, .added = 5, .first = 1, .next = 1,
+                                            .removed = i == 4 ? 99 : 0 };
+        lanes[i] = &rows[i];
+        archives[i] = &archive_rows[i];
+    }
+    turn_begin(&w);
+    w.c.lanes = lanes, w.c.n_lanes = ARCHIVES;
+    w.c.archives = archives, w.c.n_archives = ARCHIVES;
+    turn_end(&w);
+    MUST(&w, reader_archives_page(w.reader, &w.arena, STR("default"), 0, 3, &views, &n, &w.err));
+    assert_int_equal(n, 3);
+    assert_int_equal(views[0].archive.lane, 8);
+    assert_int_equal(views[1].archive.lane, 7);
+    assert_int_equal(views[2].archive.lane, 4);
+    str_same(views[2].lane.name, STR("a3"));
+    MUST(&w, reader_archives_page(w.reader, &w.arena, STR("default"), 4, 3, &views, &n, &w.err));
+    assert_int_equal(n, 2);
+    assert_int_equal(views[1].archive.lane, 1);
+    MUST(&w, reader_archives_page(w.reader, &w.arena, STR("nobody"), 0, 3, &views, &n, &w.err));
+    assert_int_equal(n, 0);
+    MUST(&w, reader_lane(w.reader, &w.arena, STR("other"), STR("a1"), &lane, &found, &w.err)); /* both tenants have one of that name */
+    assert_true(found);
+    assert_int_equal(lane.id, 3);
+    MUST(&w, reader_lane(w.reader, &w.arena, STR("default"), STR("a1"), &lane, &found, &w.err));
+    assert_int_equal(lane.id, 2);
+    MUST(&w, reader_lane(w.reader, &w.arena, STR("default"), STR("a99"), &lane, &found, &w.err));
+    assert_false(found);
     world_release(&w);
 }
 
@@ -175,6 +227,7 @@ static void what_prev_means_is_kept(void **state)
 
 const struct CMUnitTest contract_archives[] = {
     cmocka_unit_test(archives_and_revisions_are_kept),
+    cmocka_unit_test(a_page_of_archives_and_one_lane),
     cmocka_unit_test(what_prev_means_is_kept),
 };
 const size_t n_contract_archives = sizeof contract_archives / sizeof contract_archives[0];

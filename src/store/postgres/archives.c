@@ -314,16 +314,46 @@ static bool view_fill(const PGresult *result, int row, struct arena *arena, stru
     return row_archive(result, row, LANE_COLUMNS, arena, &out->archive, err);
 }
 
-bool postgres_read_archives(struct reader *reader, struct arena *arena, struct archive_view **out, size_t *out_n, struct err *err)
+static bool views_fill(const PGresult *result, struct arena *arena, struct archive_view **out, size_t *out_n, struct err *err)
 {
-    PGresult *result;
-    if (!reader_ask(postgres_reader_of(reader), PG_archive_views, NULL, &result, err))
-        return false;
     *out_n = (size_t)PQntuples(result);
     *out = *out_n ? ARENA_ARRAY(arena, struct archive_view, *out_n) : NULL;
     for (size_t i = 0; i < *out_n; i++)
         if (!view_fill(result, (int)i, arena, &(*out)[i], err))
             return false;
+    return true;
+}
+
+bool postgres_read_archives(struct reader *reader, struct arena *arena, struct archive_view **out, size_t *out_n, struct err *err)
+{
+    PGresult *result;
+    return reader_ask(postgres_reader_of(reader), PG_archive_views, NULL, &result, err) && views_fill(result, arena, out, out_n, err);
+}
+
+bool postgres_read_archives_page(struct reader *reader, struct arena *arena, struct str tenant, int64_t before, size_t limit,
+    struct archive_view **out, size_t *out_n, struct err *err)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    arg_i64(&args, before ? before : INT64_MAX);
+    arg_text(&args, tenant);
+    arg_i64(&args, (int64_t)limit);
+    return reader_ask(postgres_reader_of(reader), PG_archive_views_page, &args, &result, err) &&
+           views_fill(result, arena, out, out_n, err);
+}
+
+bool postgres_read_lane(struct reader *reader, struct arena *arena, struct str tenant, struct str name, struct lane *out, bool *out_found,
+    struct err *err)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    arg_text(&args, name);
+    arg_text(&args, tenant);
+    if (!reader_ask(postgres_reader_of(reader), PG_lane_named, &args, &result, err))
+        return false;
+    *out_found = PQntuples(result) > 0;
+    if (*out_found)
+        pg_row_lane(result, 0, arena, out);
     return true;
 }
 

@@ -98,6 +98,14 @@ SELECT task, grant_no, start_byte, bytes FROM log_tail WHERE task = $1 AND grant
 -- name: archive_views
 SELECT @archive_lane_columns@, @archive_view_columns@ FROM archive a JOIN lane l ON l.id = a.lane ORDER BY a.lane;
 
+-- name: archive_views_page
+-- By the table's key from the newest down; archives of other tenants and removed ones are passed over.
+SELECT @archive_lane_columns@, @archive_view_columns@ FROM archive a JOIN lane l ON l.id = a.lane
+WHERE a.lane < $1 AND a.removed = 0 AND l.tenant = $2 ORDER BY a.lane DESC LIMIT $3;
+
+-- name: lane_named
+SELECT @lane_columns@ FROM lane WHERE name = $1 AND tenant = $2 ORDER BY id LIMIT 1;
+
 -- name: archive_view
 SELECT @archive_lane_columns@, @archive_view_columns@ FROM lane l JOIN archive a ON a.lane = l.id WHERE l.name = $1 AND ($2::text = '' OR l.tenant = $2) ORDER BY l.id DESC LIMIT 1;
 

@@ -7,6 +7,11 @@ SELECT @lane_columns@ FROM lane WHERE id = $1;
 -- name: lanes_named
 SELECT @lane_columns@ FROM lane WHERE name = $1 ORDER BY id;
 
+-- name: archives_page
+-- By the table's key from the newest down; archives of other tenants and removed ones are passed over.
+SELECT @archive_columns@ FROM archive WHERE lane < $1 AND removed = 0 AND (SELECT tenant FROM lane WHERE id = archive.lane) = $2
+ORDER BY lane DESC LIMIT $3;
+
 -- name: count_pending
 -- Decides whether a list of P is cheaper from `ready` (few) or from the task table's end (many).
 SELECT COALESCE(SUM(n_p), 0) FROM lane;

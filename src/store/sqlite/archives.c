@@ -66,15 +66,15 @@ static void row_schedule(sqlite3_stmt *stmt, struct arena *arena, struct schedul
     };
 }
 
-static bool rows_archives(struct db *db, struct arena *arena, struct archive ***out, size_t *out_n, struct err *err)
+static bool rows_archives(struct db *db, enum sql_id id, struct arena *arena, struct archive ***out, size_t *out_n, struct err *err)
 {
     size_t cap = 0;
     enum db_step step;
     *out = NULL, *out_n = 0;
-    while ((step = db_next(db, SQL_archives, err)) == DB_ROW) {
+    while ((step = db_next(db, id, err)) == DB_ROW) {
         struct archive *archive = ARENA_NEW(arena, struct archive);
-        if (!row_archive(db->stmts[SQL_archives], arena, archive))
-            return damaged(db, SQL_archives, "the row", archive->lane, 0, err);
+        if (!row_archive(db->stmts[id], arena, archive))
+            return damaged(db, id, "the row", archive->lane, 0, err);
         *ARENA_PUSH(arena, *out, *out_n, cap) = archive;
     }
     return step == DB_DONE;
@@ -128,7 +128,7 @@ static bool rows_revision_of_ident(struct db *db, int64_t lane, struct str ident
 
 bool sqlite_load_archives(struct store *store, struct arena *arena, struct archive ***out, size_t *out_n, struct err *err)
 {
-    return rows_archives(&sqlite_of(store)->db, arena, out, out_n, err);
+    return rows_archives(&sqlite_of(store)->db, SQL_archives, arena, out, out_n, err);
 }
 
 bool sqlite_load_schedules(struct store *store, struct arena *arena, struct schedule **out, size_t *out_n, struct err *err)
@@ -308,11 +308,12 @@ bool archives_write(struct sqlite_store *self, const struct changes *c, struct e
 
 /* --- readers ------------------------------------------------------------------------------------------------------------------------ */
 
-static bool archives_in_snapshot(struct db *db, struct arena *arena, struct archive_view **out, size_t *out_n, struct err *err)
+static bool archives_in_snapshot(
+    struct db *db, enum sql_id id, struct arena *arena, struct archive_view **out, size_t *out_n, struct err *err)
 {
     struct archive **rows;
     size_t n;
-    bool ok = rows_archives(db, arena, &rows, &n, err);
+    bool ok = rows_archives(db, id, arena, &rows, &n, err);
     *out = ARENA_ARRAY(arena, struct archive_view, (ok ? n : 0) + 1);
     *out_n = 0;
     for (size_t i = 0; ok && i < n; i++) {
@@ -326,7 +327,37 @@ static bool archives_in_snapshot(struct db *db, struct arena *arena, struct arch
 bool sqlite_read_archives(struct reader *reader, struct arena *arena, struct archive_view **out, size_t *out_n, struct err *err)
 {
     struct db *db = &sqlite_reader_of(reader)->db;
-    return snapshot_begin(db, err) && snapshot_end(db, archives_in_snapshot(db, arena, out, out_n, err));
+    return snapshot_begin(db, err) && snapshot_end(db, archives_in_snapshot(db, SQL_archives, arena, out, out_n, err));
+}
+
+bool sqlite_read_archives_page(struct reader *reader, struct arena *arena, struct str tenant, int64_t before, size_t limit,
+    struct archive_view **out, size_t *out_n, struct err *err)
+{
+    struct db *db = &sqlite_reader_of(reader)->db;
+    sqlite3_stmt *stmt = db->stmts[SQL_archives_page];
+    if (!snapshot_begin(db, err))
+        return false;
+    bind_i64(stmt, 1, before ? before : INT64_MAX);
+    bind_text(stmt, 2, tenant);
+    bind_i64(stmt, 3, (int64_t)limit);
+    return snapshot_end(db, archives_in_snapshot(db, SQL_archives_page, arena, out, out_n, err));
+}
+
+bool sqlite_read_lane(struct reader *reader, struct arena *arena, struct str tenant, struct str name, struct lane *out, bool *out_found,
+    struct err *err)
+{
+    struct db *db = &sqlite_reader_of(reader)->db;
+    sqlite3_stmt *stmt = db->stmts[SQL_lanes_named];
+    enum db_step step;
+    *out_found = false;
+    bind_text(stmt, 1, name);
+    while ((step = db_next(db, SQL_lanes_named, err)) == DB_ROW) {
+        if (*out_found || !str_eq(column_view(stmt, 2), tenant))
+            continue;
+        row_lane(stmt, arena, out);
+        *out_found = true;
+    }
+    return step == DB_DONE;
 }
 
 static bool archive_in_snapshot(struct db *db, struct arena *arena, struct str tenant, struct str name, struct archive_view *out,

@@ -24,6 +24,10 @@ bool sqlite_tasks_after(struct store *store, struct arena *arena, int64_t after,
                         struct err *err);
 
 bool sqlite_read_archives(struct reader *reader, struct arena *arena, struct archive_view **out, size_t *out_n, struct err *err);
+bool sqlite_read_archives_page(struct reader *reader, struct arena *arena, struct str tenant, int64_t before, size_t limit,
+    struct archive_view **out, size_t *out_n, struct err *err);
+bool sqlite_read_lane(struct reader *reader, struct arena *arena, struct str tenant, struct str name, struct lane *out, bool *out_found,
+    struct err *err);
 bool sqlite_read_archive(struct reader *reader, struct arena *arena, struct str tenant, struct str name, struct archive_view *out,
     bool *out_found,
                          struct err *err);

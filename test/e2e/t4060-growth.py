@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+# time limit: 300
+"""What a command costs: four times as many waiters cost four times as much, not sixteen times; an archive among a thousand costs what it costs among ten.
+
+Costs are the time that the server's threads had a processor (schedstat), so other work on the machine counts for little. Quadratic would be a ratio of 16
+where at most 9 is allowed, and one that grows with what is there 100 where at most 4 is allowed."""
+import json
+import os
+import pathlib
+import signal
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
+from house import TMP, House, end, ok, same, until  # noqa: E402
+
+SMALL = 400  # the other size is four times this
+conf = TMP / 'weir.yaml'
+
+
+def write(limit):
+    conf.write_text(json.dumps({'semaphores': {'one': 1, 'five': 5, 'third': 1, 'wide': limit}}))
+
+
+def cost(server, work):
+    """Milliseconds of processor time that the server takes for it."""
+    def now():
+        total = 0
+        for thread in os.listdir(f'/proc/{server.process.pid}/task'):
+            try:
+                total += int((pathlib.Path(f'/proc/{server.process.pid}/task') / thread / 'schedstat').read_text().split()[0])
+            except OSError:
+                pass
+        return total
+    before = now()
+    work()
+    return (now() - before) / 1e6
+
+
+def good(answer):
+    if answer.status not in (200, 201, 202):
+        ok(False, 'a call is taken', answer)
+
+
+def tasks(n, **more):
+    return [dict(name=f't{i}', data=i, **more) for i in range(n)]
+
+
+def post(server, n, **more):
+    good(server.post('/v1/tasks', {'tasks': tasks(n, **more)}))
+
+
+def state(server, task):
+    return server.get(f'/v1/tasks/{task}').json['state']
+
+
+def counts(server, queue):
+    return next(lane['counts'] for lane in server.get('/v1/lanes').json['lanes'] if lane['name'] == queue)
+
+
+# -- waiters for semaphores: each step with n and with 4n of them
+def waiting(n):
+    write(1)
+    server = House(f'waiting-{n}', '--config', str(conf), slots=0, lease='60s')
+    found = {}
+    found['a call with two semaphores'] = cost(server, lambda: post(server, n, queue='two', semaphores=['one', 'five']))
+    post(server, n, queue='w', semaphores=['wide'])
+    write(100000)
+
+    def raised():
+        os.kill(server.process.pid, signal.SIGHUP)
+        until(lambda: counts(server, 'w')['S'] == 0, seconds=60)
+    found['a raised limit'] = cost(server, raised)
+    same(counts(server, 'w')['P'], n, 'all of them may go')
+    holder = server.enqueue(dict(name='holder', queue='other', data=1, semaphores=['third']))['id']
+    post(server, n, queue='paused', semaphores=['third'])
+    last = server.enqueue(dict(name='last', queue='other', data=1, semaphores=['third']))['id']
+    server.post('/v1/lanes/paused/pause', {'reason': 'for the test'})
+
+    def freed():
+        server.post(f'/v1/tasks/{holder}/cancel', {'reason': 'an end'})
+        until(lambda: state(server, last) == 'P', seconds=60)
+    found['an end before a paused queue'] = cost(server, freed)
+    server.stop()
+    return found
+
+
+small, large = waiting(SMALL), waiting(4 * SMALL)
+for what, base in small.items():
+    ratio = large[what] / max(base, 10)
+    ok(ratio < 9, f'{what}: {base:.0f} ms, and with four times as many {large[what]:.0f} ms', ratio)
+
+
+# -- what is there already
+def among(n):
+    server = House(f'among-{n}', slots=0)
+    for i in range(n):
+        server.post('/v1/archives', {'name': f'a{i}', 'kind': 'external'})
+    found = {}
+
+    def times(what, work):
+        work('first')
+        found[what] = cost(server, lambda: [work(f'{what.split()[0]}-{i}') for i in range(20)])
+    times('add an archive', lambda name: good(server.post('/v1/archives', {'name': name, 'kind': 'external'})))
+    times('list archives', lambda _: good(server.get('/v1/archives?limit=5')))
+    times('pause a lane', lambda name: good(server.post(f'/v1/lanes/{name}/pause', {'reason': 'r'})))
+    revisions = iter(range(1, 100))
+    times('post a revision', lambda _: good(server.post('/v1/archives/a1/revisions', {'rev': next(revisions)})))
+    times('post a task', lambda name: good(server.post('/v1/tasks', {'tasks': [{'name': name, 'data': 1, 'semaphores': [name]}]})))
+    server.stop()
+    return found
+
+
+few, many = among(10), among(1000)
+for what, base in few.items():
+    ratio = many[what] / max(base, 4)
+    ok(ratio < 4, f'{what}: 20 times among 10 {base:.0f} ms, among 1,000 {many[what]:.0f} ms', ratio)
+end()
