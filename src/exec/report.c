@@ -286,6 +286,13 @@ void report_result(struct seat *seat, int status, struct str code)
         report_later(seat, report_backoff(seat->tries));
         return;
     }
+    if (str_eqz(code, err_name(ERR_artifact_unknown)) && seat->keeps && !seat->resent) { /* the server forgot what it had: once more */
+        log_event("finish.resend", "task=%lld", (long long)seat->task);
+        seat->resent = true;
+        send_begin(seat);
+        report_log(seat);
+        return;
+    }
     if (report_unreadable(status) && seat->bare < 2) { /* at least the end must arrive */
         log_warn("finish.bare", "task=%lld status=%d code=%.*s", (long long)seat->task, status, STR_ARG(code));
         if (seat->bare++ == 0)

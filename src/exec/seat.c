@@ -213,6 +213,7 @@ static void seat_take_job(struct seat *seat, const struct job *job)
     send_forget(seat);
     seat->adopted = seat->probe = seat->log_dead = seat->alone = seat->told = false;
     seat->bare = 0;
+    seat->resent = false;
     seat->tries = 0;
     seat->finish_at_ms = 0;
     seat->inline_from = -1;

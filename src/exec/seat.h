@@ -57,6 +57,8 @@ struct seat {
     int64_t kept_offset;
     bool wants, keeps;       /* its job has patterns; the finish lists what was sent */
     struct buf kept_list;    /* members of that list so far */
+    unsigned kept_rounds;    /* how often the server has wanted bytes of it again */
+    bool resent;             /* the server knew nothing of what was sent: all of it was sent once more */
     bool alone;           /* the server refused a request with its end among others: it is told by itself */
     unsigned bare;        /* the server refused its end as it was: 1: told without outputs and artifacts, 2: without its log too */
     struct client_request *post; /* the log request on its way; NULL: none */

@@ -3,7 +3,8 @@
  * One request on its way for each job, the same place that log requests use. What the server has taken whole it answers with its hash; the
  * finish lists exactly those. An agent that is born meanwhile begins again: the same bytes give the same hashes.
  *
- * A server that can't be reached is asked again, at growing distances; a file that it refuses is left out, and the log says so here. */
+ * A server that can't be reached is asked again, at growing distances; a file that it refuses, or whose pieces it loses again and again, is
+ * left out, and the job's log says so. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 #include "exec/agent.h"
 #include "io/log.h"
 
-enum { PIECE_MAX = 1 << 20, SEND_TIMEOUT_MS = 60000 };
+enum { ROUNDS_MAX = 20, PIECE_MAX = 1 << 20, SEND_TIMEOUT_MS = 60000 };
 
 void send_forget(struct seat *seat)
 {
@@ -20,6 +21,7 @@ void send_forget(struct seat *seat)
     seat->kept = NULL;
     seat->n_kept = seat->kept_at = 0;
     seat->kept_offset = 0;
+    seat->kept_rounds = 0;
     seat->keeps = false;
     buf_reset(&seat->kept_list);
 }
@@ -46,6 +48,7 @@ static void send_skip(struct seat *seat, const char *why)
         log_quote(str_of(why)).z);
     seat->kept_at++;
     seat->kept_offset = 0;
+    seat->kept_rounds = 0;
 }
 
 void send_add(struct seat *seat, const char *hash)
@@ -62,6 +65,7 @@ void send_add(struct seat *seat, const char *hash)
     json_object_end(&json);
     seat->kept_at++;
     seat->kept_offset = 0;
+    seat->kept_rounds = 0;
 }
 
 static void send_taken(struct seat *seat, const struct client_response *response, int64_t bytes)
@@ -88,10 +92,14 @@ static void send_refused(struct seat *seat, const struct client_response *respon
     if (err.code == ERR_stale_fence || err.code == ERR_not_found || err.code == ERR_unknown_task) {
         log_event("task.stale", "task=%lld code=%s", (long long)seat->task, err_name(err.code));
         seat_drop(seat);
+    } else if (err.code == ERR_log_gap && seat->kept_rounds++ >= ROUNDS_MAX) {
+        send_skip(seat, "the server has lost pieces of it again and again");
     } else if (err.code == ERR_log_gap && err.expected >= 0 && err.expected < seat->kept_offset) {
         seat->kept_offset = err.expected; /* the server was restarted: it forgets what isn't whole */
         if (seat->tries++ > 3)
             report_later(seat, report_backoff(seat->tries));
+    } else if (err.code == ERR_quota_full || err.code == ERR_corrupt) { /* as it is now, and nothing that waiting changes */
+        send_skip(seat, err.text);
     } else if (response->status >= 500 || err_retriable(err.code) || response->status == 401 || response->status == 403) {
         report_later(seat, report_backoff(seat->tries++));
     } else {

@@ -67,6 +67,26 @@ with Crew(slots=4) as crew:
     fake.wait_ended(late)
     tap.equal((kept(late), bytes(late.files['late'])), ({'late': facts(b'late\n')}, b'late\n'), 'the next executor sends them')
 
+    # the server has forgotten what it took: sent again, once; then the end alone is told
+    fake.forgets = 1
+    again = fake.add(script='echo again >again; echo k=v >$WEIR_OUTPUT', artifacts=['again'])
+    fake.wait_ended(again)
+    tap.equal((kept(again), bytes(again.files['again']), again.finish['outputs']), ({'again': facts(b'again\n')}, b'again\n', {'k': 'v'}),
+              'what the server knows nothing of is sent again, and outputs are kept')
+    fake.forgets = 2
+    never = fake.add(script='echo never >never; exit 7', artifacts=['never'])
+    fake.wait_ended(never)
+    tap.equal((kept(never), never.finish['exit']), ({}, 7), 'refused twice: the end is told without')
+    fake.forgets = 0
+
+    # pieces that never stay, and no room: the file is left out, the log says so, the job ends
+    fake.loses, fake.full = ('large',), ('over',)
+    large = fake.add(script='head -c 3000000 /dev/zero >large; echo small >small; echo over >over', artifacts=['large', 'small', 'over'])
+    fake.wait_ended(large, seconds=60)
+    tap.equal(kept(large), {'small': facts(b'small\n')}, 'a file whose pieces are lost again and again is left out, and so is one that there is no room for')
+    tap.ok("artifact 'large' isn't kept" in text(large) and "artifact 'over' isn't kept: no more room" in text(large), 'and the job\'s log says so', text(large))
+    fake.loses = fake.full = ()
+
     # the server goes away in the middle
     fake.stop()
     fake.start()

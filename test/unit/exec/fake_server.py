@@ -49,6 +49,9 @@ class FakeServer:
         self.hang_polls = 0     # so many polls are taken and never answered
         self.hung = []          # their bodies
         self.fail_finishes = 0  # so many results are 503
+        self.forgets = 0        # so many finishes list files that it doesn't know
+        self.loses = ()         # names of files whose pieces it loses, and keeps no more than the first
+        self.full = ()          # names of files that there is no room for
         self.die_at_end = False # the next poll with ends finds a server that was just started again: what wasn't durable is gone
         self.http = None
         self.sockets = set()
@@ -203,8 +206,12 @@ class FakeServer:
             task = self.tasks.get(number)
             if not task or query['fence'] != task.fence:
                 return 409, {'code': 'stale_fence'}
+            if name in self.full:
+                return 507, {'code': 'quota_full', 'detail': 'no more room'}
             known = task.files.setdefault(name, bytearray())
             offset = int(query.get('offset', 0))
+            if name in self.loses and offset > 0:
+                known.clear()
             if offset > len(known):
                 return 409, {'code': 'log_gap', 'expected': len(known)}
             del known[offset:]
@@ -249,6 +256,10 @@ class FakeServer:
         if not task:
             return 404, 'not_found'
         task.finishes.append(item)
+        if self.forgets > 0 and item.get('artifacts'):
+            self.forgets -= 1
+            task.files.clear()
+            return 422, 'artifact_unknown'
         if self.fail_finishes > 0:
             self.fail_finishes -= 1
             return 503, 'unavailable'
