@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/when.h"
 #include "engine/definition.h"
 #include "world.h"
 
@@ -222,7 +223,11 @@ void check_scheduled(struct world *w, const struct event *e)
     const char *at = memmem(e->reason.ptr, e->reason.len, " for ", 5);
     if (!at || !e->task) world_fail(w, "the clock started nothing", e->task);
     struct str cron = str_sub(e->reason, 0, (size_t)(at - e->reason.ptr));
-    struct fired now = { .lane = e->lane, .slot = strtoll(str_dupz(&w->arena, str_sub(e->reason, cron.len + 5, e->reason.len)), NULL, 10),
+    struct str when = str_sub(e->reason, cron.len + 5, e->reason.len);
+    ptrdiff_t end = str_index(when, ';');
+    int64_t slot_ms = 0;
+    if (!when_parse(end < 0 ? when : str_sub(when, 0, (size_t)end), &slot_ms)) world_fail(w, "a slot of a schedule isn't told", e->task);
+    struct fired now = { .lane = e->lane, .slot = slot_ms / 1000,
                          .task = str_fmt(&w->arena, "%.*s %.*s", STR_ARG(e->subject), STR_ARG(cron)) };
     MARK(w, scheduled);
     if (now.slot * 1000 + 60000 <= w->wall) MARK(w, scheduled_missed);
