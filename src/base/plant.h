@@ -64,7 +64,17 @@
     X(incarnation_unchecked, "a finish of another incarnation is accepted") \
     X(incarnation_each_poll, "an executor that has seen more than the store knows makes all grants stale at each poll") \
     X(copies_forget, "a store that was restored believes that nothing granted had begun") \
-    X(running_waits, "who runs and is lost waits for who queues for the lock behind it")
+    X(running_waits, "who runs and is lost waits for who queues for the lock behind it") \
+    X(cancels_behind_lock, "a task that waits for the archive's lock doesn't cancel what it supersedes") \
+    X(cancels_not_handed_on, "what a task was to cancel is forgotten when it ends before it was ready") \
+    X(lock_shared_waits, "behind a stopped task shared locks wait for shared ones") \
+    X(lock_path_broken, "a retried task has no lock edge from those that wait for it through others") \
+    X(lock_replaced, "a task that isn't made because of its unique key takes the archive's lock") \
+    X(prev_not_handed_on, "a task that is stopped while it waits for PREV lets the next revision go") \
+    X(promotion_parked, "a pause forgets that a task was promoted") \
+    X(unique_early, "a revision behind a gap takes its unique keys when it is told") \
+    X(commit_unwaited, "who depends on another revision's task by its unique key doesn't wait for COMMIT") \
+    X(touched_forgotten, "what a revision behind a gap touched is forgotten")
 
 /* of several servers on one store: the simulator's worlds with --servers */
 #define PLANTS_SEVERAL(X) \

@@ -15,13 +15,15 @@ struct expander {
     const struct workflow *workflow;
     struct arena *arena;
     struct expansion *out;
-    struct smap by_name;   /* -> index + 1; COMMIT is n */
+    struct smap by_name;   /* -> index + 1; COMMIT is n; behind it stand the names in `gone` */
     size_t n;              /* tasks of the workflow; index n is COMMIT */
     size_t *depth, *order; /* order: by depth, then place in the files */
-    bool *created;
+    bool *created, *skipped, *replaced;
     struct want *wants;
     size_t *listed;
     size_t n_listed;
+    struct str *gone; /* names behind PREV: that this workflow doesn't have; index n + 1 on */
+    size_t n_gone, cap_gone;
 };
 
 static size_t index_of(const struct expander *x, struct str name)
@@ -31,7 +33,32 @@ static size_t index_of(const struct expander *x, struct str name)
 
 static struct str name_of(const struct expander *x, size_t index)
 {
+    if (index > x->n)
+        return x->gone[index - x->n - 1];
     return index == x->n ? STR("COMMIT") : x->workflow->tasks[index].name;
+}
+
+/* gone_add: names that only earlier revisions may have. */
+static void gone_add(struct expander *x, const struct workflow_refs *refs)
+{
+    for (size_t i = 0; i < refs->n; i++) {
+        if (!refs->items[i].prev || smap_find(&x->by_name, refs->items[i].name) != NULL)
+            continue;
+        *ARENA_PUSH(x->arena, x->gone, x->n_gone, x->cap_gone) = refs->items[i].name;
+        smap_put(&x->by_name, refs->items[i].name, (void *)(uintptr_t)(x->n + 1 + x->n_gone));
+    }
+}
+
+static void names_learn(struct expander *x)
+{
+    for (size_t i = 0; i <= x->n; i++)
+        smap_put(&x->by_name, name_of(x, i), (void *)(uintptr_t)(i + 1));
+    for (size_t i = 0; i < x->n; i++) {
+        gone_add(x, &x->workflow->tasks[i].depends);
+        gone_add(x, &x->workflow->tasks[i].after);
+        gone_add(x, &x->workflow->tasks[i].cancels);
+    }
+    gone_add(x, &x->workflow->commit.depends);
 }
 
 /* -- order -- */
@@ -146,8 +173,9 @@ static void run_choose(struct expander *x)
 
 static void edge_add(struct expander *x, size_t task, int64_t rev, struct str name, enum edge_kind kind)
 {
-    *ARENA_PUSH(x->arena, x->out->edges, x->out->n_edges, x->out->cap_edges) =
-        (struct expand_edge){ task, { rev, name, 0, 0 }, kind, false };
+    *ARENA_PUSH(x->arena, x->out->edges, x->out->n_edges, x->out->cap_edges) = (struct expand_edge){
+        .task = task, .other = { .rev = rev, .name = name }, .kind = kind, .prev = kind != EDGE_CANCELS && rev < x->input->rev
+    };
 }
 
 static struct want *want_of(struct expander *x, size_t index)
@@ -216,7 +244,7 @@ static void wants_emit(struct expander *x, size_t task, bool skipped)
     size_t n = x->n;
     for (size_t i = 0; i < x->n_listed; i++) {
         size_t other = x->listed[i];
-        if (other < n && x->wants[other].same == EDGE_DEPENDS && is_there(x, other))
+        if (other < n && x->wants[other].same == EDGE_DEPENDS && (!x->replaced[other] || PLANT(commit_unwaited)) && is_there(x, other))
             implied = true;
     }
     bool commit = x->out->tasks[task].def == &x->workflow->commit;
@@ -249,7 +277,7 @@ static void tasks_make(struct expander *x)
     struct expansion *out = x->out;
     out->tasks = ARENA_ARRAY(x->arena, struct expand_task, x->n + 1);
     if (input->run == NULL) {
-        out->tasks[out->n_tasks++] = (struct expand_task){ &x->workflow->commit, STR("COMMIT"), false, 0 };
+        out->tasks[out->n_tasks++] = (struct expand_task){ .def = &x->workflow->commit, .name = STR("COMMIT") };
         want_of(x, x->n)->prev = EDGE_AFTER;
         waits_want(x, &x->workflow->commit.depends, true);
         wants_emit(x, 0, false);
@@ -258,13 +286,32 @@ static void tasks_make(struct expander *x)
         const struct workflow_task *task = &x->workflow->tasks[i];
         if (!x->created[i])
             continue;
-        /* Who runs a task by hand means it, whatever the revision touched. */
-        bool skipped = task->paths.n > 0 && input->run == NULL && input->touched != NULL && !input->touched(input->context, task);
-        out->tasks[out->n_tasks] = (struct expand_task){ task, task->name, skipped, x->depth[i] };
+        size_t at = out->n_tasks++;
+        out->tasks[at] = (struct expand_task){
+            .def = task, .name = task->name, .skipped = x->skipped[i], .replaced = x->replaced[i], .depth = x->depth[i]
+        };
+        if (x->replaced[i])
+            continue;
         waits_want(x, &task->depends, true);
         waits_want(x, &task->after, false);
         cancels_want(x, &task->cancels);
-        wants_emit(x, out->n_tasks++, skipped);
+        wants_emit(x, at, x->skipped[i]);
+    }
+}
+
+/* standing_find: which of the created tasks are skipped, and which are another task. Known before the first edge is made. */
+static void standing_find(struct expander *x)
+{
+    const struct expand_input *input = x->input;
+    x->skipped = ARENA_ARRAY(x->arena, bool, x->n + 1);
+    x->replaced = ARENA_ARRAY(x->arena, bool, x->n + 1);
+    for (size_t i = 0; i < x->n; i++) {
+        const struct workflow_task *task = &x->workflow->tasks[i];
+        if (!x->created[i])
+            continue;
+        /* Who runs a task by hand means it, whatever the revision touched. */
+        x->skipped[i] = task->paths.n > 0 && input->run == NULL && input->touched != NULL && !input->touched(input->context, task);
+        x->replaced[i] = !x->skipped[i] && input->replaced != NULL && input->replaced(input->context, task);
     }
 }
 
@@ -277,15 +324,18 @@ static void lock_wait(struct expander *x, size_t task, struct expand_ref other, 
         if (edge->kind != EDGE_CANCELS && edge->other.rev == other.rev && str_eq(edge->other.name, other.name))
             return; /* it waits for it anyway */
     }
-    *ARENA_PUSH(x->arena, x->out->edges, x->out->n_edges, x->out->cap_edges) = (struct expand_edge){ task, other, EDGE_AFTER, true };
+    *ARENA_PUSH(x->arena, x->out->edges, x->out->n_edges, x->out->cap_edges) = (struct expand_edge){
+        .task = task, .other = other, .kind = EDGE_AFTER, .lock = true
+    };
 }
 
 static void lock_take(struct expander *x, size_t task, enum workflow_lock kind, const size_t *begin)
 {
     struct expand_lock *lock = &x->out->lock;
-    struct expand_ref self = { x->input->rev, x->out->tasks[task].name, 0, 0 };
+    struct expand_ref self = { .rev = x->input->rev, .name = x->out->tasks[task].name, .shared = kind == WORKFLOW_LOCK_SHARED };
     for (size_t i = 0; i < lock->n_before; i++)
-        lock_wait(x, task, lock->before[i], begin);
+        if (!self.shared || !lock->before[i].shared)
+            lock_wait(x, task, lock->before[i], begin);
     if (kind == WORKFLOW_LOCK_SHARED) {
         if (lock->exclusive.rev > 0)
             lock_wait(x, task, lock->exclusive, begin);
@@ -319,7 +369,11 @@ static void locks_make(struct expander *x)
     for (size_t i = 0; i < x->n; i++) {
         size_t task = place[x->order[i]];
         enum workflow_lock kind = x->workflow->tasks[x->order[i]].lock;
-        if (task > 0 && kind != WORKFLOW_LOCK_NONE && !out->tasks[task - 1].skipped)
+        if (task == 0 || kind == WORKFLOW_LOCK_NONE)
+            continue;
+        const struct expand_task *made = &out->tasks[task - 1];
+        bool over = x->input->over != NULL && x->input->over(x->input->context, made->def);
+        if (!made->skipped && !over && (!made->replaced || PLANT(lock_replaced)))
             lock_take(x, task - 1, kind, begin);
     }
 }
@@ -331,14 +385,14 @@ void expand(const struct expand_input *input, struct arena *arena, struct expans
     x.depth = ARENA_ARRAY(arena, size_t, x.n + 1);
     x.order = ARENA_ARRAY(arena, size_t, x.n + 1);
     x.created = ARENA_ARRAY(arena, bool, x.n + 1);
-    x.wants = ARENA_ARRAY(arena, struct want, x.n + 1);
-    x.listed = ARENA_ARRAY(arena, size_t, x.n + 1);
-    for (size_t i = 0; i <= x.n; i++)
-        smap_put(&x.by_name, name_of(&x, i), (void *)(uintptr_t)(i + 1));
+    names_learn(&x);
+    x.wants = ARENA_ARRAY(arena, struct want, x.n + x.n_gone + 1);
+    x.listed = ARENA_ARRAY(arena, size_t, x.n + x.n_gone + 1);
     depths_find(&x);
     commit_choose(&x);
     if (input->run != NULL)
         run_choose(&x);
+    standing_find(&x);
     tasks_make(&x);
     locks_make(&x);
     smap_release(&x.by_name);

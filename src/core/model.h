@@ -42,6 +42,8 @@ enum edge_flag {
     EDGE_SPENT = 2, /* cancels: it fired, and the other had ended then or was retried since: it isn't waited for. after: the waiter ran
                        when the other was retried, and that queues for the archive's lock behind it or behind who waits for it */
     EDGE_LOCK = 4,  /* after: it stands for the archive's lock, nobody wrote it */
+    EDGE_PREV = 8,  /* after, depends: an order between revisions (PREV). A task that leaves the queue without having run hands on what
+                       it waited for by such edges */
 };
 struct edge {
     int64_t waiter, pred; /* the one that waits or cancels; the other */
@@ -133,7 +135,7 @@ struct schedule { /* one cron line of a task of an archive */
     int64_t next; /* ms: the minute that fires next */
 };
 
-/* What is known of a task's edges without reading them; a mark is never taken back. */
+/* What is known of a task without reading its edges; a mark is never taken back, but for MARK_PROMOTED. */
 enum task_mark {
     MARK_CANCELS = 1, /* it has edges of that kind, as the one that cancels */
     MARK_OUTPUTS = 2, /* a finish brought outputs */
@@ -143,6 +145,7 @@ enum task_mark {
     MARK_PRUNED = 64,    /* logs, outputs and artifacts are gone; what it was and how it ended stays */
     MARK_KEPT = 128,   /* what it left behind is counted in its lane's bytes */
     MARK_LOCKED = 16,  /* it has the archive's lock, shared or exclusive, while it runs */
+    MARK_PROMOTED = 256, /* a person put it to the front: there it stays until it ends, also after a pause */
 };
 
 struct task {

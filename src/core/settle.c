@@ -214,16 +214,28 @@ static void slot_admit(struct slice *slice, int64_t id)
 
 /* --- cancels ------------------------------------------------------------------------------------------------------------------- */
 
-/* An abandoned task hands what it was to cancel over to the one that cancels it. */
-static void cancels_inherit(struct slice *slice, struct node *heir, struct node *abandoned)
+/* What one task cancels, another one is to cancel; `begun`: also what it has begun to cancel. Those of them that ended in this very turn
+ * may not have handed on their own yet. */
+static void cancels_copy(struct slice *slice, struct node *heir, struct node *from, bool begun)
 {
-    size_t n;
-    struct edge *ins = slice_ins(slice, abandoned, &n);
-    for (size_t i = 0; i < n; i++) {
-        if (ins[i].kind != EDGE_CANCELS || ins[i].pred == heir->row.id) continue;
-        struct node *other = slice_find(slice, ins[i].pred);
-        if (other && !state_ended(other->row.state)) slice_edge_add(slice, heir, other, EDGE_CANCELS);
+    struct walk walk = slice_walk(slice, from);
+    for (size_t at = 0; at < walk.n; at++) {
+        size_t n;
+        const struct edge *ins = walk.list[at]->row.marks & MARK_CANCELS ? slice_ins(slice, walk.list[at], &n) : NULL;
+        for (size_t i = 0; ins && i < n; i++) {
+            if (ins[i].kind != EDGE_CANCELS || ins[i].pred == heir->row.id) continue;
+            if (ins[i].flags & EDGE_FIRED && !(begun && at == 0)) continue;
+            struct node *other = slice_find(slice, ins[i].pred);
+            if (!other) continue;
+            if (!state_ended(other->row.state)) slice_edge_add(slice, heir, other, EDGE_CANCELS);
+            else if (!state_ended(other->was)) slice_walk_add(&walk, other);
+        }
     }
+}
+
+void cancels_inherit(struct slice *slice, struct node *waiter, struct node *stopped)
+{
+    if (stopped->row.marks & MARK_CANCELS && !PLANT(cancels_not_handed_on)) cancels_copy(slice, waiter, stopped, false);
 }
 
 /* The task has become ready: what it cancels is put to an end. True: all of it is dead. The list may grow while it is walked. */
@@ -237,7 +249,7 @@ static bool cancels_fire(struct slice *slice, struct node *node)
         struct node *other = slice_find(slice, edge.pred);
         if (!other) continue;
         if (!state_ended(other->row.state)) {
-            cancels_inherit(slice, node, other);
+            cancels_copy(slice, node, other, true); /* an abandoned task hands all that over to the one that cancels it */
             task_stop(
                 slice, other, STATE_A, &(struct because){ .actor = by_engine.actor, .reason = STR("superseded"), .cause = node->row.id });
         }
@@ -259,22 +271,41 @@ void task_unhold(struct slice *slice, struct node *node)
 
 /* --- one task ------------------------------------------------------------------------------------------------------------------ */
 
+/* Ready, for cancels: it waits for nothing but the archive's lock (and perhaps for the death of what it cancels). */
+static bool cancels_ready(struct slice *slice, struct node *node)
+{
+    size_t n;
+    if (node->row.waits == 0) return true;
+    if (!(node->row.marks & MARK_CANCELS) || !(node->row.marks & MARK_LOCKED) || PLANT(cancels_behind_lock)) return false;
+    const struct edge *ins = slice_ins(slice, node, &n);
+    for (size_t i = 0; i < n; i++) {
+        if (ins[i].kind == EDGE_CANCELS || ins[i].flags & EDGE_LOCK || !edge_counts(ins[i].kind, ins[i].flags)) continue;
+        const struct node *pred = slice_find(slice, ins[i].pred);
+        if (pred && (ins[i].kind == EDGE_DEPENDS ? pred->row.state != STATE_D : !state_ended(pred->row.state))) return false;
+    }
+    return true;
+}
+
 static void consider(struct slice *slice, struct node *node)
 {
     if (node->row.state == STATE_Q) slice_move(slice, node, STATE_S, &by_engine);
     if (node->row.state != STATE_S) return;
-    if (node->row.waits > 0) { /* looked at again when they are over: nothing else is kept for it, and it keeps nobody else waiting */
+    if (!cancels_ready(slice, node)) { /* looked at again when that is over: nothing else is kept for it, and it keeps nobody waiting */
         holds_drop(slice, node, BIT_TIME | BIT_PAUSE | BIT_SLOT | BIT_HELD);
         return;
     }
-    if (!gates_open(slice, node)) {
+    bool skipped = (node->row.marks & MARK_SKIPPED) != 0; /* starts nothing: no gate is in its way */
+    if (!skipped && !gates_open(slice, node)) {
         holds_drop(slice, node, BIT_SLOT | BIT_HELD);
         return;
     }
-    if (!cancels_fire(slice, node) || slice->failed) return;
+    if (!cancels_fire(slice, node) || slice->failed) {
+        holds_drop(slice, node, BIT_SLOT | BIT_HELD);
+        return;
+    }
     if (node->row.class_id) { /* what has nothing to run takes no slots: it is done as soon as it is ready */
         if (slots_get(slice, node) && !slice->failed) slice_move(slice, node, STATE_P, &by_engine);
-    } else if (node->row.marks & MARK_SKIPPED)
+    } else if (skipped)
         task_end(slice, node, STATE_D, OUTCOME_skipped,
             &(struct because){ .actor = by_engine.actor, .reason = STR("the revision touches none of its paths") });
     else task_end(slice, node, STATE_D, OUTCOME_done, &by_engine); /* nothing to run */
@@ -414,11 +445,12 @@ void task_restage(struct slice *slice, struct node *node, const struct because *
 
 /* --- the consequences ----------------------------------------------------------------------------------------------------------- */
 
-static void edge_satisfied(struct slice *slice, struct node *waiter)
+static void edge_satisfied(struct slice *slice, struct node *waiter, const struct edge *edge)
 {
     if (waiter->row.waits > 0) waiter->row.waits--;
     waiter->dirty = true;
-    if (waiter->row.waits == 0) task_consider(slice, waiter);
+    bool cancels = waiter->row.marks & MARK_CANCELS && waiter->row.marks & MARK_LOCKED && !(edge->flags & EDGE_LOCK);
+    if (waiter->row.waits == 0 || cancels) task_consider(slice, waiter);
 }
 
 void task_pass_on(struct slice *slice, struct node *waiter, const struct node *node)
@@ -453,42 +485,99 @@ static struct edge *outs_by_revision(struct slice *slice, struct node *node, siz
     return sorted;
 }
 
-enum { HAND_ON_MAX = 2000 }; /* tasks that one turn stops, one waiting for the other */
-
-/* A task that is stopped while it waits for the archive's lock leaves its place: who comes after it comes after those before it. Those that
- * were stopped earlier have handed on what they knew. */
-static void lock_hand_on(struct slice *slice, struct node *waiter, struct node *stopped, size_t *left)
+bool locks_clash(const struct task *a, const struct task *b)
 {
-    size_t n;
-    if (!(waiter->row.marks & MARK_LOCKED) || waiter->row.lane != stopped->row.lane || PLANT(lock_not_handed_on)) return;
-    struct edge *ins = slice_ins(slice, stopped, &n);
-    for (size_t i = 0; i < n && *left > 0; i++) {
-        struct node *before = edge_counts(ins[i].kind, ins[i].flags) ? slice_find(slice, ins[i].pred) : NULL;
-        bool counts = before && before != waiter && before->row.marks & MARK_LOCKED && before->row.lane == waiter->row.lane;
-        if (!counts) continue;
-        (*left)--;
-        if (!state_ended(before->row.state)) slice_edge_add_lock(slice, waiter, before);
-        else if (before->row.waits > 0 && !state_ended(before->was)) lock_hand_on(slice, waiter, before, left); /* in this very turn */
+    return a->lane == b->lane && a->marks & MARK_LOCKED && b->marks & MARK_LOCKED && (a->marks | b->marks) & MARK_EXCLUSIVE;
+}
+
+/* Those that were stopped in an earlier turn have handed on what they knew; those of this very turn may not have yet. */
+static bool hands_on_later(const struct node *node)
+{
+    return state_ended(node->row.state) && !state_ended(node->was) && node->row.waits > 0;
+}
+
+struct lock_before { /* those that a stopped task waited for by the archive's lock, and that haven't ended */
+    struct node **alone, **shared;
+    size_t n_alone, cap_alone, n_shared, cap_shared;
+};
+
+/* Behind one that shares the lock and hasn't it yet stands what that one waits for: others that share it wait for that. */
+static void lock_before_find(struct slice *slice, struct node *stopped, struct lock_before *out)
+{
+    struct walk walk = slice_walk(slice, stopped);
+    for (size_t at = 0; at < walk.n; at++) {
+        size_t n;
+        const struct edge *ins = slice_ins(slice, walk.list[at], &n);
+        for (size_t i = 0; i < n; i++) {
+            struct node *before = edge_counts(ins[i].kind, ins[i].flags) ? slice_find(slice, ins[i].pred) : NULL;
+            bool counts = before && before->row.marks & MARK_LOCKED && before->row.lane == stopped->row.lane;
+            if (!counts || before->visit == walk.visit) continue;
+            bool ended = state_ended(before->row.state), alone = (before->row.marks & MARK_EXCLUSIVE) != 0 || PLANT(lock_shared_waits);
+            if (ended ? hands_on_later(before) : !alone && before->row.state != STATE_X) slice_walk_add(&walk, before);
+            else before->visit = walk.visit;
+            if (!ended && alone) *ARENA_PUSH(slice->arena, out->alone, out->n_alone, out->cap_alone) = before;
+            else if (!ended) *ARENA_PUSH(slice->arena, out->shared, out->n_shared, out->cap_shared) = before;
+        }
     }
 }
 
-void lock_inherit(struct slice *slice, struct node *waiter, struct node *stopped)
+/* A task that is stopped while it waits for the archive's lock leaves its place: who comes after it comes after those before it. Shared
+ * locks don't wait for each other, so what waits for a shared one behind it, and clashes with a shared one before it, needs its own edge.
+ */
+static void lock_hand_on(struct slice *slice, struct node *stopped)
 {
-    size_t left = HAND_ON_MAX;
-    if (stopped->row.marks & MARK_LOCKED && stopped->row.waits > 0) lock_hand_on(slice, waiter, stopped, &left);
+    struct lock_before before = { 0 };
+    if (!(stopped->row.marks & MARK_LOCKED) || stopped->row.waits == 0 || PLANT(lock_not_handed_on)) return;
+    lock_before_find(slice, stopped, &before);
+    struct walk walk = slice_walk(slice, stopped);
+    for (size_t at = 0; at < walk.n && before.n_alone + before.n_shared > 0; at++) {
+        size_t n;
+        const struct edge *outs = slice_outs(slice, walk.list[at], &n);
+        for (size_t i = 0; i < n; i++) {
+            bool waits = outs[i].kind != EDGE_CANCELS && edge_counts(outs[i].kind, outs[i].flags);
+            struct node *after = waits ? slice_find(slice, outs[i].waiter) : NULL;
+            if (!after || after->visit == walk.visit || !(after->row.marks & MARK_LOCKED) || after->row.lane != stopped->row.lane) continue;
+            if (state_ended(after->row.state) || after->row.state == STATE_X) continue; /* who runs has the lock */
+            bool alone = (after->row.marks & MARK_EXCLUSIVE) != 0;
+            for (size_t k = 0; k < before.n_alone && (at == 0 || alone); k++) slice_edge_add_lock(slice, after, before.alone[k]);
+            for (size_t k = 0; k < before.n_shared && alone; k++) slice_edge_add_lock(slice, after, before.shared[k]);
+            if (alone || before.n_shared == 0) after->visit = walk.visit;
+            else slice_walk_add(&walk, after);
+        }
+    }
+}
+
+void prev_inherit(struct slice *slice, struct node *waiter, struct node *stopped)
+{
+    if (stopped->row.waits == 0 || PLANT(prev_not_handed_on)) return;
+    struct walk walk = slice_walk(slice, stopped);
+    for (size_t at = 0; at < walk.n; at++) {
+        size_t n;
+        const struct edge *ins = slice_ins(slice, walk.list[at], &n);
+        for (size_t i = 0; i < n; i++) {
+            bool prev = ins[i].flags & EDGE_PREV && edge_counts(ins[i].kind, ins[i].flags);
+            struct node *before = prev ? slice_find(slice, ins[i].pred) : NULL;
+            if (!before || before == waiter) continue;
+            if (!state_ended(before->row.state)) slice_edge_add_prev(slice, waiter, before, EDGE_AFTER);
+            else if (hands_on_later(before)) slice_walk_add(&walk, before);
+        }
+    }
 }
 
 static void propagate(struct slice *slice, struct node *node)
 {
     size_t n;
+    lock_hand_on(slice, node);
     struct edge *outs = outs_by_revision(slice, node, &n);
     for (size_t i = 0; i < n; i++) {
         struct node *waiter = slice_find(slice, outs[i].waiter);
         if (!waiter || state_ended(waiter->row.state)) continue;
+        if (outs[i].kind == EDGE_CANCELS && !(outs[i].flags & EDGE_FIRED)) cancels_inherit(slice, waiter, node);
         if (!edge_counts(outs[i].kind, outs[i].flags)) continue;
-        if (outs[i].kind != EDGE_CANCELS && waiter->row.state != STATE_X) lock_inherit(slice, waiter, node); /* who runs has the lock */
+        if (outs[i].flags & EDGE_PREV && waiter->row.state != STATE_X) prev_inherit(slice, waiter, node);
         if (outs[i].kind == EDGE_DEPENDS && node->row.marks & MARK_OUTPUTS) waiter->row.marks |= MARK_NEEDS;
-        if (outs[i].kind != EDGE_DEPENDS || node->row.state == STATE_D || PLANT(depends_any_end)) edge_satisfied(slice, waiter);
+        if (outs[i].kind != EDGE_DEPENDS || node->row.state == STATE_D || PLANT(depends_any_end))
+            edge_satisfied(slice, waiter, &outs[i]);
         else task_pass_on(slice, waiter, node);
     }
 }

@@ -20,9 +20,12 @@ void task_stop(struct slice *slice, struct node *node, enum task_state to, const
 /* task_pass_on: a dependency that ended otherwise than well takes a waiting task with it: F and T make it F, A makes it A. */
 void task_pass_on(struct slice *slice, struct node *waiter, const struct node *dependency);
 
-/* lock_inherit: `stopped` has ended. If it waited for the archive's lock then, `waiter`, which comes after it, comes after those before
- * it. */
-void lock_inherit(struct slice *slice, struct node *waiter, struct node *stopped);
+/* What a task that has ended without having run leaves to `waiter`, which hasn't ended:
+ * prev_inherit: `waiter`, which follows it by PREV, waits for what it waited for by PREV;
+ * cancels_inherit: `waiter`, which cancels it, cancels what it was still to cancel. */
+void prev_inherit(struct slice *slice, struct node *waiter, struct node *stopped);
+void cancels_inherit(struct slice *slice, struct node *waiter, struct node *stopped);
+bool locks_clash(const struct task *a, const struct task *b); /* two tasks of one archive that may not run at once */
 
 /* task_wait: an executing (or pending) task goes back to S until `until`. */
 void task_wait(struct slice *slice, struct node *node, int64_t until, const struct because *because);

@@ -134,6 +134,10 @@ struct node *slice_create(struct slice *slice, const struct task *row, const str
 static void virtual_start(struct slice *slice, struct task *row)
 {
     struct lane *lane = slice_lane(slice, row->lane);
+    if (row->marks & MARK_PROMOTED && !PLANT(promotion_parked)) {
+        row->vt = 0;
+        return;
+    }
     int64_t from = lane->last_vt > slice->v_now && !PLANT(unfair_lanes) ? lane->last_vt : slice->v_now;
     row->vt = lane->last_vt = from + VT_STEP;
 }
@@ -161,7 +165,10 @@ void slice_move(struct slice *slice, struct node *node, enum task_state to, cons
     }
     if (to == STATE_X) row->started = slice->stamp;
     if (to == STATE_X) row->waits = 0; /* also by a late result */
-    if (state_ended(to)) row->finished = slice->stamp;
+    if (state_ended(to)) {
+        row->finished = slice->stamp;
+        row->marks &= ~(unsigned)MARK_PROMOTED;
+    }
     if (state_ended(from)) {
         row->finished = 0;
         row->outcome = OUTCOME_none;
@@ -220,12 +227,18 @@ struct edge *slice_ins(struct slice *slice, struct node *node, size_t *out_n)
     return node->ins;
 }
 
+static void edge_change(struct slice *slice, struct node *waiter, struct node *pred, struct edge key);
+
 static void edge_add(struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind, unsigned flags)
 {
     struct edge edge = { .waiter = waiter->row.id, .pred = pred->row.id, .kind = kind, .flags = flags };
     edges_load(slice, waiter, false);
-    for (size_t i = 0; i < waiter->n_ins; i++)
-        if (waiter->ins[i].pred == edge.pred && waiter->ins[i].kind == kind) return;
+    for (size_t i = 0; i < waiter->n_ins; i++) {
+        if (waiter->ins[i].pred != edge.pred || waiter->ins[i].kind != kind) continue;
+        edge.flags = (waiter->ins[i].flags & ~(unsigned)EDGE_LOCK) | flags; /* what somebody wrote says more than the lock */
+        if (flags & EDGE_PREV && edge.flags != waiter->ins[i].flags) edge_change(slice, waiter, pred, edge);
+        return;
+    }
     *ARENA_PUSH(slice->arena, waiter->ins, waiter->n_ins, waiter->cap_ins) = edge;
     if (pred->outs_loaded) *ARENA_PUSH(slice->arena, pred->outs, pred->n_outs, pred->cap_outs) = edge;
     else *ARENA_PUSH(slice->arena, pred->outs_new, pred->n_outs_new, pred->cap_outs_new) = edge;
@@ -242,6 +255,11 @@ static void edge_add(struct slice *slice, struct node *waiter, struct node *pred
 void slice_edge_add(struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind)
 {
     edge_add(slice, waiter, pred, kind, 0);
+}
+
+void slice_edge_add_prev(struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind)
+{
+    edge_add(slice, waiter, pred, kind, EDGE_PREV);
 }
 
 void slice_edge_add_lock(struct slice *slice, struct node *waiter, struct node *pred)
@@ -299,4 +317,18 @@ void slice_edge_lock_again(struct slice *slice, struct node *waiter, struct node
     edge_change(slice, waiter, pred, key);
     if (!state_ended(pred->row.state)) waiter->row.waits++;
     waiter->dirty = true;
+}
+
+struct walk slice_walk(struct slice *slice, struct node *first)
+{
+    struct walk walk = { .slice = slice, .visit = ++slice->visits };
+    slice_walk_add(&walk, first);
+    return walk;
+}
+
+void slice_walk_add(struct walk *walk, struct node *node)
+{
+    if (node->visit == walk->visit) return;
+    node->visit = walk->visit;
+    *ARENA_PUSH(walk->slice->arena, walk->list, walk->n, walk->cap) = node;
 }

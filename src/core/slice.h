@@ -38,6 +38,7 @@ struct node {
     int64_t was_class, was_prio, was_vt; /* where its ready row stands */
     struct str was_unique;
     bool dirty, in_todo, in_fresh;
+    int64_t visit; /* the walk that saw it last (slice_visit) */
     struct edge *outs, *ins; /* edges that name it as predecessor / in which it waits */
     size_t n_outs, cap_outs, n_ins, cap_ins;
     struct edge *outs_new;   /* this turn's, while the stored ones aren't loaded: a task may have a million successors */
@@ -53,6 +54,7 @@ struct slice {
     int64_t stamp;    /* what is written as the time of this turn: now, or that of the turn before it */
     int64_t v_now;    /* virtual time, of the head */
     int64_t arrivals; /* grows with each new waiter for a slot; ranks them */
+    int64_t visits;   /* walks over the edges in this turn */
 
     struct map nodes, lanes, slots; /* node, lane copy, slot copy by id (slot and lane ids + 1: 0 is a lane) */
     struct map queues;              /* holds by (kind, key), as far as they were read or changed (holds.c) */
@@ -108,9 +110,21 @@ void slice_move(struct slice *slice, struct node *node, enum task_state to, cons
 struct edge *slice_outs(struct slice *slice, struct node *node, size_t *out_n);
 struct edge *slice_ins(struct slice *slice, struct node *node, size_t *out_n);
 void slice_edge_add(struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind);
+void slice_edge_add_prev(struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind); /* an order between revisions */
 void slice_edge_add_lock(struct slice *slice, struct node *waiter, struct node *pred); /* an `after` that stands for the archive's lock */
 void slice_edge_lock_again(struct slice *slice, struct node *waiter, struct node *pred); /* the same, and if it was spent it counts again */
 void slice_edge_flag(struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind, unsigned flags); /* adds flags */
+
+/* A walk over edges that comes to each task once: slice_walk begins it with one task, slice_walk_add adds another unless the walk has it.
+ */
+struct walk {
+    struct slice *slice;
+    int64_t visit;
+    struct node **list;
+    size_t n, cap;
+};
+struct walk slice_walk(struct slice *slice, struct node *first);
+void slice_walk_add(struct walk *walk, struct node *node);
 
 /* Holds (holds.c). The lists of changes have gaps until slice_holds_pack. */
 void slice_hold_add(struct slice *slice, const struct hold *hold);

@@ -153,6 +153,7 @@ static void explain_edges(struct explain *x)
 static void explain_gates(struct explain *x)
 {
     const struct why_facts *f = x->facts;
+    if (f->task.marks & MARK_SKIPPED) return; /* it starts nothing */
     if (f->task.not_before > f->now) {
         struct why_condition *c = condition(x, "not_before", f->task.attempts > 0 ? f->task.started : f->task.created);
         c->until = f->task.not_before;

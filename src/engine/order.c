@@ -111,7 +111,7 @@ struct look {
 
 static bool conflicts(const struct look *look, const struct node *other)
 {
-    return other->row.marks & MARK_LOCKED && (look->exclusive || other->row.marks & MARK_EXCLUSIVE);
+    return locks_clash(&look->target->row, &other->row);
 }
 
 /* The target is put behind `from`: who runs, and is that one or comes before it, goes first, also if its executor is lost. Its edges that
@@ -153,7 +153,8 @@ static void come_after(struct look *look, struct node *from)
     }
 }
 
-/* Does `from` wait for the target? Then the target comes after all on the way that don't: those that run, and their like. */
+/* Does `from` wait for the target? Then the target comes after all on the way that don't: those that run, and their like. What it waits for
+ * on the way may be stopped, and only those that clash hand on what they waited for: without one of them on the way it gets an edge. */
 static bool waits_for(struct look *look, struct node *from)
 {
     if (from == look->target) return true;
@@ -161,49 +162,58 @@ static bool waits_for(struct look *look, struct node *from)
     if (look->left == 0) return true; /* too far to see: no edge is safer than a circle */
     look->left--;
     size_t n;
-    bool found = false;
+    bool found = false, clash = false;
     const struct edge *ins = slice_ins(look->turn->slice, from, &n);
     struct node **beside = ARENA_ARRAY(look->turn->arena, struct node *, n + 1);
     size_t n_beside = 0;
     for (size_t i = 0; i < n; i++) {
         struct node *pred = edge_counts(ins[i].kind, ins[i].flags) ? slice_find(look->turn->slice, ins[i].pred) : NULL;
-        if (pred && waits_for(look, pred)) found = true;
-        else if (pred) beside[n_beside++] = pred;
+        if (!pred) continue;
+        if (waits_for(look, pred)) {
+            found = true;
+            clash |= pred == look->target || conflicts(look, pred);
+        } else beside[n_beside++] = pred;
     }
     for (size_t i = 0; found && i < n_beside; i++) come_after(look, beside[i]);
+    if (found && !clash && conflicts(look, from) && !PLANT(lock_path_broken)) slice_edge_lock_again(look->turn->slice, from, look->target);
     return found;
 }
 
 struct before { /* those that haven't ended, of a task and of those that it came after */
-    struct turn *turn;
     const struct node *again; /* looked through, as if it had ended */
+    struct walk walk;         /* all that were looked at */
     struct node **list;
-    size_t n, cap, left;
+    size_t n, cap;
 };
+
+/* What the archive's lock is waited for through `node`: all its edges, if it was stopped while it waited or is retried; of one that shares
+ * the lock and hasn't it yet, too, since others that share it don't wait for that one. */
+static void before_look(struct before *b, struct node *node)
+{
+    struct slice *slice = b->walk.slice;
+    bool ended = state_ended(node->row.state) || node == b->again, shared = !(node->row.marks & MARK_EXCLUSIVE);
+    if (!ended) *ARENA_PUSH(slice->arena, b->list, b->n, b->cap) = node;
+    if (ended ? node->row.waits == 0 && node != b->again : !shared || node->row.state == STATE_X)
+        return; /* it had begun: all before it had ended then; or who comes after it comes after all before it */
+    size_t n;
+    const struct edge *ins = slice_ins(slice, node, &n);
+    for (size_t i = 0; i < n; i++) {
+        bool was_before = node == b->again ? ins[i].kind != EDGE_CANCELS : edge_counts(ins[i].kind, ins[i].flags);
+        struct node *pred = was_before ? slice_find(slice, ins[i].pred) : NULL;
+        if (pred && pred->row.lane == node->row.lane && pred->row.marks & MARK_LOCKED && pred != b->again) slice_walk_add(&b->walk, pred);
+    }
+}
 
 static void before_collect(struct before *b, struct node *node)
 {
-    for (size_t i = 0; i < b->n; i++)
-        if (b->list[i] == node) return;
-    if (!state_ended(node->row.state) && node != b->again) {
-        *ARENA_PUSH(b->turn->arena, b->list, b->n, b->cap) = node;
-        return;
-    }
-    if ((node->row.waits == 0 && node != b->again) || b->left == 0) return; /* it had begun: all before it had ended then */
-    b->left--;
-    size_t n_ins;
-    const struct edge *ins = slice_ins(b->turn->slice, node, &n_ins);
-    for (size_t i = 0; i < n_ins; i++) {
-        bool was_before = node == b->again ? ins[i].kind != EDGE_CANCELS : edge_counts(ins[i].kind, ins[i].flags);
-        struct node *pred = was_before ? slice_find(b->turn->slice, ins[i].pred) : NULL;
-        bool counts = pred && pred->row.lane == node->row.lane && pred->row.marks & MARK_LOCKED;
-        if (counts && pred != b->again) before_collect(b, pred);
-    }
+    size_t at = b->walk.n;
+    slice_walk_add(&b->walk, node);
+    for (; at < b->walk.n; at++) before_look(b, b->walk.list[at]);
 }
 
 struct node **lock_before(struct turn *turn, const struct archive *archive, size_t *out_n)
 {
-    struct before b = { .turn = turn, .left = LOOK_MAX };
+    struct before b = { .walk = { .slice = turn->slice, .visit = ++turn->slice->visits } };
     struct node *node = archive->lock_exclusive ? slice_find(turn->slice, archive->lock_exclusive) : NULL;
     if (node) before_collect(&b, node);
     *out_n = b.n;
@@ -216,7 +226,7 @@ void lock_again(struct turn *turn, struct node *node)
 {
     struct archive *archive = node->row.marks & MARK_LOCKED ? archive_own(turn, node->row.lane) : NULL;
     if (!archive || state_ended(node->row.state)) return;
-    struct before b = { .turn = turn, .again = node, .left = LOOK_MAX };
+    struct before b = { .again = node, .walk = { .slice = turn->slice, .visit = ++turn->slice->visits } };
     struct look look = { turn, node, LOOK_MAX, LOOK_MAX, (node->row.marks & MARK_EXCLUSIVE) != 0 };
     struct node *end = archive->lock_exclusive ? slice_find(turn->slice, archive->lock_exclusive) : NULL;
     for (size_t i = 0; i < archive->n_lock_shared; i++) {

@@ -103,6 +103,7 @@ void cmd_promote(struct turn *turn, struct command *command)
     }
     struct because because = because_of(command, command->in.task.reason);
     node->row.vt = 0;
+    node->row.marks |= MARK_PROMOTED;
     slice_fresh(turn->slice, node);
     slice_node_event(turn->slice, node, EVENT_promoted, STATE_P, STATE_P, &because);
     command->status = 200;

@@ -1,8 +1,9 @@
 /* revisions: a revision's workflow becomes tasks and edges, in the order of the revisions; and tasks that are run by hand or by the clock.
  *
  * A revision that comes before its predecessors waits: its row says so and its tasks stand in Q without edges, because what PREV means
- * isn't known yet. It is opened in the turn that closes the gap. Opening asks core/expand for the tasks and edges, finds or makes the rows
- * and lets slice_settle carry on. */
+ * isn't known yet. Those with a unique key aren't made before it is opened: keys are taken in the order of the revisions. A task that
+ * stands there as skipped says that the revision doesn't touch its paths. It is opened in the turn that closes the gap. Opening asks
+ * core/expand for the tasks and edges, finds or makes the rows and lets slice_settle carry on. */
 #include <string.h>
 
 #include "core/expand.h"
@@ -21,7 +22,8 @@ struct opening { /* one revision, or one run, on its way to rows */
     struct because because;
     struct smap earlier; /* revision and name -> task id, of what `expand` was told about */
     struct node **nodes, **doomed_by;
-    bool *existing; /* not made now: another's, by its unique key */
+    struct smap keys; /* unique keys that tasks of this opening take */
+    bool waited;      /* the revision was told before its turn came */
 };
 
 /* --- what PREV means ---------------------------------------------------------------------------------------------------------------- */
@@ -97,11 +99,6 @@ static int64_t opening_earlier(void *context, struct str name, int64_t upto, boo
     return rev;
 }
 
-static bool opening_touched(void *context, const struct workflow_task *task)
-{
-    const struct opening *o = context;
-    return !o->touched || o->touched[task - o->definition->workflow.tasks];
-}
 
 /* --- the archive's lock ----------------------------------------------------------------------------------------------------------------
  */
@@ -114,7 +111,8 @@ static struct expand_lock lock_in(struct opening *o)
     size_t n;
     struct node **before = lock_before(o->turn, o->archive, &n);
     for (size_t i = 0; i < n; i++) {
-        struct expand_ref ref = { before[i]->row.rev, before[i]->row.name, before[i]->row.id, before[i]->row.run };
+        struct expand_ref ref = { before[i]->row.rev, before[i]->row.name, before[i]->row.id, before[i]->row.run,
+                                  !(before[i]->row.marks & MARK_EXCLUSIVE) };
         if (ref.id == o->archive->lock_exclusive) lock.exclusive = ref;
         else *ARENA_PUSH(o->turn->arena, lock.before, lock.n_before, lock.cap_before) = ref;
     }
@@ -123,7 +121,7 @@ static struct expand_lock lock_in(struct opening *o)
         node = slice_find(slice, o->archive->lock_shared[i]);
         if (!node || state_ended(node->row.state)) continue;
         *ARENA_PUSH(o->turn->arena, lock.shared, lock.n_shared, lock.cap_shared) =
-            (struct expand_ref){ node->row.rev, node->row.name, node->row.id, node->row.run };
+            (struct expand_ref){ node->row.rev, node->row.name, node->row.id, node->row.run, true };
     }
     return lock;
 }
@@ -213,6 +211,51 @@ static struct node *task_waiting(struct opening *o, struct str name)
     return id ? slice_find(turn->slice, id) : NULL;
 }
 
+static bool opening_touched(void *context, const struct workflow_task *task)
+{
+    struct opening *o = context;
+    const struct node *node = o->waited && !PLANT(touched_forgotten) ? task_waiting(o, task->name) : NULL;
+    if (node) return !(node->row.marks & MARK_SKIPPED);
+    return !o->touched || o->touched[task - o->definition->workflow.tasks];
+}
+
+/* --- unique keys ---------------------------------------------------------------------------------------------------------------------- */
+
+static struct str unique_key_of(struct opening *o, const struct workflow_task *task)
+{
+    struct str template = o->definition->defs[task - o->definition->workflow.tasks].unique;
+    return template.len ? template_fill(o, template, task->name) : template;
+}
+
+/* The task that has the key; NULL: none. One of a later revision, which an older version let have it too early, gives it up. */
+static struct node *unique_holder(struct opening *o, struct str key)
+{
+    struct node *node = unique_find(o->turn, o->tenant, key);
+    if (!node || node->row.lane != o->archive->lane || node->row.rev <= o->revision->rev || PLANT(unique_early)) return node;
+    node->row.unique = (struct str){ 0 };
+    node->dirty = true;
+    return NULL;
+}
+
+/* Another task has its key, or one that stands before it in this very workflow takes it. */
+static bool opening_replaced(void *context, const struct workflow_task *task)
+{
+    struct opening *o = context;
+    struct str key = unique_key_of(o, task);
+    if (!key.len || (o->waited && task_waiting(o, task->name))) return false;
+    if (smap_find(&o->keys, key) || unique_holder(o, key)) return true;
+    smap_put(&o->keys, key, o);
+    return false;
+}
+
+/* It was stopped behind the gap. */
+static bool opening_over(void *context, const struct workflow_task *task)
+{
+    struct opening *o = context;
+    const struct node *node = o->waited ? task_waiting(o, task->name) : NULL;
+    return node && state_ended(node->row.state);
+}
+
 /* The number of the next run of a task in a revision: 0 for the first, then 2, 3, ... */
 static int64_t run_next(struct opening *o, struct str name)
 {
@@ -238,21 +281,54 @@ static struct node *edge_other(struct opening *o, const struct expansion *x, con
     return id ? slice_find(slice, id) : NULL; /* pruned: it has ended */
 }
 
-/* Edges to what has ended are judged by its end; then everything is looked at. */
+/* Does the task wait for `target`, by edges between tasks of this turn? */
+static bool leads_to(struct slice *slice, struct node *node, const struct node *target)
+{
+    struct walk walk = slice_walk(slice, node);
+    for (size_t at = 0; at < walk.n; at++) {
+        size_t n;
+        const struct edge *ins = slice_ins(slice, walk.list[at], &n);
+        if (walk.list[at] == target) return true;
+        for (size_t i = 0; i < n; i++) {
+            struct node *pred = ins[i].kind == EDGE_CANCELS ? NULL : slice_find(slice, ins[i].pred);
+            if (pred && pred->was == STATE_NONE) slice_walk_add(&walk, pred);
+        }
+    }
+    return false;
+}
+
+static void edge_open(struct opening *o, const struct expansion *x, const struct expand_edge *edge, bool twins)
+{
+    struct slice *slice = o->turn->slice;
+    struct node *node = o->nodes[edge->task], *other = edge_other(o, x, edge);
+    if (!other || other == node) return;
+    if (twins && leads_to(slice, other, node)) return; /* two tasks of the workflow are one, which stands before the waiter already */
+    if (edge->lock) slice_edge_add_lock(slice, node, other);
+    else edge_make(o->turn, node, other, edge->kind, edge->prev, &o->doomed_by[edge->task]);
+}
+
+/* Is the edge to a task of this very opening that stands in for another one? Then it may close a circle that the workflow doesn't have. */
+static bool to_twin(struct opening *o, const struct expansion *x, const struct expand_edge *edge)
+{
+    if (edge->other.id || edge->other.rev != o->revision->rev || edge->kind == EDGE_CANCELS || !o->keys.n) return false;
+    for (size_t i = 0; i < x->n_tasks; i++)
+        if (x->tasks[i].replaced && str_eq(x->tasks[i].name, edge->other.name)) return o->nodes[i]->was == STATE_NONE;
+    return false;
+}
+
+/* Edges to what has ended are judged by its end; then everything is looked at. A task that ended while it waited has its place all the
+ * same.
+ */
 static void edges_make(struct opening *o, const struct expansion *x)
 {
     struct slice *slice = o->turn->slice;
-    for (size_t i = 0; i < x->n_edges; i++) {
-        const struct expand_edge *edge = &x->edges[i];
-        struct node *node = o->nodes[edge->task], *other = edge_other(o, x, edge);
-        if (!other || other == node || o->existing[edge->task]) continue; /* one that ended while it waited has its place all the same */
-        if (edge->lock) slice_edge_add_lock(slice, node, other);
-        else edge_make(o->turn, node, other, edge->kind, &o->doomed_by[edge->task]);
-        if (edge->kind != EDGE_CANCELS && state_ended(other->row.state)) lock_inherit(slice, node, other); /* it was stopped in Q */
-    }
+    for (size_t i = 0; i < x->n_edges; i++)
+        if (!to_twin(o, x, &x->edges[i])) edge_open(o, x, &x->edges[i], false);
+    for (size_t i = 0; i < x->n_edges && o->keys.n; i++)
+        if (to_twin(o, x, &x->edges[i])) edge_open(o, x, &x->edges[i], true);
     for (size_t i = 0; i < x->n_tasks; i++) {
         struct node *node = o->nodes[i];
-        if (o->existing[i] || state_ended(node->row.state)) continue;
+        if (x->tasks[i].replaced || state_ended(node->row.state)) continue;
         if (o->doomed_by[i]) task_pass_on(slice, node, o->doomed_by[i]);
         else task_consider(slice, node);
     }
@@ -276,6 +352,8 @@ static struct expand_input expand_input_of(struct opening *o)
         .n_prevs = o->revision->n_prevs,
         .earlier = opening_earlier,
         .touched = opening_touched,
+        .replaced = usable ? opening_replaced : NULL,
+        .over = opening_over,
         .context = o };
 }
 
@@ -283,7 +361,6 @@ static void opening_room(struct opening *o, size_t n)
 {
     o->nodes = ARENA_ARRAY(o->turn->arena, struct node *, n + 1);
     o->doomed_by = ARENA_ARRAY(o->turn->arena, struct node *, n + 1);
-    o->existing = ARENA_ARRAY(o->turn->arena, bool, n + 1);
 }
 
 /* A workflow that can't be read: a task that has failed says so, with the diagnostics as its log; nobody waits for it. */
@@ -341,18 +418,22 @@ static void semaphores_declare(struct opening *o)
 /* --- opening a revision
  * -------------------------------------------------------------------------------------------------------------------- */
 
-static struct node *opening_node(struct opening *o, const struct expand_task *task, bool waited, bool *out_existing)
+static struct node *opening_node(struct opening *o, const struct expand_task *task)
 {
     struct turn *turn = o->turn;
-    struct node *node = waited ? task_waiting(o, task->name) : NULL;
+    struct node *node = o->waited ? task_waiting(o, task->name) : NULL;
     if (node) return node;
-    struct task_def def = def_of(o, task, (struct str){ 0 });
-    node = def.unique.len ? unique_find(turn, o->tenant, def.unique) : NULL;
-    *out_existing = node != NULL;
+    if (task->replaced) node = unique_holder(o, unique_key_of(o, task->def));
     if (node)
         unique_tell(turn, node, o->because.actor, str_fmt(turn->arena, "%.*s@%lld:%.*s", STR_ARG(o->archive_name),
                                                       (long long)o->revision->rev, STR_ARG(task->name)));
     return node ? node : task_new(o, task, 0, (struct str){ 0 });
+}
+
+static void opening_end(struct opening *o)
+{
+    smap_release(&o->earlier);
+    smap_release(&o->keys);
 }
 
 static void depth_event(struct turn *turn, const struct revision *row, struct str actor)
@@ -372,19 +453,19 @@ static void revision_open(struct turn *turn, struct archive *archive, struct rev
 {
     struct opening o;
     struct expansion x;
-    bool waited = revision->state == REVISION_WAITING;
     opening_begin(&o, turn, archive, revision, definition, &(struct because){ .actor = actor });
+    o.waited = revision->state == REVISION_WAITING;
     o.touched = touched;
     struct expand_input input = expand_input_of(&o);
     if (definition) definition_keep(definition);
-    if (waited && PLANT(prev_forgotten)) input.n_prevs = 0;
+    if (o.waited && PLANT(prev_forgotten)) input.n_prevs = 0;
     input.lock = lock_in(&o);
     expand(&input, turn->arena, &x);
     opening_room(&o, x.n_tasks);
     if (o.definition) semaphores_declare(&o);
     for (size_t i = 0; i < x.n_tasks; i++) {
-        o.nodes[i] = opening_node(&o, &x.tasks[i], waited, &o.existing[i]);
-        if (!o.existing[i]) track_made(turn, track_of(turn, archive->lane, x.tasks[i].name), o.nodes[i]);
+        o.nodes[i] = opening_node(&o, &x.tasks[i]);
+        if (!x.tasks[i].replaced) track_made(turn, track_of(turn, archive->lane, x.tasks[i].name), o.nodes[i]);
     }
     edges_make(&o, &x);
     lock_out(&o, &x);
@@ -399,7 +480,7 @@ static void revision_open(struct turn *turn, struct archive *archive, struct rev
         schedules_set(turn, archive, definition);
     }
     slice_settle(turn->slice);
-    smap_release(&o.earlier);
+    opening_end(&o);
     definition_release(definition);
 }
 
@@ -467,24 +548,30 @@ void revisions_left(struct turn *turn)
 /* --- commands
  * ---------------------------------------------------------------------------------------------------------------------------------- */
 
-/* Behind a gap: the tasks are there to be seen, in Q. Which there will be depends on the workflow alone. */
-static void revision_wait(struct turn *turn, struct archive *archive, struct revision *row, struct definition *definition, struct str actor)
+/* Behind a gap: the tasks are there to be seen, in Q. Which there will be depends on the workflow alone, but for those with a unique key.
+ */
+static void revision_wait(struct turn *turn, struct archive *archive, struct revision *row, struct definition *definition,
+                          const bool *touched, struct str actor)
 {
     struct opening o;
     struct expansion x;
     opening_begin(&o, turn, archive, row, definition, &(struct because){ .actor = actor });
+    o.touched = touched;
     struct expand_input input = expand_input_of(&o);
     input.n_prevs = 0;
+    input.replaced = NULL;
     row->state = REVISION_WAITING;
     expand(&input, turn->arena, &x);
     for (size_t i = 0; i < x.n_tasks; i++) {
+        bool commit = x.tasks[i].def == &input.workflow->commit;
+        if (!commit && !x.tasks[i].skipped && unique_key_of(&o, x.tasks[i].def).len && !PLANT(unique_early)) continue;
         struct node *node = task_new(&o, &x.tasks[i], 0, (struct str){ 0 });
         struct name_track *track = track_of(turn, archive->lane, x.tasks[i].name);
         struct made *made = ARENA_NEW(turn->arena, struct made);
-        *made = (struct made){ row->rev, node->row.id, 0, false, track->made }; /* not what PREV means yet */
+        *made = (struct made){ row->rev, node->row.id, 0, x.tasks[i].skipped, track->made }; /* not what PREV means yet */
         track->made = made;
     }
-    smap_release(&o.earlier);
+    opening_end(&o);
 }
 
 /* The task whose job made the revision, and how deep it stands. `late`: the revision is known, so the job must have run at that time. */
@@ -677,7 +764,7 @@ void cmd_revision(struct turn *turn, struct command *command)
         revision_open(turn, archive, row, definition, command->in.revision.touched, command->actor.name);
         revisions_open(turn, archive);
     } else {
-        revision_wait(turn, archive, row, definition, command->actor.name);
+        revision_wait(turn, archive, row, definition, command->in.revision.touched, command->actor.name);
     }
     command->status = 202;
     revision_answer(command, row);
@@ -692,7 +779,7 @@ struct node *run_make(struct turn *turn, struct archive *archive, const struct r
 {
     struct opening o;
     struct expansion x;
-    struct node *asked = NULL;
+    struct node **asked = NULL;
     opening_begin(&o, turn, archive, revision, definition, because);
     struct expand_input input = expand_input_of(&o);
     if (!o.definition || !workflow_find(&definition->workflow, task)) return NULL;
@@ -703,16 +790,18 @@ struct node *run_make(struct turn *turn, struct archive *archive, const struct r
     opening_room(&o, x.n_tasks);
     for (size_t i = 0; i < x.n_tasks; i++) {
         struct str name = x.tasks[i].name;
+        if (x.tasks[i].replaced) o.nodes[i] = opening_node(&o, &x.tasks[i]);
+        if (str_eq(name, task)) asked = &o.nodes[i];
+        if (x.tasks[i].replaced) continue;
         o.nodes[i] = task_new(&o, &x.tasks[i], run_next(&o, name), params);
         o.nodes[i]->row.reason = because->reason;
         track_made(turn, track_of(turn, archive->lane, name), o.nodes[i]);
-        if (str_eq(name, task)) asked = o.nodes[i];
     }
     edges_make(&o, &x);
     lock_out(&o, &x);
     slice_settle(turn->slice);
-    smap_release(&o.earlier);
-    return asked;
+    opening_end(&o);
+    return asked ? *asked : NULL;
 }
 
 void cmd_run(struct turn *turn, struct command *command)
@@ -748,6 +837,6 @@ void cmd_run(struct turn *turn, struct command *command)
         return;
     }
     command->out.run.task = node->row.id;
-    command->status = 201;
+    command->status = node->was == STATE_NONE ? 201 : 200; /* or another task has its unique key */
     idempotency_keep(turn, command, &node->row.id, 1);
 }

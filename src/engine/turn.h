@@ -339,7 +339,7 @@ struct node *task_make_of(struct turn *turn, struct str tenant, const struct tas
                           const struct because *because);
 struct node *unique_find(struct turn *turn, struct str tenant, struct str key);
 void unique_tell(struct turn *turn, struct node *node, struct str actor, struct str asked); /* in the history of who has the key */
-void edge_make(struct turn *turn, struct node *node, struct node *other, enum edge_kind kind, struct node **doomed_by);
+void edge_make(struct turn *turn, struct node *node, struct node *other, enum edge_kind kind, bool prev, struct node **doomed_by);
 
 /* archives.c: archives as the turn sees them. */
 bool archives_load(struct engine *engine, struct err *err);
@@ -394,7 +394,8 @@ void site_start(struct turn *turn);
 bool semaphore_is_configured(struct engine *engine, struct str tenant, struct str name);
 
 /* order.c */
-/* lock_before: who has the archive's lock alone or is next to, and hasn't ended; if that one was stopped while it waited: those before. */
+/* lock_before: who has the archive's lock alone or is next to, and hasn't ended; if that one was stopped while it waited: those before, and
+ * of those that share the lock also those before them. */
 struct node **lock_before(struct turn *turn, const struct archive *archive, size_t *out_n);
 bool retry_circles(struct turn *turn, struct node *node); /* retried, it would wait for something that waits for it */
 void circles_cut(struct turn *turn, struct node *node);   /* that won't wait for it then */

@@ -53,12 +53,9 @@ static bool fault(const struct check *check, struct workflow_place place, const 
     return false;
 }
 
-static void name_unknown(struct check *check, struct workflow_place place, struct str name)
+static void names_suggest(struct check *check, struct str name)
 {
     struct workflow *workflow = check->workflow;
-    if (check->read->incomplete)
-        return; /* it may stand in the file that couldn't be read */
-    fault(check, place, "there is no task '%.*s'", STR_ARG(diag_shown(name)));
     if (check->read->diags->n > SUGGESTIONS_MAX) /* each one is compared with every name */
         return;
     if (check->names == NULL) {
@@ -67,6 +64,25 @@ static void name_unknown(struct check *check, struct workflow_place place, struc
             check->names[i] = workflow->tasks[i].name;
     }
     diag_suggest_closest(check->read->diags, name, check->names, workflow->n_tasks);
+}
+
+static void name_unknown(struct check *check, struct workflow_place place, struct str name)
+{
+    if (check->read->incomplete)
+        return; /* it may stand in the file that couldn't be read */
+    fault(check, place, "there is no task '%.*s'", STR_ARG(diag_shown(name)));
+    names_suggest(check, name);
+}
+
+/* An earlier revision may have it: nothing is wrong, but a slip of the pen would look the same. */
+static void name_gone(struct check *check, const struct workflow_ref *ref)
+{
+    if (check->read->incomplete)
+        return;
+    diag_warning(check->read->diags, workflow_diag_place(check->read, ref->place),
+        "this workflow has no task '%.*s': PREV:%.*s is satisfied unless an earlier revision has it", STR_ARG(diag_shown(ref->name)),
+        STR_ARG(diag_shown(ref->name)));
+    names_suggest(check, ref->name);
 }
 
 static bool ref_equal(const struct workflow_ref *a, const struct workflow_ref *b)
@@ -82,7 +98,10 @@ static void refs_check(struct check *check, const struct workflow_refs *refs)
         const struct workflow_ref *ref = &refs->items[i];
         if (ref->name.len == 0)
             continue; /* of a task whose name is wrong */
-        if (task_index(check, ref->name) == SIZE_MAX)
+        bool known = task_index(check, ref->name) != SIZE_MAX;
+        if (!known && ref->prev)
+            name_gone(check, ref);
+        else if (!known)
             name_unknown(check, ref->place, ref->name);
         const struct workflow_ref *first = smap_find(&seen, ref->name);
         if (first != NULL && ref_equal(first, ref))
@@ -256,7 +275,7 @@ static void cancel_check(struct check *check, const struct workflow_task *task, 
     struct str name = task->name, other = ref->name;
     const char *prev = ref->prev ? "PREV:" : "";
     size_t index = task_index(check, other), own = task_index(check, name);
-    if (index == SIZE_MAX || own == SIZE_MAX || index == check->workflow->n_tasks) {
+    if ((index == SIZE_MAX && !ref->prev) || own == SIZE_MAX || index == check->workflow->n_tasks) {
         if (index == check->workflow->n_tasks)
             fault(check, ref->place, "COMMIT can't be cancelled: every task waits for it");
     } else if (ref_find(&task->depends, ref) != NULL) {

@@ -243,7 +243,9 @@ static void test_names(void **state)
     check_faults("- name: COMMIT\n  command: x\n", "2:3: COMMIT takes nothing but 'depends'\n");
     check_faults("- name: \"a\\nb\"\n", "1:9: 'name' must not contain control characters\n");
     check_faults("jobs:\n  a: {name: b}\n", "2:13: the name of this task stands before it: 'a'\n");
-    check_faults("- name: a\n  depends: [PREV:b, WORKFLOW, COMMIT]\n", "2:13: there is no task 'b'\n2:21: there is no task 'WORKFLOW'\n");
+    check_faults("- name: a\n  depends: [PREV:b, WORKFLOW, COMMIT]\n",
+        "2:13: warning: this workflow has no task 'b': PREV:b is satisfied unless an earlier revision has it\n"
+        "2:21: there is no task 'WORKFLOW'\n");
     check_faults("- name: a\n  depends: [b, b]\n- name: b\n", "2:16: warning: 'b' stands twice in this list\n");
     struct bench bench = { 0 };
     bench_add(&bench, "one.yaml", "- name: a\n  depends: [b]\nsemaphores: 1\n");
