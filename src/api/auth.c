@@ -319,7 +319,8 @@ bool auth_check(struct call *call)
     if (!asker_check(call) || !origin_check(call) || !tenant_check(call) || !rate_check(call, needed))
         return false;
     if (call->job && !job_token_permits(call)) {
-        call_refuse(call, ERR_forbidden, "a job's token is good for its own task %lld and for posting tasks", (long long)call->job);
+        call_refuse(call, ERR_forbidden, "a job's token is good for its own task %lld, those it depends on, and for posting tasks",
+            (long long)call->job);
         return false;
     }
     if (needed == SCOPE_SITE)

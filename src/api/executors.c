@@ -161,19 +161,99 @@ static void poll_left(struct call *call)
     poll_closed(call);
 }
 
-static void needs_render(struct json *json, const struct grant *grant)
+static void put_or_null(struct json *json, const char *key, int64_t n)
 {
-    if (grant->n_needs == 0)
+    json_key(json, key);
+    if (n < 0)
+        json_nil(json);
+    else
+        json_i64(json, n);
+}
+
+/* need_name: as `depends` wrote it; one that another has already is told by its id, so that a document never has a member twice. */
+static struct str need_name(
+    struct arena *arena, const struct grant *grant, const struct need *need, struct str name, struct smap *seen)
+{
+    const struct task *task = &need->task;
+    bool earlier = need->lane_kind == LANE_ARCHIVE && task->rev != grant->task.rev;
+    if (earlier && str_eq(task->name, grant->task.name))
+        name = STR("PREV");
+    else if (earlier)
+        name = str_fmt(arena, "PREV:%.*s", STR_ARG(name));
+    if (need->by_id || smap_find(seen, name) != NULL)
+        name = str_fmt(arena, "%lld", (long long)task->id);
+    smap_put(seen, name, seen);
+    return name;
+}
+
+static void need_render(struct api *api, struct json *json, const struct need *need)
+{
+    const struct task *task = &need->task;
+    struct str outputs = need->outputs, artifacts = artifacts_split(&outputs);
+    char letter = state_letter(task->state);
+    json_object_begin(json);
+    json_put_i64(json, "id", task->id);
+    json_key(json, "key");
+    buf_reset(&api->scratch);
+    key_add_task(&api->scratch, need->lane_name, need->lane_kind, task);
+    json_str(json, buf_str(&api->scratch));
+    json_put_z(json, "on", need->on_success ? "success" : "finished");
+    json_put_str(json, "state", (struct str){ &letter, 1 });
+    json_key(json, "outcome");
+    if (task->outcome != OUTCOME_none)
+        json_z(json, outcome_name(task->outcome));
+    else
+        json_nil(json);
+    put_or_null(json, "exit", need->exit);
+    put_or_null(json, "signal", need->signal > 0 ? need->signal : -1);
+    json_key(json, "reason");
+    if (task->reason.len > 0)
+        json_str(json, task->reason);
+    else
+        json_nil(json);
+    json_put_i64(json, "attempts", task->attempts);
+    json_key(json, "outputs");
+    json_raw(json, outputs.len > 0 ? outputs : STR("{}"));
+    json_key(json, "artifacts");
+    json_raw(json, artifacts.len > 0 ? artifacts : STR("[]"));
+    if (need->left)
+        json_put_bool(json, "left_out", true);
+    json_object_end(json);
+}
+
+/* needs_render: WEIR_NEEDS of the job; and the names of the tasks whose members are named otherwise, for WEIR_OUTPUT_<TASK>_<NAME>. */
+static void needs_render(struct api *api, struct json *json, const struct grant *grant)
+{
+    struct arena arena = { 0 };
+    struct smap seen = { 0 };
+    size_t n = grant->n_needs, n_other = 0;
+    if (n == 0)
         return;
+    struct str(*names)[2] = arena_array(&arena, n, sizeof *names);
     json_key(json, "needs");
     json_object_begin(json);
-    for (size_t i = 0; i < grant->n_needs; i++) {
-        struct str outputs = grant->needs[i].outputs;
-        artifacts_split(&outputs);
-        json_key_str(json, grant->needs[i].task_name);
-        json_raw(json, outputs.len > 0 ? outputs : STR("{}"));
+    for (size_t i = 0; i < n; i++) {
+        const struct task *task = &grant->needs[i].task;
+        names[n_other][1] =
+            task->variant.len > 0 ? str_fmt(&arena, "%.*s[%.*s]", STR_ARG(task->name), STR_ARG(task->variant)) : task->name;
+        names[n_other][0] = need_name(&arena, grant, &grant->needs[i], names[n_other][1], &seen);
+        json_key_str(json, names[n_other][0]);
+        need_render(api, json, &grant->needs[i]);
+        n_other += !str_eq(names[n_other][0], names[n_other][1]);
     }
     json_object_end(json);
+    if (n_other > 0)
+        json_key(json, "needs_names");
+    if (n_other > 0)
+        json_object_begin(json);
+    for (size_t i = 0; i < n_other; i++) {
+        json_key_str(json, names[i][0]);
+        json_str(json, names[i][1]);
+    }
+    if (n_other > 0)
+        json_object_end(json);
+    smap_release(&seen);
+    arena_release(&arena);
 }
 
 /* archive_render: what an archive's task is about: its key as an object, and where its files come from. */
@@ -227,7 +307,7 @@ static void grant_render(struct api *api, struct json *json, const struct grant 
     json_put_i64(json, "attempt", grant->task.attempts);
     json_put_bool(json, "holds", grant->holds_slots);
     json_put_z(json, "token", job_token_format(api, grant->fence).z);
-    needs_render(json, grant);
+    needs_render(api, json, grant);
     struct str body = str_trim(grant->body);
     if (body.len > 2) {
         buf_add_char(json->out, ',');

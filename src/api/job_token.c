@@ -1,7 +1,8 @@
 /* job_token: the token a running job gets, good for its own task only.
  *
  * Nothing is stored: the token is the fence of the grant and a keyed hash of it, so it ends with the grant. It may read its own task and
- * post new tasks; of its own archive it may read the files and post revisions (they know their cause); it opens nothing else. The key is
+ * those that it depends on, and post new tasks; of its own archive it may read the files and post revisions (they know their cause); it
+ * opens nothing else. The key is
  * derived from the store's secret, which all servers of a site share and no backup carries. */
 #include <sodium.h>
 #include <string.h>
@@ -80,18 +81,44 @@ bool job_token_check(struct call *call, struct str text)
     return true;
 }
 
-/* own_task: does the path name the job's own task, by id or by key? */
-static bool own_task(const struct call *call)
+/* needed_task: does the job's own task name it in `depends`? */
+static bool needed_task(const struct call *call, int64_t id)
+{
+    struct arena arena = { 0 };
+    struct err ignored = { .code = ERR_none };
+    struct edge_view *edges = NULL;
+    size_t n = 0;
+    bool needed = false;
+    if (reader_edges(call->api->config.reader, &arena, call->job, false, &edges, &n, &ignored))
+        for (size_t i = 0; i < n && !needed; i++)
+            needed = edges[i].id == id && (edges[i].kind == EDGE_DEPENDS || edges[i].flags & EDGE_NEEDED);
+    arena_release(&arena);
+    return needed;
+}
+
+/* path_task: the task that the path names by id or by key; 0: none. */
+static int64_t path_task(const struct call *call)
 {
     struct key key;
     struct err ignored = { .code = ERR_none };
     int64_t id = 0;
     if (!key_parse(call->arg, &key, &ignored))
-        return false;
+        return 0;
     if (key.kind == KEY_TASK && !reader_find(call->api->config.reader, call->actor.tenant, key.lane, key.rev, key.name, key.variant,
         key.run, &id, &ignored))
-        return false;
-    return (key.kind == KEY_TASK ? id : key.id) == call->job;
+        return 0;
+    return key.kind == KEY_TASK ? id : key.id;
+}
+
+static bool own_task(const struct call *call)
+{
+    return path_task(call) == call->job;
+}
+
+static bool own_or_needed(const struct call *call)
+{
+    int64_t id = path_task(call);
+    return id == call->job || (id > 0 && needed_task(call, id));
 }
 
 /* own_archive: is it the archive of the job's own task? */
@@ -114,11 +141,11 @@ static const struct {
     bool (*own)(const struct call *call);
 } permits[] = {
     { "POST", "/v1/tasks", NULL },
-    { "GET", "/v1/tasks/{task}", own_task },
-    { "GET", "/v1/tasks/{task}/why", own_task },
+    { "GET", "/v1/tasks/{task}", own_or_needed },
+    { "GET", "/v1/tasks/{task}/why", own_or_needed },
     { "GET", "/v1/tasks/{task}/graph", own_task },
-    { "GET", "/v1/tasks/{task}/log", own_task },
-    { "GET", "/v1/tasks/{task}/artifacts/{file}", own_task },
+    { "GET", "/v1/tasks/{task}/log", own_or_needed },
+    { "GET", "/v1/tasks/{task}/artifacts/{file}", own_or_needed },
     { "GET", "/v1/archives/{archive}/revisions/{rev}/tree", own_archive },
     { "POST", "/v1/archives/{archive}/revisions", own_archive },
 };

@@ -129,6 +129,8 @@ static void field_command(struct def_parse *p, const json_t *value)
         const json_t *item = json_array_get(value, i);
         if (!json_is_string(item))
             def_fault(p, nth(p, p->field, i), "a word of 'command' must be a string, not %s", def_type_of(item));
+        else if (json_string_length(item) > WORD_BYTES_MAX)
+            def_fault(p, nth(p, p->field, i), "a word of 'command' is longer than %d bytes", WORD_BYTES_MAX);
         else if (memchr(json_string_value(item), '\0', json_string_length(item) + 1) != json_string_value(item) + json_string_length(item))
             def_fault(p, nth(p, p->field, i), "a word of 'command' must not contain a NUL character");
         else if (i == 0 && json_string_length(item) == 0)
@@ -204,8 +206,8 @@ static void field_env(struct def_parse *p, const json_t *value)
             def_fault(p, path, "'%.*s' can't be the name of an environment variable", STR_ARG(str_sub(name, 0, 64)));
         else if (str_starts(name, STR("WEIR_")))
             def_fault(p, path, "'%.*s': names that begin with WEIR_ are set by Weir itself", STR_ARG(str_sub(name, 0, 64)));
-        else
-            text_of(p, path, item, 128 * KIB, &text);
+        else if (text_of(p, path, item, VARIABLE_BYTES_MAX, &text) && name.len + 1 + text.len > VARIABLE_BYTES_MAX)
+            def_fault(p, path, "name and value are longer than %d bytes, which no program can be given", VARIABLE_BYTES_MAX);
     }
 }
 
@@ -705,6 +707,8 @@ void def_end(struct def_parse *p)
     whole_check(p);
     if (p->err->code == ERR_none)
         body_write(p);
+    if (p->def->body.len > TASK_BYTES_MAX)
+        def_fault(p, "name", "the task has %zu MiB; at most %zu are taken", p->def->body.len / MIB, TASK_BYTES_MAX / MIB);
 }
 
 void def_field_read(struct def_parse *p, struct str name, size_t i, const json_t *value)

@@ -160,16 +160,19 @@ static void ref_add(struct resolve *r, struct task_def *def, const struct task_r
         *ARENA_PUSH(r->arena, def->refs, def->n_refs, r->cap_refs) = *ref;
         return;
     }
-    if (known->kind == ref->kind)
+    if (known->kind == ref->kind && known->needed >= ref->needed)
         return;
-    if (known->kind == EDGE_CANCELS || ref->kind == EDGE_CANCELS) {
+    if (known->kind != ref->kind && (known->kind == EDGE_CANCELS || ref->kind == EDGE_CANCELS)) {
         err_item(r->err, ERR_invalid, ref->path, "the task waits for what it cancels");
         return;
     }
-    known->kind = EDGE_DEPENDS;
+    known->kind = known->kind == ref->kind ? known->kind : EDGE_DEPENDS;
+    known->needed |= ref->needed;
     for (size_t i = 0; i < def->n_refs; i++)
-        if (def->refs[i].id == ref->id && def->refs[i].index == ref->index)
-            def->refs[i].kind = EDGE_DEPENDS;
+        if (def->refs[i].id == ref->id && def->refs[i].index == ref->index) {
+            def->refs[i].kind = known->kind;
+            def->refs[i].needed = known->needed;
+        }
 }
 
 static void list_resolve(struct resolve *r, struct task_def *def, enum def_list which, const json_t *list)
@@ -181,7 +184,9 @@ static void list_resolve(struct resolve *r, struct task_def *def, enum def_list 
     }
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *value = json_array_get(list, i);
-        struct task_ref ref = { .kind = lists_of[which].kind, .path = json_read_path_at(r->arena, base, i) };
+        struct task_ref ref = {
+            .kind = lists_of[which].kind, .path = json_read_path_at(r->arena, base, i), .needed = which == DEF_DEPENDS
+        };
         bool good =
             json_is_object(value) && which != DEF_CANCELS ? on_read(r, value, ref.path, &ref) : target_read(r, value, ref.path, &ref);
         if (good)

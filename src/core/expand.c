@@ -6,6 +6,7 @@
 
 struct want {                  /* what one task wants of another */
     enum edge_kind same, prev; /* waits: EDGE_NONE, EDGE_AFTER or EDGE_DEPENDS */
+    bool needs_same, needs_prev; /* `depends` wrote it */
     bool cancels_same, cancels_prev;
     bool listed;
 };
@@ -171,10 +172,11 @@ static void run_choose(struct expander *x)
 
 /* -- edges -- */
 
-static void edge_add(struct expander *x, size_t task, int64_t rev, struct str name, enum edge_kind kind)
+static void edge_add(struct expander *x, size_t task, int64_t rev, struct str name, enum edge_kind kind, bool needed)
 {
     *ARENA_PUSH(x->arena, x->out->edges, x->out->n_edges, x->out->cap_edges) = (struct expand_edge){
-        .task = task, .other = { .rev = rev, .name = name }, .kind = kind, .prev = kind != EDGE_CANCELS && rev < x->input->rev
+        .task = task, .other = { .rev = rev, .name = name }, .kind = kind, .prev = kind != EDGE_CANCELS && rev < x->input->rev,
+        .needed = needed
     };
 }
 
@@ -200,6 +202,7 @@ static void waits_want(struct expander *x, const struct workflow_refs *refs, boo
         enum edge_kind *wanted = ref->prev ? &want->prev : &want->same;
         if (*wanted != EDGE_DEPENDS)
             *wanted = kind;
+        *(ref->prev ? &want->needs_prev : &want->needs_same) |= depends;
     }
 }
 
@@ -215,7 +218,7 @@ static void cancels_want(struct expander *x, const struct workflow_refs *refs)
 }
 
 /* earlier_add: an edge to the task of each revision that PREV means, each once. */
-static void earlier_add(struct expander *x, size_t task, struct str name, enum edge_kind kind)
+static void earlier_add(struct expander *x, size_t task, struct str name, enum edge_kind kind, bool needed)
 {
     const struct expand_input *input = x->input;
     for (size_t i = 0; i < input->n_prevs; i++) {
@@ -224,7 +227,7 @@ static void earlier_add(struct expander *x, size_t task, struct str name, enum e
         for (size_t k = x->out->n_edges; k-- > 0 && x->out->edges[k].task == task && !there;)
             there = x->out->edges[k].other.rev == rev && x->out->edges[k].kind == kind && str_eq(x->out->edges[k].other.name, name);
         if (!there)
-            edge_add(x, task, rev, name, kind);
+            edge_add(x, task, rev, name, kind, needed);
     }
 }
 
@@ -251,22 +254,22 @@ static void wants_emit(struct expander *x, size_t task, bool skipped)
     if (!commit && x->wants[n].same == EDGE_AFTER)
         x->wants[n].same = EDGE_DEPENDS; /* `after: [COMMIT]` doesn't loosen what every task does */
     if (!commit && !implied && !x->wants[n].listed && is_there(x, n))
-        edge_add(x, task, x->input->rev, STR("COMMIT"), EDGE_DEPENDS);
+        edge_add(x, task, x->input->rev, STR("COMMIT"), EDGE_DEPENDS, false);
     for (size_t i = 0; i < x->n_listed; i++) {
         size_t other = x->listed[i];
         const struct want want = x->wants[other];
         struct str name = name_of(x, other);
         x->wants[other] = (struct want){ 0 };
         if (other == n && want.same == EDGE_NONE && !commit && !implied && is_there(x, n)) /* PREV:COMMIT is listed, COMMIT isn't */
-            edge_add(x, task, x->input->rev, name, EDGE_DEPENDS);
+            edge_add(x, task, x->input->rev, name, EDGE_DEPENDS, false);
         if (want.same != EDGE_NONE && is_there(x, other))
-            edge_add(x, task, x->input->rev, name, want.same);
+            edge_add(x, task, x->input->rev, name, want.same, want.needs_same && other < n);
         if (want.prev != EDGE_NONE)
-            earlier_add(x, task, name, want.prev);
+            earlier_add(x, task, name, want.prev, want.needs_prev && other < n);
         if (want.cancels_same && !skipped && is_there(x, other))
-            edge_add(x, task, x->input->rev, name, EDGE_CANCELS);
+            edge_add(x, task, x->input->rev, name, EDGE_CANCELS, false);
         if (want.cancels_prev && !skipped)
-            earlier_add(x, task, name, EDGE_CANCELS);
+            earlier_add(x, task, name, EDGE_CANCELS, false);
     }
     x->n_listed = 0;
 }

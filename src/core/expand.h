@@ -72,6 +72,7 @@ struct expand_edge {
     struct expand_ref other; /* of this revision, or an earlier one */
     enum edge_kind kind;
     bool lock, prev; /* it stands for the archive's lock; it is an order between revisions (PREV) */
+    bool needed;     /* `depends` wrote it */
 };
 
 struct expansion {

@@ -44,6 +44,8 @@ enum edge_flag {
     EDGE_LOCK = 4,  /* after: it stands for the archive's lock, nobody wrote it */
     EDGE_PREV = 8,  /* after, depends: an order between revisions (PREV). A task that leaves the queue without having run hands on what
                        it waited for by such edges */
+    EDGE_NEEDED = 16, /* `depends` wrote it, also as an `after` (on: finished): the task is told of the other's end and outputs */
+    EDGE_BY_ID = 32,  /* EDGE_NEEDED: and by the other's id, not by its name */
 };
 struct edge {
     int64_t waiter, pred; /* the one that waits or cancels; the other */
@@ -139,7 +141,7 @@ struct schedule { /* one cron line of a task of an archive */
 enum task_mark {
     MARK_CANCELS = 1, /* it has edges of that kind, as the one that cancels */
     MARK_OUTPUTS = 2, /* a finish brought outputs */
-    MARK_NEEDS = 4,   /* something it depends on has brought outputs */
+    MARK_NEEDS = 4,   /* it has edges that are EDGE_NEEDED, or something it depends on has brought outputs */
     MARK_SKIPPED = 8, /* its `paths` weren't touched: done, `skipped`, as soon as it is ready */
     MARK_EXCLUSIVE = 32, /* beside MARK_LOCKED: not shared */
     MARK_PRUNED = 64,    /* logs, outputs and artifacts are gone; what it was and how it ended stays */

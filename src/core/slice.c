@@ -236,7 +236,8 @@ static void edge_add(struct slice *slice, struct node *waiter, struct node *pred
     for (size_t i = 0; i < waiter->n_ins; i++) {
         if (waiter->ins[i].pred != edge.pred || waiter->ins[i].kind != kind) continue;
         edge.flags = (waiter->ins[i].flags & ~(unsigned)EDGE_LOCK) | flags; /* what somebody wrote says more than the lock */
-        if (flags & EDGE_PREV && edge.flags != waiter->ins[i].flags) edge_change(slice, waiter, pred, edge);
+        if (flags & (EDGE_PREV | EDGE_NEEDED) && edge.flags != waiter->ins[i].flags) edge_change(slice, waiter, pred, edge);
+        if (flags & EDGE_NEEDED) waiter->row.marks |= MARK_NEEDS;
         return;
     }
     *ARENA_PUSH(slice->arena, waiter->ins, waiter->n_ins, waiter->cap_ins) = edge;
@@ -248,7 +249,7 @@ static void edge_add(struct slice *slice, struct node *waiter, struct node *pred
     bool satisfied = kind == EDGE_CANCELS || (kind == EDGE_AFTER ? state_ended(pred->row.state) : pred->row.state == STATE_D);
     if (!satisfied) waiter->row.waits++;
     if (kind == EDGE_CANCELS) waiter->row.marks |= MARK_CANCELS;
-    if (kind == EDGE_DEPENDS && pred->row.marks & MARK_OUTPUTS) waiter->row.marks |= MARK_NEEDS;
+    if (flags & EDGE_NEEDED || (kind == EDGE_DEPENDS && pred->row.marks & MARK_OUTPUTS)) waiter->row.marks |= MARK_NEEDS;
     waiter->dirty = pred->dirty = true;
 }
 
@@ -260,6 +261,11 @@ void slice_edge_add(struct slice *slice, struct node *waiter, struct node *pred,
 void slice_edge_add_prev(struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind)
 {
     edge_add(slice, waiter, pred, kind, EDGE_PREV);
+}
+
+void slice_edge_add_as(struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind, unsigned flags)
+{
+    edge_add(slice, waiter, pred, kind, flags);
 }
 
 void slice_edge_add_lock(struct slice *slice, struct node *waiter, struct node *pred)

@@ -111,6 +111,7 @@ struct edge *slice_outs(struct slice *slice, struct node *node, size_t *out_n);
 struct edge *slice_ins(struct slice *slice, struct node *node, size_t *out_n);
 void slice_edge_add(struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind);
 void slice_edge_add_prev(struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind); /* an order between revisions */
+void slice_edge_add_as(struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind, unsigned flags);
 void slice_edge_add_lock(struct slice *slice, struct node *waiter, struct node *pred); /* an `after` that stands for the archive's lock */
 void slice_edge_lock_again(struct slice *slice, struct node *waiter, struct node *pred); /* the same, and if it was spent it counts again */
 void slice_edge_flag(struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind, unsigned flags); /* adds flags */

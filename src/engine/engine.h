@@ -64,6 +64,7 @@ struct task_ref {
     enum edge_kind kind;
     int64_t id;     /* an existing task, or 0: */
     size_t index;   /* position in the same call */
+    bool needed;    /* `depends` wrote it */
     struct str path; /* JSON pointer, for the error */
 };
 struct task_def {
@@ -98,6 +99,12 @@ struct finish_item {
 
 struct renew_item { struct fence fence; };
 
+/* What one answer to a poll may hold. Executors take 64 MiB: a task's own text and what it is told of its dependencies fit in it, whatever
+ * else goes back to be asked for again. */
+#define GRANTS_BYTES_MAX ((size_t)32 << 20)
+#define TASK_BYTES_MAX (GRANTS_BYTES_MAX - ((size_t)1 << 20))
+#define NEEDS_BYTES_MAX ((size_t)16 << 20)
+
 struct grant {
     struct task task; /* as granted: name, attempts (this attempt's number), ... */
     struct str lane_name;
@@ -110,7 +117,15 @@ struct grant {
         struct str url, ident; /* ident: git's commit */
         int64_t prev;          /* 0: none */
     } source;
-    struct need { struct str task_name; struct str outputs; } *needs; /* outputs (JSON object text) of what it depends on */
+    struct need { /* what `depends` names */
+        struct task task;
+        struct str lane_name;
+        enum lane_kind lane_kind;
+        bool by_id, on_success;
+        int64_t exit, signal; /* of its last attempt; -1: none */
+        struct str outputs;   /* as finish_item has them */
+        bool left;            /* they are too large together (NEEDS_BYTES_MAX): not here */
+    } *needs;
     size_t n_needs;
 };
 struct cancel_order {
@@ -191,6 +206,7 @@ struct command {
         struct { int64_t id, lease_ms; } reg;
         struct {
             struct grant *grants; size_t n_grants;
+            size_t grant_bytes; /* of all grants, about */
             struct cancel_order *cancels; size_t n_cancels;
             enum executor_state state;
             int64_t lease_ms, head_seq;

@@ -127,11 +127,11 @@ static struct node *task_make(struct turn *turn, const struct command *command, 
 }
 
 /* An edge to a task that has ended already is judged by its end; what that one had been waiting for, or was to cancel, is taken over. */
-void edge_make(struct turn *turn, struct node *node, struct node *other, enum edge_kind kind, bool prev, struct node **doomed_by)
+void edge_make(struct turn *turn, struct node *node, struct node *other, enum edge_kind kind, unsigned flags, struct node **doomed_by)
 {
     enum task_state state = other->row.state;
-    if (prev) slice_edge_add_prev(turn->slice, node, other, kind);
-    else slice_edge_add(turn->slice, node, other, kind);
+    bool prev = flags & EDGE_PREV;
+    slice_edge_add_as(turn->slice, node, other, kind, flags);
     if (prev && state_ended(state)) prev_inherit(turn->slice, node, other);
     if (kind == EDGE_CANCELS && state_ended(state)) cancels_inherit(turn->slice, node, other);
     if (kind == EDGE_DEPENDS && state_ended(state) && state != STATE_D && !*doomed_by) *doomed_by = other;
@@ -193,7 +193,8 @@ void cmd_enqueue(struct turn *turn, struct command *command)
         for (size_t k = 0; k < defs[i].n_refs && !command->out.enqueue.tasks[i].existing; k++) {
             const struct task_ref *ref = &defs[i].refs[k];
             struct node *other = ref->id ? slice_find(turn->slice, ref->id) : nodes[ref->index];
-            if (other && other != nodes[i]) edge_make(turn, nodes[i], other, ref->kind, false, &doomed_by[i]);
+            unsigned flags = !ref->needed ? 0 : ref->id ? EDGE_NEEDED | EDGE_BY_ID : EDGE_NEEDED;
+            if (other && other != nodes[i]) edge_make(turn, nodes[i], other, ref->kind, flags, &doomed_by[i]);
         }
     }
     for (size_t i = 0; i < n; i++) {

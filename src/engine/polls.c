@@ -182,23 +182,57 @@ static void renew_all(struct turn *turn, struct known_executor *known, struct co
 
 /* --- granting -------------------------------------------------------------------------------------------------------------------- */
 
-static void grant_needs(struct turn *turn, struct command *poll, struct node *node, struct grant *grant)
+/* How the last attempt of a task that has ended went. Of one that is done nothing is read: that is said by its outcome. */
+static void need_end(struct turn *turn, const struct task *row, struct need *need)
 {
-    size_t n;
-    if (!(node->row.marks & MARK_NEEDS)) return;
+    need->exit = need->signal = -1;
+    if (row->attempts == 0) return;
+    if (row->state == STATE_D) {
+        need->exit = row->outcome == OUTCOME_done ? 0 : -1;
+        return;
+    }
+    const struct pending_attempt *last = attempt_find(turn, row->id, row->grant);
+    if (!last) return;
+    need->exit = last->attempt.exit;
+    need->signal = last->attempt.signal;
+}
+
+static struct str need_outputs(struct turn *turn, const struct task *row)
+{
+    struct store *store = turn->engine->store;
+    struct str outputs = { 0 };
+    if (!(row->marks & MARK_OUTPUTS)) return outputs;
+    for (size_t k = 0; k < turn->n_outputs; k++)
+        if (turn->outputs[k].task == row->id) outputs = turn->outputs[k].json;
+    if (!outputs.len && !store->ops->load_outputs(store, turn->arena, row->id, &outputs, turn->err)) turn->slice->failed = true;
+    return outputs;
+}
+
+/* grant_needs: what the task is told of those it depends on, whatever their end; how many bytes that is, about. */
+static size_t grant_needs(struct turn *turn, struct command *poll, struct node *node, struct grant *grant)
+{
+    size_t n, bytes = 0;
+    if (!(node->row.marks & MARK_NEEDS)) return 0;
     struct edge *ins = slice_ins(turn->slice, node, &n);
     grant->needs = ARENA_ARRAY(poll->arena, struct need, n + 1);
-    struct store *store = turn->engine->store;
     for (size_t i = 0; i < n; i++) {
-        struct node *pred = ins[i].kind == EDGE_DEPENDS ? slice_find(turn->slice, ins[i].pred) : NULL;
-        if (!pred) continue;
-        struct str outputs = { 0 };
-        for (size_t k = 0; k < turn->n_outputs; k++)
-            if (turn->outputs[k].task == pred->row.id) outputs = turn->outputs[k].json;
-        if (!outputs.len && !store->ops->load_outputs(store, turn->arena, pred->row.id, &outputs, turn->err)) turn->slice->failed = true;
-        if (outputs.len)
-            grant->needs[grant->n_needs++] = (struct need){ str_dup(poll->arena, pred->row.name), str_dup(poll->arena, outputs) };
+        bool wanted = ins[i].kind == EDGE_DEPENDS || ins[i].flags & EDGE_NEEDED;
+        struct node *pred = wanted ? slice_find(turn->slice, ins[i].pred) : NULL;
+        if (!pred || (!(ins[i].flags & EDGE_NEEDED) && !(pred->row.marks & MARK_OUTPUTS))) continue;
+        const struct lane *lane = slice_lane(turn->slice, pred->row.lane);
+        struct need *need = &grant->needs[grant->n_needs++];
+        *need = (struct need){ .task = pred->row, .lane_name = lane->name, .lane_kind = lane->kind, .by_id = ins[i].flags & EDGE_BY_ID,
+                               .on_success = ins[i].kind == EDGE_DEPENDS, .left = bytes > NEEDS_BYTES_MAX };
+        need->task.name = str_dup(poll->arena, pred->row.name);
+        need->task.variant = str_dup(poll->arena, pred->row.variant);
+        need->task.reason = str_dup(poll->arena, pred->row.reason);
+        need_end(turn, &pred->row, need);
+        struct str outputs = need->left ? (struct str){ 0 } : need_outputs(turn, &pred->row);
+        need->left |= bytes + outputs.len > NEEDS_BYTES_MAX;
+        if (!need->left) need->outputs = str_dup(poll->arena, outputs);
+        bytes += NEED_BYTES + need->outputs.len;
     }
+    return bytes;
 }
 
 static void grant_render(struct turn *turn, struct command *poll, struct node *node)
@@ -219,7 +253,7 @@ static void grant_render(struct turn *turn, struct command *poll, struct node *n
                              .source = archive_source(turn, &node->row, poll->arena) };
     grant->task.name = str_dup(poll->arena, node->row.name);
     grant->task.variant = str_dup(poll->arena, node->row.variant);
-    grant_needs(turn, poll, node, grant);
+    poll->out.poll.grant_bytes += grant->body.len + grant_needs(turn, poll, node, grant);
 }
 
 static void grant_make(struct turn *turn, struct known_executor *known, struct command *poll, struct node *node)
@@ -315,7 +349,7 @@ void cmd_poll(struct turn *turn, struct command *poll)
         return;
     }
     poll->status = 200;
-    poll->out.poll.n_grants = poll->out.poll.n_cancels = 0; /* a turn may be replayed */
+    poll->out.poll.n_grants = poll->out.poll.n_cancels = poll->out.poll.grant_bytes = 0; /* a turn may be replayed */
     poll->life = known->life;
     bool overtaken = known->seq_known && poll->in.poll.seq < known->seq;
     overtaken |= known->parked && known->parked != poll && poll->in.poll.seq < known->parked->in.poll.seq; /* also within one turn */
@@ -467,6 +501,8 @@ static void grants_take(struct turn *turn, struct command *poll, size_t want)
             slice_settle(turn->slice);
             continue;
         }
+        size_t bytes = slice_spec(turn->slice, node)->body.len;
+        if (poll->out.poll.n_grants && poll->out.poll.grant_bytes + bytes > GRANTS_BYTES_MAX) return; /* the next poll asks for it */
         grant_make(turn, known, poll, node);
     }
 }
@@ -627,7 +663,7 @@ void commands_undo(struct engine *engine, struct command **commands, size_t n)
     for (struct list_node *at = engine->parked.first; at; at = at->next) {
         struct command *poll = CONTAINER_OF(at, struct command, node);
         struct known_executor *known = map_find(&engine->executors, (uint64_t)poll->in.poll.executor);
-        poll->out.poll.n_grants = poll->out.poll.n_cancels = 0;
+        poll->out.poll.n_grants = poll->out.poll.n_cancels = poll->out.poll.grant_bytes = 0;
         poll->answered = false;
         heap_put(&engine->polls_due, &poll->due, poll->deadline);
         if (known) known->parked = poll;

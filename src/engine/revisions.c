@@ -301,10 +301,11 @@ static void edge_open(struct opening *o, const struct expansion *x, const struct
 {
     struct slice *slice = o->turn->slice;
     struct node *node = o->nodes[edge->task], *other = edge_other(o, x, edge);
+    unsigned flags = (edge->prev ? EDGE_PREV : 0) | (edge->needed ? EDGE_NEEDED : 0);
     if (!other || other == node) return;
     if (twins && leads_to(slice, other, node)) return; /* two tasks of the workflow are one, which stands before the waiter already */
     if (edge->lock) slice_edge_add_lock(slice, node, other);
-    else edge_make(o->turn, node, other, edge->kind, edge->prev, &o->doomed_by[edge->task]);
+    else edge_make(o->turn, node, other, edge->kind, flags, &o->doomed_by[edge->task]);
 }
 
 /* Is the edge to a task of this very opening that stands in for another one? Then it may close a circle that the workflow doesn't have. */

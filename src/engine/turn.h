@@ -20,6 +20,7 @@
 
 enum {
     GRANTS_MAX = 1000,          /* a poll's */
+    NEED_BYTES = 512,           /* of a dependency in a grant, besides its outputs, about */
     GRANTS_MANY = 64,           /* unless the configuration says otherwise */
     NEAR_MAX = 8,               /* numbers of tasks */
     POLLS_TOGETHER_MS = 64,     /* a power of two: long polls end in step */
@@ -339,7 +340,7 @@ struct node *task_make_of(struct turn *turn, struct str tenant, const struct tas
                           const struct because *because);
 struct node *unique_find(struct turn *turn, struct str tenant, struct str key);
 void unique_tell(struct turn *turn, struct node *node, struct str actor, struct str asked); /* in the history of who has the key */
-void edge_make(struct turn *turn, struct node *node, struct node *other, enum edge_kind kind, bool prev, struct node **doomed_by);
+void edge_make(struct turn *turn, struct node *node, struct node *other, enum edge_kind kind, unsigned flags, struct node **doomed_by);
 
 /* archives.c: archives as the turn sees them. */
 bool archives_load(struct engine *engine, struct err *err);

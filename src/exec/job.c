@@ -71,6 +71,8 @@ void job_pack(const struct job *job, struct buf *out)
     pack_strings(out, job->artifacts);
     pack_str(out, job->refusal);
     pack_number(out, job->refusal_exit);
+    if (job->note.len > 0) /* a shim of an earlier version knows no such field */
+        pack_str(out, job->note);
     if (out->full || out->len < sizeof head)
         return;
     struct str body = str_sub(buf_str(out), sizeof head, out->len);
@@ -162,7 +164,7 @@ static bool unpack_body(struct str rest, struct arena *arena, struct job *job)
     if (job->artifacts[0] == NULL)
         job->artifacts = NULL;
     job->container = container.len > 0 ? writable(container.ptr) : NULL;
-    return rest.len == 0;
+    return rest.len == 0 || (unpack_str(&rest, &job->note) && rest.len == 0);
 }
 
 bool job_unpack(struct str bytes, struct arena *arena, struct job *out, struct err *err)

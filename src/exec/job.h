@@ -41,6 +41,7 @@ struct job {
     char **artifacts;        /* patterns of files to keep, ended by NULL; NULL: none */
     struct str refusal;      /* not empty: it can't be run, and this says why */
     int64_t refusal_exit;
+    struct str note;         /* its log begins with it; empty: none */
 };
 
 /* job_pack: the record with its head. job_unpack: *bytes must live as long as the job, whose strings point into it. */

@@ -483,6 +483,8 @@ static void shim_start(struct shim *shim, const struct wire *message)
         _exit(70);
     spool_open(&shim->spool, shim->log_fd, job->log_bytes_max);
     mask_set(&shim->spool.mask, token_secret(job));
+    if (job->note.len > 0)
+        spool_note(&shim->spool, "%.*s", STR_ARG(job->note));
     shim_begin_status(shim);
     shim->runner = RUNNER_NONE;
     if (shim->keep_full)

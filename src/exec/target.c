@@ -13,6 +13,8 @@
 
 enum { ENVIRONMENT_MAX = 4096, STRICT_PIDS = 512 };
 #define STRICT_DISK_BYTES ((int64_t)10 << 30)
+/* Of outputs of dependencies: what is beyond stays in WEIR_NEEDS alone. The kernel takes 128 KiB of a string, and often 2 MiB of all. */
+enum { OUTPUT_VARIABLE_MAX = 100 << 10, OUTPUT_VARIABLES_MAX = 1 << 20 };
 
 static const struct target *const targets[] = { &target_container, &target_shell };
 
@@ -44,21 +46,23 @@ char **target_argv(const json_t *spec, struct arena *arena, size_t n_head)
     return argv;
 }
 
-void environment_put(struct environment *env, struct str name, struct str value)
+bool environment_put(struct environment *env, struct str name, struct str value)
 {
     if (name.len == 0 || memchr(name.ptr, '=', name.len) || memchr(name.ptr, '\0', name.len) ||
         (value.len > 0 && memchr(value.ptr, '\0', value.len)))
-        return; /* execve can't carry it */
+        return false; /* execve can't carry it */
     struct str text = str_fmt(env->arena, "%.*s=%.*s", STR_ARG(name), STR_ARG(value));
     char *z = str_dupz(env->arena, text);
     for (size_t i = 0; i < env->n; i++) {
         if (strncmp(env->list[i], z, name.len + 1) == 0) {
             env->list[i] = z;
-            return;
+            return true;
         }
     }
-    if (env->n < ENVIRONMENT_MAX)
-        *ARENA_PUSH(env->arena, env->list, env->n, env->cap) = z;
+    if (env->n >= ENVIRONMENT_MAX)
+        return false;
+    *ARENA_PUSH(env->arena, env->list, env->n, env->cap) = z;
+    return true;
 }
 
 /* PREFIX plus parts in upper case, everything but letters and digits as an underscore. */
@@ -90,14 +94,51 @@ static void put_object(struct environment *env, const json_t *object, const char
     }
 }
 
-static void put_needs(struct environment *env, const json_t *needs)
+/* Which outputs of dependencies got no variable, and why. */
+struct needs_left {
+    size_t bytes, variables, tasks; /* bytes: of those that did; tasks: whose outputs the server left out */
+};
+
+static void put_outputs(struct environment *env, const json_t *outputs, const char *task, struct needs_left *left)
 {
+    void *cursor = json_object_iter((json_t *)(uintptr_t)outputs);
+    for (; cursor; cursor = json_object_iter_next((json_t *)(uintptr_t)outputs, cursor)) {
+        struct str name = variable_name(env->arena, "WEIR_OUTPUT_", task, json_object_iter_key(cursor));
+        struct str value = value_text(env->arena, json_object_iter_value(cursor));
+        size_t bytes = name.len + value.len + 2;
+        if (bytes > OUTPUT_VARIABLE_MAX || left->bytes + bytes > OUTPUT_VARIABLES_MAX || !environment_put(env, name, value))
+            left->variables++;
+        else
+            left->bytes += bytes;
+    }
+}
+
+/* put_needs: those that `depends` names by id or as PREV go first: one of this revision has the variable, if both are of one name. */
+static void put_needs(struct environment *env, const json_t *spec, bool renamed, struct needs_left *left)
+{
+    const json_t *needs = json_object_get(spec, "needs"), *names = json_object_get(spec, "needs_names");
     void *cursor = needs ? json_object_iter((json_t *)(uintptr_t)needs) : NULL;
     for (; cursor; cursor = json_object_iter_next((json_t *)(uintptr_t)needs, cursor)) {
-        const json_t *outputs = json_object_iter_value(cursor);
+        const json_t *need = json_object_iter_value(cursor), *outputs = json_object_get(need, "outputs");
+        const char *name = json_string_value(json_object_get(names, json_object_iter_key(cursor)));
+        if (renamed != (name != NULL))
+            continue;
+        left->tasks += json_is_true(json_object_get(need, "left_out"));
         if (json_is_object(outputs))
-            put_object(env, outputs, "WEIR_OUTPUT_", json_object_iter_key(cursor));
+            put_outputs(env, outputs, name ? name : json_object_iter_key(cursor), left);
     }
+}
+
+static struct str needs_note(struct arena *arena, const struct needs_left *left)
+{
+    struct str note = { 0 };
+    if (left->variables > 0)
+        note = str_fmt(arena, "[weir: %zu outputs of dependencies are in WEIR_NEEDS only: at most %d KiB a variable, %d MiB in all]\n",
+            left->variables, OUTPUT_VARIABLE_MAX >> 10, OUTPUT_VARIABLES_MAX >> 20);
+    if (left->tasks > 0)
+        note = str_fmt(arena, "%.*s[weir: outputs of %zu dependencies aren't in WEIR_NEEDS: too large together; ask the server]\n",
+            STR_ARG(note), left->tasks);
+    return note;
 }
 
 /* Variables that are a member of the spec, as it is; absent ones aren't set. `source` is what the server says of an archive's task. */
@@ -119,7 +160,6 @@ static void put_trust(struct environment *env, const struct place *place)
 
 static void put_weir(struct environment *env, const json_t *spec, int64_t task, struct str fence, const struct place *place, const char *io)
 {
-    put_needs(env, json_object_get(spec, "needs"));
     put_object(env, json_object_get(spec, "params"), "WEIR_PARAM_", NULL);
     for (size_t i = 0; i < sizeof spec_variables / sizeof *spec_variables; i++) {
         const json_t *value = json_object_get(spec, spec_variables[i].member);
@@ -222,6 +262,10 @@ void target_job(const json_t *spec, int64_t task, struct str fence, const struct
     environment_put(&env, STR("HOME"), target->home ? str_of(target->home) : str_fmt(arena, "%s/work", place->dir));
     environment_put(&env, STR("LANG"), str_of(place->lang));
     put_object(&env, json_object_get(spec, "env"), NULL, NULL);
+    struct needs_left left = { 0 };
+    put_needs(&env, spec, true, &left);
+    put_needs(&env, spec, false, &left);
+    out->note = needs_note(arena, &left);
     put_weir(&env, spec, task, fence, place, io);
     target->prepare(spec, place, &env, out);
     if (out->strict)

@@ -27,7 +27,7 @@ struct environment { /* NAME=VALUE strings in an arena; a later value of a name 
     char **list;
     size_t n, cap;
 };
-void environment_put(struct environment *env, struct str name, struct str value);
+bool environment_put(struct environment *env, struct str name, struct str value);
 
 struct target {
     const char *name;

@@ -8,6 +8,10 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+/* What the kernel takes as one string of a command or an environment: 128 KiB with its NUL. A variable (NAME=VALUE) may have to stand
+ * behind an option of a container program. */
+enum { WORD_BYTES_MAX = 128 * 1024 - 1, VARIABLE_BYTES_MAX = WORD_BYTES_MAX - 7 };
+
 struct words {
     struct str *items; /* in the arena; each is followed by a NUL, so items[i].ptr can stand in an argv */
     size_t n, cap;

@@ -232,6 +232,8 @@ bool value_command(struct task_read *r, const struct node *value)
         for (size_t i = 0; i < n; i++)
             if (items[i].len > 0 && memchr(items[i].ptr, '\0', items[i].len) != NULL)
                 return node_fault(&r->context, value->items[i], "a word of 'command' must not contain a NUL character");
+            else if (items[i].len > WORD_BYTES_MAX)
+                return node_fault(&r->context, value->items[i], "a word of 'command' is longer than %d bytes", WORD_BYTES_MAX);
         if (items[0].len == 0)
             return node_fault(&r->context, value->items[0], "the first word of 'command' names the program and must not be empty");
         r->task->command = (struct workflow_words){ items, n };
@@ -311,6 +313,8 @@ bool value_env(struct task_read *r, const struct node *value)
             ok = false;
         else if (text.len > 0 && memchr(text.ptr, '\0', text.len) != NULL)
             ok = node_fault(&r->context, item, "'%.*s' must not contain a NUL character", STR_ARG(shown));
+        else if (key->text.len + 1 + text.len > VARIABLE_BYTES_MAX)
+            ok = node_fault(&r->context, item, "'%.*s' is longer than %d bytes", STR_ARG(shown), VARIABLE_BYTES_MAX);
         else
             env.items[env.n++] = (struct label){ key->text, text };
     }

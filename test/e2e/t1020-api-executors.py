@@ -55,7 +55,7 @@ same((done['state'], done['outputs'], done['attempts'][0]['usage'], done['attemp
      ('D', dict(v='1'), dict(cpu_ms=12, max_rss_bytes=4096), 0, 'done'), 'what was reported is kept')
 grant = w.claim()[0]
 grant['spec'].pop('token')
-same(grant['spec'], dict(key=f'q:{b}', name='b', queue='q', attempt=1, holds=True, needs=dict(a=dict(v='1')), command=['echo', 'hi'], env=dict(K='v'), timeout_ms=5000),
+same(grant['spec'], dict(key=f'q:{b}', name='b', queue='q', attempt=1, holds=True, needs=dict(a=dict(id=a, key=f'q:{a}', on='success', state='D', outcome='done', exit=0, signal=None, reason=None, attempts=1, outputs=dict(v='1'), artifacts=[])), command=['echo', 'hi'], env=dict(K='v'), timeout_ms=5000),
      'the spec of a command, with what it needs and that it holds a slot')
 same(s.get('/v1/semaphores').json['semaphores'], [dict(name='sem', limit=1, used=1, holders=[f'q:{b}'], waiting=0, waiters=[], scope='tenant')], 'the semaphore is held')
 w.finish(grant, exit=7)

@@ -40,7 +40,7 @@ def ends(crew):
 def surroundings(crew):
     os.environ['SECRET_OF_EXECUTOR'] = 'x'
     task = crew.fake.add(command=['env', '-0'], archive='arch', rev=7, prev_rev=6, key='arch@7:t', name='t', attempt=2, token='tok', data={'a': [1, 'ä']},
-                         env={'MINE': 'a b', 'LANG': 'de_DE', 'WEIR_FENCE': 'forged'}, needs={'build-x': {'file.name': 'v 1'}}, params={'who me': 'you'})
+                         env={'MINE': 'a b', 'LANG': 'de_DE', 'WEIR_FENCE': 'forged'}, needs={'build-x': {'outputs': {'file.name': 'v 1'}}}, params={'who me': 'you'})
     crew.fake.wait_ended(task)
     env = dict(entry.split('=', 1) for entry in task.log.decode().split('\0') if entry)
     wanted = {'WEIR_ARCHIVE': 'arch', 'WEIR_REV': '7', 'WEIR_PREV_REV': '6', 'WEIR_TASK': 't', 'WEIR_KEY': 'arch@7:t', 'WEIR_TASK_ID': str(task.id),
@@ -51,13 +51,13 @@ def surroundings(crew):
     tap.equal(rest, set(), 'nothing else is in the environment')
     task = crew.fake.add(script='pwd; echo "$HOME"; cat "$WEIR_INPUT"; cat "$WEIR_NEEDS"; echo; ls -A; ls /proc/self/fd; read x; echo "read $?"; '
                          'ps -o pid= -o pgid= -o sid= -o tty= -p $$; grep -E "Sig(Blk|Ign|Cgt)" /proc/self/status; ulimit -c',
-                         data={'a': [1, 'ä']}, needs={'b': {'n': 'v'}})
+                         data={'a': [1, 'ä']}, needs={'b': {'outputs': {'n': 'v'}}})
     crew.fake.wait_ended(task)
     lines = task.log.decode().splitlines()
     tap.equal(lines[0], lines[1], 'HOME is the working directory')
     tap.ok(lines[0].startswith(os.path.realpath(crew.data)), 'which is in the data directory')
     tap.equal(json.loads(lines[2]), {'a': [1, 'ä']}, 'WEIR_INPUT is one line of JSON')
-    tap.equal(json.loads(lines[3]), {'b': {'n': 'v'}}, 'WEIR_NEEDS is JSON')
+    tap.equal(json.loads(lines[3]), {'b': {'outputs': {'n': 'v'}}}, 'WEIR_NEEDS is JSON')
     tap.equal(lines[4:8], ['0', '1', '2', '3'], 'the directory is empty and there are descriptors 0, 1, 2 only (3 is ls itself)')
     tap.equal(lines[8], 'read 1', 'stdin is at its end')
     ids = lines[9].split()

@@ -79,11 +79,11 @@ source = {'archive': 'ark', 'kind': 'svn', 'url': f'{TMP}/r', 'rev': 1, 'prev': 
 
 with Crew(slots=2, options=['--container', 'podman']) as crew:
     fake = crew.fake
-    first = fake.add(image=IMAGE, source=source, archive='ark', rev=1, name='build', env={'OWN': 'a b'}, data={'x': 1}, needs={'dep': {'v': '9'}},
+    first = fake.add(image=IMAGE, source=source, archive='ark', rev=1, name='build', env={'OWN': 'a b'}, data={'x': 1}, needs={'dep': {'outputs': {'v': '9'}}},
                      script='cat readme; pwd; echo "$HOME|$OWN|$WEIR_REV|$WEIR_OUTPUT_DEP_V|$WEIR_TOKEN"; cat "$WEIR_INPUT" "$WEIR_NEEDS"; echo; '
                             'echo a=1 >"$WEIR_OUTPUT"; echo changed >readme; echo made >made; exit 4', token='secret', artifacts=['made', 'readme'])
     fake.wait_ended(first, seconds=60)
-    tap.equal(text(first), 'hello\n/work\n/work|a b|1|9|secret\n{"x":1}\n{"dep":{"v":"9"}}\n', 'checkout, environment, input and needs')
+    tap.equal(text(first), 'hello\n/work\n/work|a b|1|9|secret\n{"x":1}\n{"dep":{"outputs":{"v":"9"}}}\n', 'checkout, environment, input and needs')
     tap.equal((first.finish.get('exit'), first.finish.get('outputs'), bytes(first.files['made']), bytes(first.files['readme'])),
               (4, {'a': '1'}, b'made\n', b'changed\n'), 'exit status, outputs and artifacts')
     words = fake.add(image=IMAGE, command=['echo', 'two  words', '$HOME'])
@@ -92,10 +92,10 @@ with Crew(slots=2, options=['--container', 'podman']) as crew:
     tap.equal((text(words), text(fresh)), ('two  words $HOME\n', 'hello\n'), 'a command is not given to a shell; each job has its own files')
 
     podman('import', '--change', 'USER 1000:1000', f'{TMP}/image.tar', 'localhost/weir-user:1')
-    user = fake.add(image='localhost/weir-user:1', source=source, artifacts=['made'], data={'x': 1}, needs={'dep': {'v': '9'}},
+    user = fake.add(image='localhost/weir-user:1', source=source, artifacts=['made'], data={'x': 1}, needs={'dep': {'outputs': {'v': '9'}}},
                     script='id -u; cat "$WEIR_INPUT" "$WEIR_NEEDS"; echo; echo a=1 >"$WEIR_OUTPUT"; echo changed >readme; cat readme; echo made >made')
     fake.wait_ended(user, seconds=60)
-    tap.equal((text(user), user.finish.get('outputs'), bytes(user.files.get('made', b''))), ('1000\n{"x":1}\n{"dep":{"v":"9"}}\nchanged\n', {'a': '1'}, b'made\n'),
+    tap.equal((text(user), user.finish.get('outputs'), bytes(user.files.get('made', b''))), ('1000\n{"x":1}\n{"dep":{"outputs":{"v":"9"}}}\nchanged\n', {'a': '1'}, b'made\n'),
               'an image whose user is not root reads, works and reports as another does')
     plain = [fake.add(script='stat -c %a . "$WEIR_OUTPUT" "$(dirname "$WEIR_OUTPUT")" "$0" | tr "\\n" " "') for _ in range(2)]
     fake.wait_ended(*plain)

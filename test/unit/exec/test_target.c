@@ -150,7 +150,7 @@ static void numbers(void **state)
     struct place place = place_of(NULL);
     json_t *spec = json_loads("{\"command\":[\"a\"],\"timeout_ms\":1500,\"grace_ms\":0,\"holds\":true,\"limits\":{\"memory\":9,\"pids\":8,"
                               "\"cpu_s\":7,\"files\":6,"
-                              "\"file_bytes\":5},\"needs\":{\"b\":{\"x\":\"y\"}},\"data\":{\"k\":[1]}}",
+                              "\"file_bytes\":5},\"needs\":{\"b\":{\"outputs\":{\"x\":\"y\"}}},\"data\":{\"k\":[1]}}",
         0, NULL);
     target_job(spec, 7, STR("f-7"), &place, &arena, &job);
     assert_int_equal(job.timeout_ms, 1500);
@@ -159,7 +159,7 @@ static void numbers(void **state)
     assert_int_equal(
         job.limits.memory_bytes + 10 * job.limits.pids + 100 * job.limits.cpu_s + 1000 * job.limits.files + 10000 * job.limits.file_bytes,
         56789);
-    assert_true(str_eqz(job.needs, "{\"b\":{\"x\":\"y\"}}"));
+    assert_true(str_eqz(job.needs, "{\"b\":{\"outputs\":{\"x\":\"y\"}}}"));
     assert_true(str_eqz(job.input, "{\"k\":[1]}\n"));
     json_decref(spec);
     arena_release(&arena);
