@@ -7,6 +7,7 @@ struct verify_state {
     const struct store_config *store;
     int64_t witness_seq;
     uint8_t witness_hash[STORE_HASH_BYTES];
+    bool quick;
     struct verify_report report;
 };
 
@@ -23,8 +24,8 @@ static bool witness_read(struct call *call, struct verify_state *out)
 static void verify_work(struct aside *aside)
 {
     struct verify_state *state = aside->state;
-    aside->ok =
-        store_verify_at(state->store, state->witness_seq, state->witness_seq > 0 ? state->witness_hash : NULL, &state->report, &aside->err);
+    const struct verify_wish wish = { .witness_seq = state->witness_seq, .witness_hash = state->witness_hash, .quick = state->quick };
+    aside->ok = store_verify_all(state->store, &wish, &state->report, &aside->err);
 }
 
 static void verify_done(struct aside *aside)
@@ -46,6 +47,17 @@ static void verify_done(struct aside *aside)
     json_put_i64(&json, "seq", report->head_seq);
     json_put_z(&json, "hash", store_hash_format(report->head_hash).z);
     json_object_end(&json);
+    if (report->database[0] != '\0')
+        json_put_z(&json, "database", report->database);
+    if (!((struct verify_state *)aside->state)->quick) {
+        json_put_i64(&json, "logs", report->logs);
+        json_put_i64(&json, "log_bytes", report->log_bytes);
+        json_put_i64(&json, "logs_short", report->logs_short);
+        if (report->logs_short > 0)
+            json_put_z(&json, "log_missing", report->log_missing);
+        json_put_i64(&json, "files", report->files);
+        json_put_i64(&json, "file_bytes", report->file_bytes);
+    }
     if (!report->ok)
         json_put_z(&json, "fault", report->fault);
     json_object_end(&json);
@@ -56,7 +68,7 @@ void serve_verify_get(struct call *call)
 {
     struct verify_state *state = ARENA_NEW(&call->arena, struct verify_state);
     state->store = call->api->config.store;
-    if (!witness_read(call, state)) {
+    if (!witness_read(call, state) || !call_param_flag(call, "quick", &state->quick)) {
         call_problem(call);
         return;
     }

@@ -6,8 +6,10 @@
 #include "cmd/server.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +64,9 @@ struct server {
     struct api *api;
     struct tls *tls; /* NULL: plain HTTP */
     struct http_server *http;
+    pthread_t checker; /* the database's own check after a start that checked little */
+    bool checking;
+    atomic_bool check_stop;
     struct beside beside;
     bool beside_open, engine_started;
     bool hangs; /* a thread that reads a repository doesn't come back */
@@ -187,6 +192,25 @@ static bool open_store(struct server *server, struct err *err)
         if (weak & one)
             log_warn("store.weak", "note=%s", log_quote(str_of(store_weakness(one))).z);
     return server->store != NULL;
+}
+
+static void *check_run(void *owner)
+{
+    struct server *server = owner;
+    struct err err = { .code = ERR_none };
+    int64_t rows, began = clock_boot_ms();
+    if (!store_check_slowly(&server->store_config, &server->check_stop, &rows, &err))
+        log_error("store.check", "error=%s", log_quote(str_of(err.text)).z);
+    else if (!atomic_load(&server->check_stop))
+        log_event("store.checked", "rows=%lld seconds=%lld", (long long)rows, (long long)(clock_boot_ms() - began) / 1000);
+    return NULL;
+}
+
+static bool open_check(struct server *server, struct err *err)
+{
+    (void)err;
+    server->checking = server->store->unchecked && pthread_create(&server->checker, NULL, check_run, server) == 0;
+    return true;
 }
 
 static bool open_logs(struct server *server, struct err *err)
@@ -555,7 +579,7 @@ static void on_hup(int signo, void *owner)
 static bool server_open(struct server *server, struct err *err)
 {
     static bool (*const steps[])(struct server * server, struct err * err) = { open_data, open_tls, open_store, open_logs, open_reader,
-        open_http, open_engine, open_watch, open_api, start_engine, open_coordination };
+        open_http, open_engine, open_watch, open_api, start_engine, open_coordination, open_check };
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
         if (!steps[i](server, err))
             return false;
@@ -605,6 +629,9 @@ static void server_drain(struct server *server)
 static void server_close(struct server *server)
 {
     damage_listen(NULL, NULL);
+    atomic_store(&server->check_stop, true);
+    if (server->checking)
+        pthread_join(server->checker, NULL);
     if (server->beside_open)
         beside_release(&server->beside);
     if (server->engine_started)

@@ -14,7 +14,10 @@
 #include "store/postgres/bytes.h"
 #include "store/postgres/timeline.h"
 #include "store/read_ops.h"
+#include "store/sqlite/check.h"
 #include "store/sqlite/sqlite.h"
+#include "store/verify.h"
+#include "store/verify_all.h"
 
 enum { EXECUTORS_BETWEEN = 1 << 20 }; /* more than register between a backup and its restore */
 
@@ -191,6 +194,49 @@ bool store_verify_at(const struct store_config *config, int64_t witness_seq, con
     const char *place;
     const struct backend *backend = backend_find(config, &place, err);
     return backend && backend->verify(config, place, witness_seq, witness_hash, out, err);
+}
+
+/* Damage that the database names itself is a report, as a damaged history is. */
+static bool database_verify(const struct store_config *config, const char *place, const struct verify_wish *wish, struct verify_report *out,
+                            struct err *err)
+{
+    bool ok = store_is_postgres(config) ? postgres_verify_database(config, out, err) : sqlite_verify_database(place, wish, out, err);
+    if (!ok && err->code == ERR_corrupt)
+        snprintf(out->database, sizeof out->database, "damaged");
+    return verify_conclude(ok, out, err);
+}
+
+bool store_verify_all(const struct store_config *config, const struct verify_wish *wish, struct verify_report *out, struct err *err)
+{
+    const char *place;
+    const struct backend *backend = backend_find(config, &place, err);
+    struct verify_report database = { .ok = true };
+    *out = (struct verify_report){ 0 };
+    if (!backend || (!wish->quick && !database_verify(config, place, wish, &database, err)))
+        return false;
+    if (!database.ok) {
+        *out = database;
+        return true;
+    }
+    if (!backend->verify(config, place, wish->witness_seq, wish->witness_seq > 0 ? wish->witness_hash : NULL, out, err))
+        return false;
+    memcpy(out->database, database.database, sizeof out->database);
+    if (!out->ok || wish->quick)
+        return true;
+    const char *data_dir = config->data_dir ? config->data_dir : place;
+    return store_is_postgres(config) ? postgres_verify_bytes(config, wish, out, err)
+                                     : sqlite_verify_bytes(place, data_dir, wish, out, err);
+}
+
+bool store_check_slowly(const struct store_config *config, const atomic_bool *stop, int64_t *out_rows, struct err *err)
+{
+    const char *place;
+    char path[FILES_PATH_MAX];
+    struct check_pace pace = { .stop = stop, .idle = 4 };
+    *out_rows = 0;
+    if (store_is_postgres(config))
+        return true; /* its own checksums are checked with every page that is read */
+    return backend_find(config, &place, err) && path_join(path, place, "weir.db", err) && check_walk(path, &pace, out_rows, err);
 }
 
 bool store_backup_at(const struct store_config *config, const char *to_file, struct err *err)

@@ -10,6 +10,8 @@
 #ifndef WEIR_STORE_STORE_H
 #define WEIR_STORE_STORE_H
 
+#include <stdatomic.h>
+
 #include "base/arena.h"
 #include "base/err.h"
 #include "core/model.h"
@@ -213,6 +215,7 @@ struct store {
     int64_t commit; /* the number of the last commit that begin saw or commit made */
     bool exclusive; /* nobody else writes while it is open: what the caller committed is what a load would bring */
     bool narrows;   /* turns may be narrow */
+    bool unchecked; /* it is too large for the database's own check at a start: store_check_slowly */
     unsigned reopened; /* how often its connection was made anew: it may lead to a copy that lacks what was committed last */
     _Atomic unsigned weak; /* STORE_WEAK_... */
 };
@@ -240,10 +243,31 @@ struct verify_report {
     int64_t head_seq;
     uint8_t head_hash[STORE_HASH_BYTES];
     char fault[256]; /* the first fault found, in words */
+    /* store_verify_all: */
+    char database[200];             /* what the database's own check came to, or why there was none */
+    int64_t logs, log_bytes;        /* of ended attempts, read to their last byte */
+    int64_t logs_short;             /* that have fewer bytes than were reported; the first in words: */
+    char log_missing[160];
+    int64_t files, file_bytes;      /* kept files, hashed again */
 };
 /* store_verify: walks the chain in steps and folds events against the rows. witness_seq > 0: the event with that seq must belong to a turn
  * whose hash is witness_hash. false: it could not be read; a damaged history is report->ok == false. Safe beside a running server. */
 bool store_verify(const char *data_dir, int64_t witness_seq, const uint8_t *witness_hash, struct verify_report *out, struct err *err);
+
+/* store_verify_all: the database's own check first (SQLite: whole where no server runs, else in steps; PostgreSQL: amcheck, where it is
+ * installed), then store_verify_at, then every log and kept file that rows name: there, whole, with the bytes that its hash says. quick:
+ * the history and the rows alone. */
+struct verify_wish {
+    int64_t witness_seq; /* 0: none */
+    const uint8_t *witness_hash;
+    bool quick;
+    void (*tell)(void *owner, const char *part, int64_t done); /* NULL: nobody asks; now and then */
+    void *owner;
+};
+bool store_verify_all(const struct store_config *config, const struct verify_wish *wish, struct verify_report *out, struct err *err);
+/* store_check_slowly: after a start that checked little (store.unchecked): the database in steps, resting most of the time; damage is noted
+ * where the engine sees it (damage.h). False: damaged, could not be read. *stop ends it. */
+bool store_check_slowly(const struct store_config *config, const atomic_bool *stop, int64_t *out_rows, struct err *err);
 
 bool store_is_postgres(const struct store_config *config);
 /* The same for the store that a URL names. store_backup_at: a store in PostgreSQL is backed up by PostgreSQL (ERR_invalid says how). */

@@ -142,3 +142,23 @@ SELECT count(*) FROM gone;
 -- name: token_salt
 -- The first server's stays.
 INSERT INTO meta (name, value) VALUES ('token_salt', $1::text) ON CONFLICT (name) DO UPDATE SET value = meta.value RETURNING value;
+
+-- name: verify_logs_after
+-- Ended attempts, with what their task remembers of being pruned.
+SELECT a.task, a.grant_no, a.number, a.log_bytes, t.rest FROM attempt a JOIN task t ON t.id = ANY (ARRAY[a.task])
+WHERE (a.task, a.grant_no) > ($1::bigint, $2::bigint) ORDER BY a.task, a.grant_no LIMIT $3::bigint;
+
+-- name: verify_kept_after
+-- The second line of outputs lists kept files.
+SELECT task, CASE WHEN position(chr(10) in body) > 0 THEN substr(body, position(chr(10) in body) + 1) ELSE '' END FROM outputs
+WHERE task > $1::bigint ORDER BY task LIMIT $2::bigint;
+
+-- name: verify_log
+-- The bytes that its chunks have, where they begin and end, what its row says, and the end of the tail that its finish brought.
+SELECT coalesce((SELECT sum(length(bytes))::bigint FROM log_chunk WHERE task = $1 AND grant_no = $2), 0),
+    coalesce((SELECT max(start_byte + length(bytes)) FROM log_chunk WHERE task = $1 AND grant_no = $2), 0),
+    coalesce((SELECT bytes FROM log WHERE task = $1 AND grant_no = $2), 0),
+    coalesce((SELECT start_byte + length(bytes) FROM log_tail WHERE task = $1 AND grant_no = $2), 0);
+
+-- name: verify_blob
+SELECT n, bytes FROM blob_chunk WHERE hash = $1 AND n >= $2::bigint ORDER BY n LIMIT 4;

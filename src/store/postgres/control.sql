@@ -145,3 +145,14 @@ COMMIT;
 
 -- name: exec_rollback
 ROLLBACK;
+
+-- name: amcheck_there
+SELECT count(*) FROM pg_extension WHERE extname = 'amcheck';
+
+-- name: amcheck_index
+-- The one of our B-trees at this place in their order, and that it has every row of its table; 0: there is none any more. One statement an
+-- index: no snapshot is open for longer than one of them takes.
+WITH one AS (SELECT x.indexrelid FROM pg_index x JOIN pg_class c ON c.oid = x.indexrelid JOIN pg_class t ON t.oid = x.indrelid
+    JOIN pg_am a ON a.oid = c.relam WHERE a.amname = 'btree' AND t.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'head'::regclass)
+    ORDER BY x.indexrelid OFFSET $1::bigint LIMIT 1)
+SELECT count(*) FROM one, LATERAL bt_index_check(one.indexrelid::regclass, true) AS checked;

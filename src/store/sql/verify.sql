@@ -7,3 +7,16 @@ SELECT t.turn, t.first_seq, t.at, t.hash, t.events FROM turn i CROSS JOIN turn t
 
 -- name: tasks_after
 SELECT id, state FROM task WHERE id > $1 ORDER BY id;
+
+-- name: logs_after
+-- Ended attempts whose log's length was reported, with what their task remembers of being pruned.
+SELECT a.task, a.grant_no, a.number, a.log_bytes, t.rest FROM attempt a JOIN task t ON t.id = a.task
+WHERE (a.task, a.grant_no) > ($1, $2) ORDER BY a.task, a.grant_no LIMIT $3;
+
+-- name: log_tail_end
+SELECT start_byte + length(bytes) FROM log_tail WHERE task = $1 AND grant_no = $2;
+
+-- name: kept_after
+-- The second line of outputs lists kept files.
+SELECT task, CASE WHEN instr(body, char(10)) > 0 THEN substr(body, instr(body, char(10)) + 1) ELSE '' END FROM outputs
+WHERE task > $1 ORDER BY task LIMIT $2;

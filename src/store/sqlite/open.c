@@ -76,6 +76,7 @@ static bool database_open(struct sqlite_store *self, const char *data_dir, bool 
     if (!key_open(self, data_dir, version == 0, err) || !db_exec(&self->db, SQL_pragma_writer, err))
         return false;
     enum sql_id check = file_size(self->path) <= QUICK_CHECK_BYTES_MAX ? SQL_quick_check : SQL_quick_check_head;
+    self->port.unchecked = version && check == SQL_quick_check_head;
     if (version && !integrity_check(&self->db, check, err))
         return false;
     return schema_migrate(&self->db, version, err) && db_prepare(&self->db, SQL_FOR_WRITER, err) && head_make(self, err) &&

@@ -1,0 +1,125 @@
+/* verify_all: a PostgreSQL store, its logs and its kept files, for store/verify_all.c. Reads only, on a connection of its own. */
+#include "store/verify_all.h"
+
+#include <inttypes.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "store/cells.h"
+#include "store/postgres/bytes.h"
+
+bool postgres_verify_database(const struct store_config *config, struct verify_report *out, struct err *err)
+{
+    struct pg pg = { 0 };
+    int64_t there = 0, n = 0, found = 1;
+    struct err why = { 0 };
+    bool ok = pg_connect(&pg, config->url, err) && pg_number(&pg, PG_amcheck_there, &there, err);
+    while (ok && there && found && why.code == ERR_none) {
+        if (pg_number_for(&pg, PG_amcheck_index, n, &found, &why))
+            n += found;
+        else if (why.code != ERR_forbidden)
+            ok = err_set(err, why.code, "%s", why.text);
+    }
+    pg_close(&pg);
+    if (!there)
+        snprintf(out->database, sizeof out->database,
+                 "not checked: PostgreSQL's extension amcheck isn't installed (CREATE EXTENSION amcheck)");
+    else if (why.code == ERR_forbidden)
+        snprintf(out->database, sizeof out->database,
+                 "not checked: this user may not call amcheck (GRANT EXECUTE ON FUNCTION bt_index_check)");
+    else
+        snprintf(out->database, sizeof out->database, "ok: amcheck of %" PRId64 " indexes, each with the rows of its table", n);
+    return ok;
+}
+
+static bool place_logs(void *owner, int64_t task, int64_t grant, struct verify_log *out, size_t max, size_t *out_n, struct err *err)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    arg_i64(&args, task);
+    arg_i64(&args, grant);
+    arg_i64(&args, (int64_t)max);
+    if (!bytes_ask(owner, PG_verify_logs_after, &args, &result, err))
+        return false;
+    *out_n = (size_t)PQntuples(result);
+    for (int i = 0; i < (int)*out_n; i++) {
+        struct task row = { 0 };
+        out[i] = (struct verify_log){ .task = cell_i64(result, i, 0), .grant = cell_i64(result, i, 1), .number = cell_i64(result, i, 2),
+                                      .bytes = cell_i64(result, i, 3) };
+        out[i].pruned = task_unpack(cell_view(result, i, 4), &row) && (row.marks & MARK_PRUNED);
+    }
+    return true;
+}
+
+static bool place_files(void *owner, int64_t task, struct arena *arena, struct verify_files *out, size_t max, size_t *out_n,
+                        struct err *err)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    arg_i64(&args, task);
+    arg_i64(&args, (int64_t)max);
+    if (!bytes_ask(owner, PG_verify_kept_after, &args, &result, err))
+        return false;
+    *out_n = (size_t)PQntuples(result);
+    for (int i = 0; i < (int)*out_n; i++)
+        out[i] = (struct verify_files){ cell_i64(result, i, 0), str_dup(arena, cell_view(result, i, 1)) };
+    return true;
+}
+
+static bool place_log(void *owner, int64_t task, int64_t grant, int64_t *out_bytes, struct err *err)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    arg_i64(&args, task);
+    arg_i64(&args, grant);
+    if (!bytes_ask(owner, PG_verify_log, &args, &result, err))
+        return false;
+    int64_t sum = cell_i64(result, 0, 0), end = cell_i64(result, 0, 1), said = cell_i64(result, 0, 2), tail = cell_i64(result, 0, 3);
+    if (sum != end || end != said)
+        return err_set(err, ERR_corrupt, "%" PRId64 " bytes up to %" PRId64 ", where %" PRId64 " should be", sum, end, said);
+    *out_bytes = tail > end ? tail : end;
+    return true;
+}
+
+static bool place_file(void *owner, const char *hex, int64_t *out_bytes, char out_hex[BLOB_HEX + 1], struct err *err)
+{
+    crypto_hash_sha256_state state;
+    uint8_t hash[crypto_hash_sha256_BYTES];
+    int64_t next = 0;
+    int n = 1;
+    struct pg_args named = { 0 };
+    PGresult *row;
+    arg_text(&named, str_of(hex));
+    if (!bytes_ask(owner, PG_blob_get, &named, &row, err))
+        return false;
+    *out_bytes = PQntuples(row) == 1 ? 0 : -1;
+    crypto_hash_sha256_init(&state);
+    while (n > 0 && *out_bytes >= 0) {
+        struct pg_args args = { 0 };
+        PGresult *result;
+        arg_text(&args, str_of(hex));
+        arg_i64(&args, next);
+        if (!bytes_ask(owner, PG_verify_blob, &args, &result, err))
+            return false;
+        n = PQntuples(result);
+        for (int i = 0; i < n; i++) {
+            struct str piece = cell_view(result, i, 1);
+            crypto_hash_sha256_update(&state, (const unsigned char *)piece.ptr, piece.len);
+            *out_bytes += (int64_t)piece.len;
+            next = cell_i64(result, i, 0) + 1;
+        }
+    }
+    crypto_hash_sha256_final(&state, hash);
+    sodium_bin2hex(out_hex, BLOB_HEX + 1, hash, sizeof hash);
+    return true;
+}
+
+bool postgres_verify_bytes(const struct store_config *config, const struct verify_wish *wish, struct verify_report *out, struct err *err)
+{
+    struct bytes_pg from = { 0 };
+    const struct bytes_source source = { .owner = &from, .logs = place_logs, .files = place_files, .log = place_log, .file = place_file };
+    bool ok = bytes_open(&from, config->url, err) && bytes_verify(&source, wish, out, err);
+    bytes_close(&from);
+    return ok;
+}

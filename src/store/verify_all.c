@@ -1,0 +1,172 @@
+/* verify_all: logs and kept files that rows name, checked. See verify_all.h.
+ *
+ * Beside a running server a row may be older than the files: what seems to be missing is looked at again, with its row, for a while before
+ * it is a fault. */
+#include "store/verify_all.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { PART_ROWS = 200, LOOKS = 20, LOOK_PAUSE_MS = 250 };
+
+static bool fault(struct verify_report *report, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static bool fault(struct verify_report *report, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(report->fault, sizeof report->fault, fmt, args);
+    va_end(args);
+    report->ok = false;
+    return false;
+}
+
+static void wait_a_moment(void)
+{
+    struct timespec t = { .tv_nsec = LOOK_PAUSE_MS * 1000000L };
+    nanosleep(&t, NULL);
+}
+
+static bool log_look(const struct bytes_source *from, const struct verify_log *log, int64_t *out_bytes, struct verify_report *out,
+                     struct err *err)
+{
+    struct err why = { 0 };
+    if (from->log(from->owner, log->task, log->grant, out_bytes, &why))
+        return true;
+    if (why.code != ERR_corrupt)
+        return err_set(err, why.code, "%s", why.text);
+    return fault(out, "the log of task %" PRId64 ", attempt %" PRId64 " is damaged: %.120s", log->task, log->number, why.text);
+}
+
+/* *looks: how often what seems to be missing is looked at again, in all. Bytes that are missing are no fault: a power cut may take what
+ * wasn't durable, and the length is what an executor said; they are counted. */
+static bool log_verify(const struct bytes_source *from, struct verify_log log, int *looks, struct verify_report *out, struct err *err)
+{
+    int64_t bytes = 0;
+    size_t n;
+    while (!log.pruned) {
+        if (!log_look(from, &log, &bytes, out, err))
+            return false;
+        if (bytes >= log.bytes || *looks == 0)
+            break;
+        --*looks;
+        wait_a_moment();
+        if (!from->logs(from->owner, log.task, log.grant - 1, &log, 1, &n, err))
+            return false;
+    }
+    out->logs += bytes > 0;
+    out->log_bytes += bytes;
+    if (log.pruned || bytes >= log.bytes)
+        return true;
+    if (out->logs_short++ == 0)
+        snprintf(out->log_missing, sizeof out->log_missing,
+                 "the log of task %" PRId64 ", attempt %" PRId64 " has %" PRId64 " of the %" PRId64 " bytes that were reported", log.task,
+                 log.number, bytes, log.bytes);
+    return true;
+}
+
+/* The next {"name":...,"bytes":N,"sha256":"HEX"...} of a list as api/artifacts.c writes it: a quote inside a name is escaped. */
+static bool listed_cut(struct str *rest, int64_t *out_bytes, char out_hex[BLOB_HEX + 1])
+{
+    static const char bytes_word[] = "\"bytes\":", hash_word[] = "\"sha256\":\"";
+    const char *at = memmem(rest->ptr, rest->len, bytes_word, sizeof bytes_word - 1);
+    if (!at)
+        return false;
+    struct str left = str_sub(*rest, (size_t)(at - rest->ptr) + sizeof bytes_word - 1, rest->len);
+    size_t digits = 0;
+    while (digits < left.len && left.ptr[digits] >= '0' && left.ptr[digits] <= '9')
+        digits++;
+    at = memmem(left.ptr, left.len, hash_word, sizeof hash_word - 1);
+    if (!at || !str_to_i64(str_sub(left, 0, digits), out_bytes))
+        return false;
+    left = str_sub(left, (size_t)(at - left.ptr) + sizeof hash_word - 1, left.len);
+    if (left.len < BLOB_HEX)
+        return false;
+    memcpy(out_hex, left.ptr, BLOB_HEX);
+    out_hex[BLOB_HEX] = '\0';
+    *rest = str_sub(left, BLOB_HEX, left.len);
+    return true;
+}
+
+/* *out_list: the row was pruned or written anew since it was read. */
+static bool list_is_old(const struct bytes_source *from, const struct verify_files *files, struct err *err)
+{
+    struct arena arena = { 0 };
+    struct verify_files now = { 0 };
+    size_t n = 0;
+    bool old = from->files(from->owner, files->task - 1, &arena, &now, 1, &n, err) &&
+               (n == 0 || now.task != files->task || !str_eq(now.list, files->list));
+    arena_release(&arena);
+    return old;
+}
+
+static bool files_verify(const struct bytes_source *from, const struct verify_files *files, struct verify_report *out, struct err *err)
+{
+    struct str rest = files->list;
+    int64_t bytes, found;
+    char hex[BLOB_HEX + 1], real[BLOB_HEX + 1];
+    while (listed_cut(&rest, &bytes, hex)) {
+        if (!from->file(from->owner, hex, &found, real, err))
+            return false;
+        if (found == bytes && strcmp(hex, real) == 0) {
+            out->files++;
+            out->file_bytes += bytes;
+            continue;
+        }
+        if (list_is_old(from, files, err))
+            return true;
+        if (found < 0)
+            return fault(out, "a kept file of task %" PRId64 " is missing: sha256 %.16s..., %" PRId64 " bytes", files->task, hex, bytes);
+        return fault(out, "a kept file of task %" PRId64 " has other bytes than were kept: sha256 %.16s..., %" PRId64 " bytes", files->task,
+                     hex, bytes);
+    }
+    return true;
+}
+
+static bool logs_verify_all(const struct bytes_source *from, const struct verify_wish *wish, struct verify_report *out, struct err *err)
+{
+    struct verify_log logs[PART_ROWS];
+    int64_t task = 0, grant = 0;
+    int looks = LOOKS;
+    size_t n;
+    for (;;) {
+        if (!from->logs(from->owner, task, grant, logs, PART_ROWS, &n, err))
+            return false;
+        for (size_t i = 0; i < n; i++)
+            if (!log_verify(from, logs[i], &looks, out, err))
+                return false;
+        if (n == 0)
+            return true;
+        task = logs[n - 1].task;
+        grant = logs[n - 1].grant;
+        if (wish->tell)
+            wish->tell(wish->owner, "logs", out->logs);
+    }
+}
+
+static bool files_verify_all(const struct bytes_source *from, const struct verify_wish *wish, struct verify_report *out, struct err *err)
+{
+    struct verify_files files[PART_ROWS];
+    struct arena arena = { 0 };
+    int64_t task = 0;
+    size_t n = 1;
+    bool ok = true;
+    while (ok && n > 0) {
+        arena_reset(&arena);
+        ok = from->files(from->owner, task, &arena, files, PART_ROWS, &n, err);
+        for (size_t i = 0; ok && i < n; i++)
+            ok = files_verify(from, &files[i], out, err);
+        task = ok && n > 0 ? files[n - 1].task : task;
+        if (wish->tell)
+            wish->tell(wish->owner, "kept files", out->files);
+    }
+    arena_release(&arena);
+    return ok;
+}
+
+bool bytes_verify(const struct bytes_source *source, const struct verify_wish *wish, struct verify_report *out, struct err *err)
+{
+    return (logs_verify_all(source, wish, out, err) && files_verify_all(source, wish, out, err)) || !out->ok;
+}
