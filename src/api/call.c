@@ -175,6 +175,7 @@ void call_submit(struct call *call, void (*done)(struct call *call))
     struct command *command = &call->command;
     command->actor = call->actor;
     command->token = call->token;
+    command->admin = call->scopes & SCOPE_ADMIN;
     command->arena = &call->arena;
     command->err.arena = &call->arena;
     command->done = command_done;

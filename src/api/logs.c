@@ -27,7 +27,21 @@ struct log_stream {
     struct call *call;
 };
 
-/* grant_check: only the newest grant is heard. */
+/* owner_check: a grant is its executor's, and that is its token's; `admin` speaks for all of the tenant's (call_task_of_executor). */
+static bool owner_check(struct call *call, struct fence fence)
+{
+    int64_t owner = -1;
+    bool found = false;
+    if (call->scopes & SCOPE_ADMIN)
+        return true;
+    if (!reader_grant_owner(call->api->config.reader, fence.task, fence.grant, &owner, &found, &call->err))
+        return false;
+    if (found && owner >= 0 && owner != call->token)
+        return err_set(&call->err, ERR_forbidden, "task %lld was granted to an executor of another token", (long long)fence.task);
+    return true;
+}
+
+/* grant_check: only the newest grant is heard, of the executor that was given it. */
 bool grant_check(struct call *call, struct fence fence)
 {
     int64_t newest;
@@ -45,7 +59,7 @@ bool grant_check(struct call *call, struct fence fence)
     }
     if (fence.incarnation != call->api->incarnation || fence.grant != newest)
         return err_set(&call->err, ERR_stale_fence, "%s", err_title(ERR_stale_fence));
-    return true;
+    return owner_check(call, fence);
 }
 
 bool fence_param(struct call *call, int64_t task, struct fence *out)

@@ -226,6 +226,8 @@ struct executor {
     size_t n_labels;
     enum executor_state state;
     int64_t registered, processed, failed;
+    int64_t owner;  /* the token that registered it; 0: the server's own user; below: not known */
+    int64_t silent; /* wall ms since which it is known to be silent; 0: it isn't */
 };
 
 struct server_row { /* one of those that share a store */

@@ -144,6 +144,7 @@ struct command {
     enum command_kind kind;
     struct actor actor;
     int64_t token;       /* the id of the token it was asked with: refused when that was revoked meanwhile; 0: none */
+    bool admin;          /* may speak for executors that others have registered */
     struct arena *arena; /* lives until done returns; answers are put there */
     void (*done)(struct command *command);
     void *owner;
@@ -227,6 +228,7 @@ struct command {
     struct known_executor *known; /* private: whose a parked poll is */
     bool answered;            /* private: by the running turn */
     unsigned life;            /* private: polls: of the executor, when it came */
+    int64_t revived;          /* private: polls: lapsed grants that it has taken up again */
 };
 
 struct engine_config {

@@ -35,16 +35,18 @@ static bool foreign(struct turn *turn, const struct actor *actor, const struct n
     return !str_eqz(actor->tenant, TENANT_DEFAULT) && !str_eq(slice_lane(turn->slice, node->row.lane)->tenant, actor->tenant);
 }
 
-static enum err_code finish_judge(struct turn *turn, const struct actor *actor, const struct finish_item *item, struct node **out_node,
+static enum err_code finish_judge(struct turn *turn, const struct command *command, const struct finish_item *item, struct node **out_node,
     struct attempt *out_attempt)
 {
     struct node *node = NULL;
     if (item->fence.incarnation != turn->head.incarnation && !PLANT(incarnation_unchecked)) return ERR_stale_fence;
     node = slice_find(turn->slice, item->fence.task);
-    if (!node || foreign(turn, actor, node)) return ERR_not_found;
+    if (!node || foreign(turn, &command->actor, node)) return ERR_not_found;
     struct pending_attempt *found = attempt_find(turn, item->fence.task, PLANT(newest_grant) ? node->row.grant : item->fence.grant);
     if (!found) return ERR_stale_fence; /* never granted, or taken back before it arrived */
     const struct attempt *attempt = &found->attempt;
+    const struct known_executor *known = map_find(&turn->engine->executors, (uint64_t)attempt->executor);
+    if (known && !executor_owned(&known->row, command)) return ERR_forbidden;
     *out_attempt = *attempt;
     if (hash_given(attempt->finish_hash)) {
         if (memcmp(attempt->finish_hash, item->hash, sizeof item->hash) == 0) return ERR_none;
@@ -71,7 +73,7 @@ static void finish_keep(struct turn *turn, struct node *node, const struct finis
             (struct log_tail){ item->fence.task, item->fence.grant, item->log_offset, item->log };
 }
 
-void finish_items(struct turn *turn, const struct actor *actor, struct finish_item *items, size_t n)
+void finish_items(struct turn *turn, const struct command *command, struct finish_item *items, size_t n)
 {
     for (size_t i = 0; i < n && !turn->slice->failed; i++) {
         struct finish_item *item = &items[i];
@@ -79,10 +81,10 @@ void finish_items(struct turn *turn, const struct actor *actor, struct finish_it
         struct attempt attempt;
         if (item->malformed) continue;
         item->task = item->fence.task;
-        item->code = finish_judge(turn, actor, item, &node, &attempt);
+        item->code = finish_judge(turn, command, item, &node, &attempt);
         if (!node || turn->slice->failed) continue;
         const struct known_executor *known = map_find(&turn->engine->executors, (uint64_t)attempt.executor);
-        struct because because = { .actor = known ? known->row.name : actor->name };
+        struct because because = { .actor = known ? known->row.name : command->actor.name };
         bool returned = node->row.state == STATE_F; /* others may have the archive's lock since */
         int64_t waits = node->row.state == STATE_S ? node->row.waits : 0;
         if (node->row.state != STATE_X && !late_return(turn, node, &because)) {
@@ -106,6 +108,6 @@ void finish_items(struct turn *turn, const struct actor *actor, struct finish_it
 
 void cmd_finish(struct turn *turn, struct command *command)
 {
-    finish_items(turn, &command->actor, command->in.finish.items, command->in.finish.n_items);
+    finish_items(turn, command, command->in.finish.items, command->in.finish.n_items);
     command->status = 200;
 }

@@ -158,6 +158,10 @@ void cmd_executor_state(struct turn *turn, struct command *command)
         turn_refuse(turn, command, ERR_not_found, "there is no executor %lld", (long long)command->in.executor_state.executor);
         return;
     }
+    if (!executor_owned(&known->row, command)) {
+        turn_refuse(turn, command, ERR_forbidden, "the executor '%.*s' was registered with another token", STR_ARG(known->row.name));
+        return;
+    }
     enum executor_state state = command->in.executor_state.state;
     command->status = 200;
     if (known->row.state == state) return;

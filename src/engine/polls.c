@@ -58,6 +58,22 @@ void grants_forget(struct turn *turn)
     MAP_EACH(&turn->engine->executors, e) memory_lost(turn, e->value);
 }
 
+bool executor_owned(const struct executor *executor, const struct command *command)
+{
+    return command->admin || executor->owner == command->token;
+}
+
+/* May the command's token take the name over from another one? At once when it is the same executor, by its `instance`, which nobody else
+ * knows (tokens are exchanged); else when the executor is gone: silent for a lease, and nothing is granted to it any more. */
+static bool takes_over(const struct turn *turn, const struct known_executor *known, const struct command *command)
+{
+    const struct executor *wish = &command->in.reg.executor;
+    int64_t since = known->heard ? known->heard : turn->engine->began;
+    if (known->row.owner < 0 || known->row.owner == command->token) return true;
+    if (wish->instance.len && str_eq(wish->instance, known->row.instance)) return true;
+    return !known->lives.first && turn->boot - since > turn->engine->config.lease_ms;
+}
+
 void cmd_register(struct turn *turn, struct command *command)
 {
     struct engine *engine = turn->engine;
@@ -74,6 +90,13 @@ void cmd_register(struct turn *turn, struct command *command)
         turn_refuse(turn, command, ERR_name_taken, "the name '%.*s' is in use; choose another --name", STR_ARG(wish->name));
         return;
     }
+    bool mine = !known || takes_over(turn, known, command);
+    if (!mine && !command->admin) {
+        turn_refuse(turn, command, ERR_name_taken,
+            "an executor named '%.*s' was registered with another token, and is alive; choose another --name, or its token",
+            STR_ARG(wish->name));
+        return;
+    }
     if (!known && quota_refused(turn, command, QUOTA_executors, 1)) return;
     if (other && heard_lately(turn, known)) {
         turn_refuse(turn, command, ERR_name_taken, "an executor named '%.*s' is alive on %.*s; choose another --name", STR_ARG(wish->name),
@@ -83,6 +106,7 @@ void cmd_register(struct turn *turn, struct command *command)
     struct executor row = *wish;
     row.id = known ? known->row.id : turn->head.next_executor++;
     row.registered = turn->wall;
+    row.owner = mine ? command->token : known->row.owner; /* `admin` speaks for it, and leaves it to whom it belongs */
     row.tenant = str_eqz(command->actor.tenant, TENANT_DEFAULT) ? (struct str){ 0 } : command->actor.tenant;
     row.processed = known ? known->row.processed : 0;
     row.failed = known ? known->row.failed : 0;
@@ -153,6 +177,13 @@ static bool finished_in(const struct command *poll, struct fence fence)
     return false;
 }
 
+/* Another executor of the same token, as one is that has another name since. */
+static bool speaks_for(struct turn *turn, const struct command *poll, int64_t executor)
+{
+    const struct known_executor *other = map_find(&turn->engine->executors, (uint64_t)executor);
+    return !other || (tenant_of_executor(&other->row, poll->actor.tenant) && executor_owned(&other->row, poll));
+}
+
 static void renew_all(struct turn *turn, struct known_executor *known, struct command *poll)
 {
     struct engine *engine = turn->engine;
@@ -162,8 +193,9 @@ static void renew_all(struct turn *turn, struct known_executor *known, struct co
         struct live *live = map_find(&engine->lives, (uint64_t)fence.task);
         const struct pending_attempt *pending = map_find(&turn->attempts, (uint64_t)fence.task);
         if (pending && (pending->ended || pending->removed) && pending->attempt.grant == fence.grant) live = NULL; /* in this very turn */
-        if (live && known->row.tenant.len && live->attempt.executor != known->row.id) live = NULL; /* another tenant's, perhaps */
-        bool own = live && (live->attempt.grant == fence.grant || PLANT(renew_by_task)) && fence.incarnation == turn->head.incarnation;
+        bool foreign = live && live->attempt.executor != known->row.id && !speaks_for(turn, poll, live->attempt.executor);
+        bool own = live && !foreign && (live->attempt.grant == fence.grant || PLANT(renew_by_task)) &&
+                   fence.incarnation == turn->head.incarnation;
         if (own) {
             heap_put(&engine->deadlines, &live->deadline, turn->boot + engine->config.lease_ms);
             live->named = true;
@@ -171,9 +203,10 @@ static void renew_all(struct turn *turn, struct known_executor *known, struct co
             if (live->ending) cancel_add(poll, fence, live->ending, false);
         } else if (finished_in(poll, fence)) {
             continue; /* by this very poll, perhaps as lost: nothing to take up again, nothing to kill */
-        } else if (fence.incarnation == turn->head.incarnation && lease_revive(turn, known, fence, poll->in.poll.seq)) {
+        } else if (!foreign && fence.incarnation == turn->head.incarnation && lease_revive(turn, known, fence, poll->in.poll.seq)) {
             live = map_find(&engine->lives, (uint64_t)fence.task); /* it lapsed in this very turn, and is alive again */
             if (live && live->attempt.grant == fence.grant) live->look = engine->looks;
+            else poll->revived++;
         } else {
             if (!PLANT(stale_untold)) cancel_add(poll, fence, STATE_NONE, true);
         }
@@ -344,12 +377,17 @@ void cmd_poll(struct turn *turn, struct command *poll)
 {
     struct engine *engine = turn->engine;
     struct known_executor *known = map_find(&engine->executors, (uint64_t)poll->in.poll.executor);
-    if (!known || !tenant_of_executor(&known->row, poll->actor.tenant)) {
+    if (!known || !tenant_of_executor(&known->row, poll->actor.tenant) || known->row.owner < 0) {
         turn_refuse(turn, poll, ERR_not_found, "there is no executor %lld; register it again", (long long)poll->in.poll.executor);
+        return;
+    }
+    if (!executor_owned(&known->row, poll)) {
+        turn_refuse(turn, poll, ERR_forbidden, "the executor %lld was registered with another token", (long long)poll->in.poll.executor);
         return;
     }
     poll->status = 200;
     poll->out.poll.n_grants = poll->out.poll.n_cancels = poll->out.poll.grant_bytes = 0; /* a turn may be replayed */
+    poll->revived = 0;
     poll->life = known->life;
     bool overtaken = known->seq_known && poll->in.poll.seq < known->seq;
     overtaken |= known->parked && known->parked != poll && poll->in.poll.seq < known->parked->in.poll.seq; /* also within one turn */
@@ -359,7 +397,7 @@ void cmd_poll(struct turn *turn, struct command *poll)
     }
     pthread_mutex_lock(&engine->heard_lock);
     known->heard = known->spoke = turn->boot;
-    known->free = poll->in.poll.free;
+    known->free = poll->in.poll.free < known->row.slots ? poll->in.poll.free : known->row.slots;
     pthread_mutex_unlock(&engine->heard_lock);
     if (known->row.state == EXECUTOR_LOST && turn->narrow) {
         turn_widen(turn);
@@ -376,7 +414,7 @@ void cmd_poll(struct turn *turn, struct command *poll)
     store_went_back(turn, known, poll);
     if (known->parked && known->parked != poll) poll_answer(turn, known->parked);
     known->parked = poll;
-    finish_items(turn, &poll->actor, poll->in.poll.finishes, poll->in.poll.n_finishes);
+    finish_items(turn, poll, poll->in.poll.finishes, poll->in.poll.n_finishes);
     renew_all(turn, known, poll);
     poll_seq(turn, known, poll);
     *ARENA_PUSH(turn->arena, turn->polls, turn->n_polls, turn->cap_polls) = poll;
@@ -484,6 +522,21 @@ static struct node *pick_next(struct turn *turn, struct known_executor *known, s
     return best.task ? slice_find(turn->slice, best.task) : NULL;
 }
 
+/* How many grants the poll may bring: what it says is free counts as far as the executor's slots aren't taken by what it holds already. */
+static int64_t grants_most(struct turn *turn, const struct known_executor *known, const struct command *poll)
+{
+    int64_t free = poll->in.poll.free, again = (int64_t)poll->out.poll.n_grants;
+    int64_t room = known->row.slots - (int64_t)known->lives.n - poll->revived;
+    if (again + room >= free) return free;
+    for (struct list_node *at = known->lives.first; at; at = at->next) { /* and those that end in this very turn? */
+        const struct live *live = CONTAINER_OF(at, struct live, mate);
+        const struct pending_attempt *pending = map_find(&turn->attempts, (uint64_t)live->attempt.task);
+        room += pending && (pending->ended || pending->removed) && pending->attempt.grant == live->attempt.grant;
+    }
+    room = again + (room > 0 ? room : 0);
+    return room < free ? room : free;
+}
+
 static void grants_take(struct turn *turn, struct command *poll, size_t want)
 {
     struct known_executor *known = map_find(&turn->engine->executors, (uint64_t)poll->in.poll.executor);
@@ -492,7 +545,8 @@ static void grants_take(struct turn *turn, struct command *poll, size_t want)
         poll_answer(turn, poll);
         return;
     }
-    while ((int64_t)poll->out.poll.n_grants < poll->in.poll.free && poll->out.poll.n_grants < GRANTS_MAX) {
+    int64_t most = grants_most(turn, known, poll);
+    while ((int64_t)poll->out.poll.n_grants < most && poll->out.poll.n_grants < GRANTS_MAX) {
         struct node *node = pick_next(turn, known, want);
         if (!node || turn->slice->failed) return;
         if (lane_closed(turn->slice, node->row.lane) && !PLANT(pause_ignored)) {

@@ -333,7 +333,9 @@ void cmd_register(struct turn *turn, struct command *command);
 void cmd_poll(struct turn *turn, struct command *command);
 void cmd_finish(struct turn *turn, struct command *command);
 void lanes_resume(struct turn *turn);  /* returns a batch of parked tasks of resumed lanes */
-void finish_items(struct turn *turn, const struct actor *actor, struct finish_item *items, size_t n);
+void finish_items(struct turn *turn, const struct command *command, struct finish_item *items, size_t n);
+/* executor_owned: may the command speak for it? An executor is its token's (decision 0019). */
+bool executor_owned(const struct executor *executor, const struct command *command);
 
 /* intake.c: what revisions make tasks with. */
 struct node *task_make_of(struct turn *turn, struct str tenant, const struct task_def *def, const struct task *like,

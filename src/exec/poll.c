@@ -368,7 +368,7 @@ static void poll_refused(struct agent *agent, struct poll_call *call, const stru
         ends_apart(agent, call, response->status);
         return; /* the next poll goes without them, at once */
     }
-    if (unreadable || response->status == 404 || response->status == 409) {
+    if (unreadable || response->status == 404 || response->status == 409 || response->status == 403) { /* 403: another token has it now */
         log_event("executor.unknown", "id=%s status=%d code=%s", agent->id, response->status, err_name(err->code));
         agent->registered = false; /* a store that was restored, or a server that doesn't understand us: from the beginning */
         agent->refusals++;

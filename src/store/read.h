@@ -93,6 +93,8 @@ bool reader_is_shared(const struct reader *reader);
 bool reader_servers(struct reader *reader, struct arena *arena, struct server_row **out, size_t *out_n, struct err *err);
 bool reader_head(struct reader *reader, struct store_head *out, struct err *err);
 /* What a log chunk or finish must be checked against: the task's newest grant and whether that attempt has finished. */
+/* reader_grant_owner: the token (struct executor: owner) of the executor that was given it. */
+bool reader_grant_owner(struct reader *reader, int64_t task, int64_t grant, int64_t *out_owner, bool *out_found, struct err *err);
 bool reader_grant(struct reader *reader, int64_t task, int64_t *out_grant, enum task_state *out_state, bool *out_found, struct err *err);
 bool reader_log_tail(struct reader *reader, struct arena *arena, int64_t task, int64_t grant, struct log_tail *out, bool *out_found,
                      struct err *err);

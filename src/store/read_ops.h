@@ -34,6 +34,7 @@ struct reader_ops {
     bool (*servers)(struct reader *reader, struct arena *arena, struct server_row **out, size_t *out_n, struct err *err); /* NULL: alone */
     bool (*head)(struct reader *reader, struct store_head *out, struct err *err);
     bool (*grant)(struct reader *reader, int64_t task, int64_t *out_grant, enum task_state *out_state, bool *out_found, struct err *err);
+    bool (*grant_owner)(struct reader *reader, int64_t task, int64_t grant, int64_t *out_owner, bool *out_found, struct err *err);
     bool (*log_tail)(struct reader *reader, struct arena *arena, int64_t task, int64_t grant, struct log_tail *out, bool *out_found,
                      struct err *err);
     bool (*archives)(struct reader *reader, struct arena *arena, struct archive_view **out, size_t *out_n, struct err *err);

@@ -413,6 +413,11 @@ bool reader_grant(struct reader *reader, int64_t task, int64_t *out_grant, enum 
     return reader->ops->grant(reader, task, out_grant, out_state, out_found, err);
 }
 
+bool reader_grant_owner(struct reader *reader, int64_t task, int64_t grant, int64_t *out_owner, bool *out_found, struct err *err)
+{
+    return reader->ops->grant_owner(reader, task, grant, out_owner, out_found, err);
+}
+
 bool reader_log_tail(struct reader *reader, struct arena *arena, int64_t task, int64_t grant, struct log_tail *out, bool *out_found,
                      struct err *err)
 {

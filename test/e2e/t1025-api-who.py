@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Who may say what: what an executor gives back is believed only as this site gave it out: fences, `seen`."""
+"""Who may say what: an executor is its token's, for every route that names an executor, a task or a fence; what an executor gives back is believed only as this
+site gave it out: fences, `seen`; what it says of itself counts within what it registered."""
 import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'unit/api'))
-from serving import Server, Worker, end, ok, refused, same  # noqa: E402
+from serving import Server, Worker, end, ok, refused, same, until  # noqa: E402
 
-s = Server(lease='5s')
+s = Server(lease='3s')
 admin = s.post('/v1/tokens', dict(name='admin', scopes=['admin'])).json['token']
 
 
@@ -71,4 +72,67 @@ job = held['spec']['token']
 same(s.get(f'/v1/tasks/{task}', token=job).status, 200, "a job's token reads its task")
 same(s.get(f'/v1/tasks/{other["task"]}', token=job.replace(held['fence'], other['fence'])).status, 401, 'and gives no other one')
 same(s.get(f'/v1/tasks/{other["task"]}', token=job.replace(f'-{task}-', f'-{other["task"]}-')).status, 401, 'nor with its own tag')
+
+# -- every route that takes an executor, a task or a fence, with every other voice
+SEND = '?fence={fence}&offset=0'
+ROUTES = [  # method, path, body; what another token of the tenant, another tenant's token and one that may only read are answered
+    ('/v1/executors/{executor}/poll', dict(free=5)),
+    ('/v1/executors/{executor}/pause', dict(reason='r')),
+    ('/v1/executors/{executor}/drain', dict(reason='r')),
+    ('/v1/executors/{executor}/resume', dict(reason='r')),
+    ('/v1/tasks/{task}/finish', dict(fence='{fence}', exit=0)),
+    ('/v1/tasks/{task}/log' + SEND, b'forged'),
+    ('/v1/tasks/{task}/artifacts/f' + SEND + '&last=1', b'forged'),
+    ('/v1/finishes', dict(items=[dict(fence='{fence}', exit=0)])),
+]
+grant = granted()[0]
+fill = dict(executor=one.id, task=grant['task'], fence=grant['fence'])
+listed = {(m, p) for path, ops in s.get('/openapi.json', token=admin).json['paths'].items() for m in ops
+          for p in [path] if m == 'post' and ('{executor}' in p or 'fence' in str(ops[m]) or p == '/v1/finishes')}
+tried = {p.split('?')[0].replace('/artifacts/f', '/artifacts/{file}') for p, _ in ROUTES}
+same({p for _, p in listed} - tried, set(), 'no route of executors is left out here')
+reader = token('reader2', 'read', 'enqueue')
+job = grant['spec']['token']
+for path, body in ROUTES:
+    body = {k: v.format(**fill) if k == 'fence' else v for k, v in body.items()} if isinstance(body, dict) and 'items' not in body else body
+    if isinstance(body, dict) and 'items' in body:
+        body = dict(items=[dict(fence=grant['fence'], exit=0)])
+    for who, voice, status in [('another token of the tenant', two.token, 403), ("another tenant's token", acme.token, 404), ('who may read and enqueue', reader, 403),
+                               ('a running job', job, 403), ('nobody', None, 401)]:
+        answer = s.ask('POST', path.format(**fill), body, token=voice)
+        if path == '/v1/finishes' and answer.status == 200:
+            same([r['status'] for r in answer.json['results']], [status], f'{path} of {who}: {status} in its place')
+        else:
+            ok(answer.status == status, f'{path} of {who}: {status}', answer)
+same([c['signal'] for c in two.say(dict(free=0, renew=[dict(fence=grant['fence'])])).json['cancels']], ['KILL'], 'a renewal by another token is none')
+task = s.get(f'/v1/tasks/{grant["task"]}', token=admin).json
+same((task['state'], s.get('/v1/executors/one', token=admin).json['state'], s.get(f'/v1/tasks/{task["id"]}/log', token=admin).body), ('X', 'active', b''), 'nothing came of it')
+same(one.say(dict(free=0, renew=[dict(fence=f['fence']) for f in (held, other, grant)])).json['cancels'], [], 'the executor goes on')
+for path, body in [('/v1/executors/{executor}/poll', dict(free=0)), ('/v1/executors/{executor}/resume', {}), ('/v1/tasks/{task}/log' + SEND, b'x'),
+                   ('/v1/tasks/{task}/finish', dict(fence=grant['fence'], exit=0, log_bytes=1))]:
+    same(s.ask('POST', path.format(**fill), body, token=admin).status, 200, f'{path} of admin')
+same(s.post(f'/v1/tasks/{grant["task"]}/finish', dict(fence=grant['fence'], exit=0, log_bytes=1), token=two.token).status, 403, 'not even what was said already may be said again')
+
+# -- names: while the executor lives it is its token's; who is the same executor may come with another token; then when it is gone
+refused(s.post('/v1/executors', dict(name='one', slots=9), token=two.token), 409, 'name_taken', text="another token's name")
+mine = s.post('/v1/executors', dict(name='moves', slots=2, kinds=['data'], instance='a secret of its own'), token=one.token).json['id']
+work = s.post(f'/v1/executors/{mine}/poll', dict(free=0), token=one.token)
+same(work.status, 200, 'an executor with an instance')
+answer = s.post('/v1/executors', dict(name='moves', slots=2, kinds=['data'], instance='a secret of its own'), token=two.token)
+same((answer.status, answer.json.get('id')), (201, mine), 'the same executor with another token (they were exchanged)')
+refused(s.post(f'/v1/executors/{mine}/poll', dict(free=0), token=one.token), 403, 'forbidden', text='the token before it')
+same(s.post(f'/v1/executors/{mine}/poll', dict(free=0), token=two.token).status, 200, 'it goes on with the new one')
+until(lambda: s.post('/v1/executors', dict(name='moves', slots=2, instance='another'), token=one.token).status == 201, 'one that is gone for a lease leaves its name', seconds=20)
+
+# -- what is free: no more than its slots less what it holds
+for i in range(6):
+    s.post('/v1/tasks', dict(name=f'many{i}', queue='q', data={}), token=admin)
+small = Voice(one.token, 'small', slots=2)
+first = small.say(dict(free=1000)).json['grants']
+renew = [dict(fence=g['fence']) for g in first]
+same((len(first), len(small.say(dict(free=1000, renew=renew)).json['grants'])), (2, 0), 'two slots: two grants, whatever is said to be free')
+node = next(n for n in s.get('/v1/nodes', token=admin).json['nodes'] if n['name'] == 'small')
+same(node['load'], 1, 'and a load of 1')
+got = small.say(dict(free=1000, renew=renew, finishes=[dict(fence=first[0]['fence'], exit=0)])).json['grants']
+same(len(got), 1, 'what ends by the same poll makes room')
 end()

@@ -54,7 +54,7 @@ same(red.states(*[t['id'] for t in made]), 'PPSS', 'two of four are pending, the
 why = red.get(f'/v1/tasks/{made[2]["id"]}/why').json
 same([c['kind'] for c in why['conditions'] if c['kind'] != 'executor'], ['quota'], 'why says quota')
 ok('2 of 2' in why['conditions'][0]['detail'] and why['conditions'][0]['remedy'], 'with the numbers and a remedy', why)
-worker = Worker(site, 'everybody', kinds=['data'])
+worker = Worker(site, 'everybody', kinds=['data'], slots=100)
 order = []
 
 
@@ -142,7 +142,7 @@ server.start()
 same((red.quotas(), blue.quotas()), before, 'after kill -9 the counts are the same')
 same((counted(red), counted(blue)), (recount(red), recount(blue)), 'and are what a recount gives')
 refused(red.post('/v1/tasks', dict(name='x', queue='q', data=1)), 507, 'quota_full', text='and are gone by')
-worker = Worker(site, 'everybody', kinds=['data'])
+worker = Worker(site, 'everybody', kinds=['data'], slots=100)
 
 # -- reload: quotas change under the lock of a turn; a limit below what is there frees nothing and refuses
 ok(reload(server, tasks=3, running=1), 'a reload changes the quotas')

@@ -114,7 +114,6 @@ static void check_events(struct world *w)
             if (events[i].kind == EVENT_archive_removed) MARK(w, archive_removed);
             if (events[i].kind == EVENT_archive && w->known.opened[events[i].lane] > 1) MARK(w, archive_again);
             if (events[i].kind != EVENT_incarnation || str_eqz(events[i].actor, "restore")) continue;
-            MARK(w, went_back);
             if (++w->at->renewals > 1) world_fail(w, "R8 grants are made stale again and again", 0);
         }
         if (retried > 1) MARK(w, retry_dependents);

@@ -95,8 +95,7 @@ enum { EXECUTORS_MAX = 5, JOBS_MAX = 6, TASKS_MAX = 400, LEASE_MS = 3000, CALLS_
     X(limit_raised, "a semaphore was raised while somebody waited") \
     X(restored, "a backup was put back") \
     X(restored_live, "it was put back while a job of the time since ran") \
-    X(stale_incarnation, "a finish of another incarnation was refused") \
-    X(went_back, "an executor had seen more than the store knows")
+    X(stale_incarnation, "a finish of another incarnation was refused")
 
 /* The same for worlds with several servers. */
 #define MARKS_SERVERS(X) \

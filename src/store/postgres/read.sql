@@ -19,6 +19,11 @@ FROM (SELECT @attempt_columns@ FROM attempt WHERE task = ANY($1::bigint[])
     SELECT t.id, m.grant_no, m.number, m.executor, m.started, 0, -1, -1, '', -1, -1, -1, NULL FROM unnest($1) AS t (id) JOIN @many_of@) a
 LEFT JOIN executor e ON e.id = a.executor ORDER BY a.task DESC, a.grant_no;
 
+-- name: grant_owner
+SELECT e.owner FROM (SELECT executor FROM live WHERE task = $1 AND grant_no = $2
+    UNION ALL SELECT m.executor FROM (SELECT $1::bigint AS id) t JOIN @many_of@ WHERE m.grant_no = $2
+    UNION ALL SELECT executor FROM attempt WHERE task = $1 AND grant_no = $2) a JOIN executor e ON e.id = ANY (ARRAY[a.executor]);
+
 -- let edge_view_columns: t.id, t.lane, t.rev, l.name, t.name, t.variant, t.run, t.state, e.kind, e.flags, t.rest
 
 -- name: edge_views_by_pred

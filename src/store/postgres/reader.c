@@ -508,6 +508,20 @@ static bool read_grant(struct reader *reader, int64_t task, int64_t *out_grant, 
     return true;
 }
 
+static bool read_grant_owner(struct reader *reader, int64_t task, int64_t grant, int64_t *out_owner, bool *out_found, struct err *err)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    arg_i64(&args, task);
+    arg_i64(&args, grant);
+    if (!reader_ask(postgres_reader_of(reader), PG_grant_owner, &args, &result, err))
+        return false;
+    *out_found = PQntuples(result) > 0;
+    if (*out_found)
+        *out_owner = cell_i64(result, 0, 0);
+    return true;
+}
+
 static bool read_log_tail(struct reader *reader, struct arena *arena, int64_t task, int64_t grant, struct log_tail *out, bool *out_found,
                           struct err *err)
 {
@@ -546,6 +560,7 @@ const struct reader_ops postgres_reader_ops = {
     .servers = read_servers,
     .head = read_head,
     .grant = read_grant,
+    .grant_owner = read_grant_owner,
     .log_tail = read_log_tail,
     .archives = postgres_read_archives,
     .archives_page = postgres_read_archives_page,

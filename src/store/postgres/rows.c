@@ -221,6 +221,8 @@ bool pg_rows_executors(const PGresult *result, struct arena *arena, struct execu
             .processed = cell_i64(result, i, 11),
             .failed = cell_i64(result, i, 12),
             .tenant = cell_text(result, i, 13, arena),
+            .owner = cell_i64(result, i, 14),
+            .silent = cell_i64(result, i, 15),
         };
         if (!labels_unpack(cell_view(result, i, 8), arena, &item->labels, &item->n_labels))
             return pg_row_damaged("executor", item->id, err);

@@ -395,7 +395,7 @@ static void idempotencies_write(struct write *w)
 
 static void executors_write(struct write *w)
 {
-    struct pg_bulk *b = write_begin(w, "itttttiibiiiit");
+    struct pg_bulk *b = write_begin(w, "itttttiibiiiitii");
     for (size_t i = 0; i < w->c->n_executors; i++) {
         const struct executor *e = w->c->executors[i];
         bulk_i64(b, e->id);
@@ -412,6 +412,8 @@ static void executors_write(struct write *w)
         bulk_i64(b, e->processed);
         bulk_i64(b, e->failed);
         bulk_text(b, e->tenant);
+        bulk_i64(b, e->owner);
+        bulk_i64(b, e->silent);
     }
     write_end(w, PG_executor_put, false);
 }

@@ -223,12 +223,13 @@ DELETE FROM idempotency WHERE ctid = ANY(ARRAY(SELECT ctid FROM idempotency WHER
 
 -- name: executor_put
 -- What it has done is counted by executor_count.
-INSERT INTO executor (id, name, instance, host, version, zone, slots, kinds, labels, state, registered, processed, failed, tenant, touched)
+INSERT INTO executor (id, name, instance, host, version, zone, slots, kinds, labels, state, registered, processed, failed, tenant, owner, silent,
+    touched)
 SELECT *, (SELECT tick + 1 FROM head WHERE one = 1) FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::bytea[],
-    $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::text[])
+    $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::text[], $15::bigint[], $16::bigint[])
 ON CONFLICT (id) DO UPDATE SET name = excluded.name, instance = excluded.instance, host = excluded.host, version = excluded.version,
     zone = excluded.zone, slots = excluded.slots, kinds = excluded.kinds, labels = excluded.labels, state = excluded.state,
-    registered = excluded.registered, tenant = excluded.tenant,
+    registered = excluded.registered, tenant = excluded.tenant, owner = excluded.owner, silent = excluded.silent,
     touched = excluded.touched;
 
 -- name: site_put

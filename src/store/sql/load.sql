@@ -5,7 +5,7 @@
 -- let lane_columns: id, kind, tenant, name, last_vt, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a, paused_since, paused_by, paused_reason, log_bytes, file_bytes
 -- let class_columns: id, class_key, tenant, zone, kind, labels
 -- let slot_columns: id, tenant, name, slot_limit, used, waiting
--- let executor_columns: id, name, instance, host, version, zone, slots, kinds, labels, state, registered, processed, failed, tenant
+-- let executor_columns: id, name, instance, host, version, zone, slots, kinds, labels, state, registered, processed, failed, tenant, owner, silent
 -- let task_columns: id, lane, rev, state, name, variant, run, rest
 -- let edge_columns: waiter, pred, kind, flags
 -- let hold_columns: kind, hold_key, rank, task, since

@@ -47,6 +47,10 @@ UNION ALL
 SELECT task, grant_no, number, executor, started, 0, -1, -1, '', -1, -1, -1, NULL FROM live WHERE task = $1
 ORDER BY 2;
 
+-- name: grant_owner
+SELECT e.owner FROM (SELECT executor FROM live WHERE task = $1 AND grant_no = $2
+    UNION ALL SELECT executor FROM attempt WHERE task = $1 AND grant_no = $2) a JOIN executor e ON e.id = a.executor;
+
 -- name: executor_name
 SELECT name FROM executor WHERE id = $1;
 

@@ -104,11 +104,13 @@ DELETE FROM idempotency WHERE (tenant, token, route, key_text) IN
     (SELECT tenant, token, route, key_text FROM idempotency WHERE expires <= $1 ORDER BY expires LIMIT $2);
 
 -- name: executor_put
-INSERT INTO executor (id, name, instance, host, version, zone, slots, kinds, labels, state, registered, processed, failed, tenant)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+INSERT INTO executor (id, name, instance, host, version, zone, slots, kinds, labels, state, registered, processed, failed, tenant, owner,
+    silent)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
 ON CONFLICT (id) DO UPDATE SET name = excluded.name, instance = excluded.instance, host = excluded.host, version = excluded.version,
     zone = excluded.zone, slots = excluded.slots, kinds = excluded.kinds, labels = excluded.labels, state = excluded.state,
-    registered = excluded.registered, processed = excluded.processed, failed = excluded.failed, tenant = excluded.tenant;
+    registered = excluded.registered, processed = excluded.processed, failed = excluded.failed, tenant = excluded.tenant,
+    owner = excluded.owner, silent = excluded.silent;
 
 -- name: site_put
 INSERT INTO site (name, body, version, changed, changed_by) VALUES ($1, $2, $3, $4, $5)

@@ -362,6 +362,23 @@ static bool read_grant(struct reader *reader, int64_t task, int64_t *out_grant, 
     return true;
 }
 
+static bool read_grant_owner(struct reader *reader, int64_t task, int64_t grant, int64_t *out_owner, bool *out_found, struct err *err)
+{
+    struct db *db = &sqlite_reader_of(reader)->db;
+    sqlite3_stmt *stmt = db->stmts[SQL_grant_owner];
+    bind_i64(stmt, 1, task);
+    bind_i64(stmt, 2, grant);
+    enum db_step step = db_next(db, SQL_grant_owner, err);
+    if (step == DB_ERROR)
+        return false;
+    *out_found = step == DB_ROW;
+    if (step == DB_ROW) {
+        *out_owner = sqlite3_column_int64(stmt, 0);
+        db_reset(db, SQL_grant_owner);
+    }
+    return true;
+}
+
 static bool read_log_tail(struct reader *reader, struct arena *arena, int64_t task, int64_t grant, struct log_tail *out, bool *out_found,
                           struct err *err)
 {
@@ -403,6 +420,7 @@ const struct reader_ops sqlite_reader_ops = {
     .site = read_site,
     .head = read_head,
     .grant = read_grant,
+    .grant_owner = read_grant_owner,
     .log_tail = read_log_tail,
     .archives = sqlite_read_archives,
     .archives_page = sqlite_read_archives_page,

@@ -229,6 +229,8 @@ bool rows_executors(struct db *db, struct arena *arena, struct executor ***out, 
             .processed = sqlite3_column_int64(stmt, 11),
             .failed = sqlite3_column_int64(stmt, 12),
             .tenant = column_text(stmt, 13, arena),
+            .owner = sqlite3_column_int64(stmt, 14),
+            .silent = sqlite3_column_int64(stmt, 15),
         };
         if (!labels_unpack(column_view(stmt, 8), arena, &executor->labels, &executor->n_labels))
             return row_damaged(db, SQL_executors, "executor", executor->id, err);

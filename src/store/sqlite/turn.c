@@ -390,6 +390,8 @@ static bool executors_write(struct sqlite_store *self, const struct changes *c, 
         bind_i64(stmt, 12, e->processed);
         bind_i64(stmt, 13, e->failed);
         bind_text(stmt, 14, e->tenant);
+        bind_i64(stmt, 15, e->owner);
+        bind_i64(stmt, 16, e->silent);
         if (!db_run(&self->db, SQL_executor_put, err))
             return false;
     }

@@ -201,7 +201,7 @@ int64_t rig_executor(struct rig *rig, const char *name, const char *label)
     struct command *command = rig_new(rig, CMD_REGISTER);
     struct executor *executor = &command->in.reg.executor;
     executor->name = str_dup(&rig->arena, str_of(name));
-    executor->slots = 4;
+    executor->slots = 1000;
     executor->kinds = ~0u;
     if (label) {
         struct str value = str_dup(&rig->arena, str_of(label)), key;

@@ -694,6 +694,96 @@ static void test_a_gap_that_was_given_up_is_not_the_newest_revision(void **state
     assert_int_equal(run->out.run.task, id_of(&rig, lane, 1, "nightly", 2));
 }
 
+/* --- what an executor says of itself ------------------------------------------------------------------------------------------------- */
+
+static int64_t narrow_executor(struct rig *rig, int64_t slots)
+{
+    struct command *command = rig_new(rig, CMD_REGISTER);
+    command->in.reg.executor = (struct executor){ .name = STR("narrow"), .slots = slots, .kinds = ~0u };
+    assert_int_equal(rig_one(rig, command)->err.code, ERR_none);
+    return command->out.reg.id;
+}
+
+/* What it says is free counts up to its slots less what it holds: at once, over polls, and with what ends by the same poll. */
+static void test_an_executor_is_granted_no_more_than_its_slots(void **state)
+{
+    (void)state;
+    RIG(rig);
+    ENQUEUE(&rig, "a", "b", "c", "d", "e", "f");
+    int64_t e = narrow_executor(&rig, 2);
+    struct command *poll = rig_one(&rig, rig_poll_command(&rig, e, 100000, 1, NULL, 0));
+    assert_int_equal(poll->out.poll.n_grants, 2);
+    struct fence held[2] = { granted(poll, 0), granted(poll, 1) };
+    poll = rig_one(&rig, rig_poll_command(&rig, e, 100000, 1, NULL, 0)); /* its answer was lost: the same two */
+    assert_int_equal(poll->out.poll.n_grants, 2);
+    poll = rig_one(&rig, rig_poll_command(&rig, e, 100000, 2, held, 2));
+    assert_int_equal(poll->out.poll.n_grants, 0);
+    poll = rig_poll_command(&rig, e, 100000, 3, held, 2);
+    struct finish_item end = { .fence = held[0], .exit = 0, .signal = -1, .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = -1,
+        .hash = { 1 } };
+    poll->in.poll.finishes = &end;
+    poll->in.poll.n_finishes = 1;
+    rig_one(&rig, poll);
+    assert_int_equal(end.code, ERR_none);
+    assert_int_equal(poll->out.poll.n_grants, 1);
+    struct fence kept[2] = { held[1], granted(poll, 0) };
+    poll = rig_one(&rig, rig_poll_command(&rig, e, 100000, 4, &kept[1], 1)); /* one that it doesn't name any more isn't held either */
+    assert_int_equal(poll->out.poll.n_grants, 1);
+    assert_int_equal(rig_one(&rig, rig_poll_command(&rig, narrow_executor(&rig, 0), 9, 9, NULL, 0))->out.poll.n_grants, 0);
+}
+
+/* Only the token that has registered an executor speaks for it, or `admin`; a name goes over to another token when its executor is gone. */
+static void test_an_executor_is_its_tokens(void **state)
+{
+    (void)state;
+    RIG(rig);
+    ENQUEUE(&rig, "a", "b");
+    struct command *command = rig_new(&rig, CMD_REGISTER);
+    command->in.reg.executor = (struct executor){ .name = STR("e"), .instance = STR("i"), .slots = 2, .kinds = ~0u };
+    command->token = 7;
+    int64_t e = rig_one(&rig, command)->out.reg.id;
+    struct command *poll = rig_poll_command(&rig, e, 1, 1, NULL, 0);
+    poll->token = 8;
+    assert_int_equal(rig_one(&rig, poll)->err.code, ERR_forbidden);
+    poll = rig_poll_command(&rig, e, 1, 1, NULL, 0);
+    poll->token = 7;
+    struct fence fence = granted(rig_one(&rig, poll), 0);
+    static const struct { int64_t token; bool admin; const char *instance; enum err_code code; } takes[] = {
+        { 8, false, "", ERR_name_taken }, { 8, false, "j", ERR_name_taken }, { 0, false, "", ERR_name_taken },
+        { 9, false, "i", ERR_none },  /* the same executor, with a new token */
+        { 7, false, "", ERR_name_taken }, { 10, true, "", ERR_none }, { 10, false, "", ERR_name_taken }, { 9, false, "", ERR_none },
+    };
+    for (size_t i = 0; i < sizeof takes / sizeof *takes; i++) {
+        command = rig_new(&rig, CMD_REGISTER);
+        command->in.reg.executor = (struct executor){ .name = STR("e"), .instance = str_of(takes[i].instance), .slots = 2, .kinds = ~0u };
+        command->token = takes[i].token;
+        command->admin = takes[i].admin;
+        assert_int_equal(rig_one(&rig, command)->err.code, takes[i].code);
+        assert_true(takes[i].code != ERR_none || command->out.reg.id == e);
+    }
+    struct finish_item end = { .fence = fence, .exit = 0, .signal = -1, .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = -1,
+        .hash = { 1 } };
+    static const struct { int64_t token; bool admin; enum err_code code; } ends[] = {
+        { 7, false, ERR_forbidden }, { 8, false, ERR_forbidden }, { 0, false, ERR_forbidden }, { 9, false, ERR_none },
+        { 8, false, ERR_forbidden }, { 1, true, ERR_none },
+    };
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        command = rig_new(&rig, CMD_FINISH);
+        command->in.finish.items = &end;
+        command->in.finish.n_items = 1;
+        command->token = ends[i].token;
+        command->admin = ends[i].admin;
+        rig_one(&rig, command);
+        assert_int_equal(end.code, ends[i].code);
+    }
+    rig.boot += 16000; /* it is silent for longer than a lease, and has nothing */
+    command = rig_new(&rig, CMD_REGISTER);
+    command->in.reg.executor = (struct executor){ .name = STR("e"), .slots = 2, .kinds = ~0u };
+    command->token = 8;
+    assert_int_equal(rig_one(&rig, command)->err.code, ERR_none);
+    assert_int_equal(command->out.reg.id, e);
+}
+
 /* --- an older copy of the store ------------------------------------------------------------------------------------------------------- */
 
 static struct command *seeing_poll(struct rig *rig, int64_t executor, int64_t free, const struct fence *renew, size_t n_renew)
@@ -782,6 +872,8 @@ int main(void)
         cmocka_unit_test(test_dependents_of_a_late_result_close_no_circle),
         cmocka_unit_test(test_who_brings_a_late_result_has_begun),
         cmocka_unit_test(test_a_gap_that_was_given_up_is_not_the_newest_revision),
+        cmocka_unit_test(test_an_executor_is_granted_no_more_than_its_slots),
+        cmocka_unit_test(test_an_executor_is_its_tokens),
         cmocka_unit_test(test_a_store_that_went_back_takes_one_new_incarnation),
         cmocka_unit_test(test_what_was_seen_in_another_incarnation_says_nothing),
         cmocka_unit_test(test_a_grant_of_the_incarnation_before_counts),
