@@ -13,6 +13,7 @@
 enum {
     ITEMS_MAX = 10000,
     LOG_TAIL_MAX = 16 * 1024,
+    REASON_MAX = 1000,
     OUTPUTS_MAX = 1000,
     FENCE_BYTES_MAX = 96
 };
@@ -93,6 +94,14 @@ static void fence_read(const struct fence_key *key, struct json_reader *reader, 
             reader->err, ERR_invalid, json_read_path(reader, "fence"), "'fence' must be the fence of a grant, not \"%.*s\"", STR_ARG(text));
 }
 
+static bool reason_good(struct str reason)
+{
+    for (size_t i = 0; i < reason.len; i++)
+        if ((unsigned char)reason.ptr[i] < ' ' || reason.ptr[i] == 127)
+            return false;
+    return true;
+}
+
 static void meaning_hash(struct finish_item *item)
 {
     crypto_generichash_state state;
@@ -128,6 +137,8 @@ bool finish_read(const struct fence_key *key, struct arena *arena, const json_t 
     outputs_read(&reader, out);
     artifacts_read(&reader, out);
     usage_read(&reader, out);
+    if (json_read_str(&reader, "reason", REASON_MAX, &out->reason) && !reason_good(out->reason))
+        err_item(err, ERR_invalid, json_read_path(&reader, "reason"), "'reason' must not have control characters");
     json_read_i64(&reader, "log_bytes", 0, INT64_MAX, &out->log_bytes);
     log_read(&reader, out);
     json_read_time(&reader, "started", &when); /* the executor's own clock: taken, and ours is what counts */

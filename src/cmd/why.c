@@ -46,12 +46,17 @@ static void condition_print(struct session *s, const json_t *condition, int64_t 
 /* end_print: what can be done about an end that isn't the wished one. One that another task made is that one's to mend. */
 static void end_print(struct session *s, const json_t *why)
 {
-    const char *key = task_key(&s->arena, why), *cause = field_z(why, "cause");
+    const char *key = task_key(&s->arena, why), *cause = field_z(why, "cause"), *reason = field_z(why, "reason");
     if (strstr(key, ":WORKFLOW"))
         printf("  remedy: weir log %s shows every fault; commit a correction\n", term_safe_z(&s->arena, key));
     else if (task_letter(why) == 'F' && *cause)
         printf("  remedy: weir why %s; weir retry %s runs that one again, and this one behind it\n", term_safe_z(&s->arena, cause),
             term_safe_z(&s->arena, cause));
+    else if (strstr(reason, "over its memory limit"))
+        printf("  remedy: raise limits.memory of the task, or let it need less; weir retry %s alone runs into the same limit\n",
+            term_safe_z(&s->arena, key));
+    else if (strstr(reason, "permanent: can't be checked out"))
+        printf("  remedy: commit a revision that can be checked out; weir retry %s alone fails again\n", term_safe_z(&s->arena, key));
     else
         printf("  remedy: weir retry %s runs it again\n", term_safe_z(&s->arena, key));
 }

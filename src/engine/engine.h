@@ -86,6 +86,7 @@ struct finish_item {
     int64_t exit, signal; /* -1: not given */
     enum outcome outcome; /* OUTCOME_none: decided by exit and signal */
     struct str outputs;   /* JSON object text, or empty */
+    struct str reason;    /* what the executor knows of the end besides; empty: nothing */
     int64_t cpu_ms, max_rss_bytes, log_bytes; /* -1: not given */
     int64_t log_offset;
     struct str log;        /* the last bytes, or empty */

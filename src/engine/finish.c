@@ -94,7 +94,7 @@ void finish_items(struct turn *turn, const struct command *command, struct finis
         struct attempt end = { .exit = item->exit, .signal = item->signal, .outcome = item->outcome, .cpu_ms = item->cpu_ms,
                                .max_rss_bytes = item->max_rss_bytes, .log_bytes = item->log_bytes };
         memcpy(end.finish_hash, item->hash, sizeof end.finish_hash);
-        attempt_over(turn, node, &attempt, &end, &because);
+        attempt_over(turn, node, &attempt, &end, item->reason, &because);
         if (state_ended(node->row.state)) node->row.waits = waits; /* retried, and it queued for the lock again: it leaves that place */
         if (returned) lock_again(turn, node); /* if it is to be tried again */
         bool ahead = returned && node->row.state == STATE_P && node->row.waits; /* tried again at once, but not before those */

@@ -80,8 +80,8 @@ static bool image_failed(struct turn *turn, const struct node *node, const struc
     return end->outcome == OUTCOME_temporary && end->exit == 125 && class_ && class_->kind == KIND_IMAGE;
 }
 
-void attempt_over(
-    struct turn *turn, struct node *node, const struct attempt *attempt, const struct attempt *end, const struct because *because)
+void attempt_over(struct turn *turn, struct node *node, const struct attempt *attempt, const struct attempt *end, struct str reason,
+                  const struct because *because)
 {
     struct attempt closed = *attempt;
     const struct spec *spec = slice_spec(turn->slice, node);
@@ -110,6 +110,9 @@ void attempt_over(
             why.reason = str_fmt(turn->arena, "%s (signal %lld)", outcome_name(verdict.outcome), (long long)end->signal);
         else if (end->exit >= 0) why.reason = str_fmt(turn->arena, "%s (exit %lld)", outcome_name(verdict.outcome), (long long)end->exit);
         else why.reason = str_of(outcome_name(verdict.outcome));
+        if (reason.len) why.reason = str_fmt(turn->arena, "%.*s: %.*s", STR_ARG(why.reason), STR_ARG(reason));
+    } else if (!why.reason.len) {
+        why.reason = reason;
     }
     if (verdict.to == STATE_S) task_wait(turn->slice, node, turn->wall + verdict.wait_ms, &why);
     else if (verdict.to == STATE_P) task_return(turn->slice, node, &why);
@@ -120,7 +123,7 @@ void attempt_lost(struct turn *turn, struct node *node, const struct attempt *at
 {
     struct attempt lost = { .exit = -1, .signal = -1, .outcome = OUTCOME_lost, .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = -1 };
     turn->n_lost++;
-    attempt_over(turn, node, attempt, &lost, because);
+    attempt_over(turn, node, attempt, &lost, (struct str){ 0 }, because);
     slice_settle(turn->slice);
 }
 

@@ -441,8 +441,8 @@ int64_t schedules_next(const struct engine *engine); /* wall ms; INT64_MAX: none
 struct pending_attempt *attempt_find(
     struct turn *turn, int64_t task, int64_t grant); /* of this turn, of the living, or stored; NULL: none */
 struct pending_attempt *attempt_change(struct turn *turn, const struct attempt *attempt);
-void attempt_over(
-    struct turn *turn, struct node *node, const struct attempt *attempt, const struct attempt *end_fields, const struct because *because);
+void attempt_over(struct turn *turn, struct node *node, const struct attempt *attempt, const struct attempt *end_fields, struct str reason,
+                  const struct because *because); /* reason: what the executor says besides; empty: nothing */
 void attempt_lost(struct turn *turn, struct node *node, const struct attempt *attempt, const struct because *because);
 void leases_expire(struct turn *turn);
 void leases_commit(struct turn *turn); /* what the turn did to the living, after the commit */

@@ -177,6 +177,23 @@ void cgroup_open(struct cgroup *group, const struct job_limits *limits, const ch
     group->pids = open_v1(group, "pids", "pids.max", limits->pids, name);
 }
 
+bool cgroup_over_memory(const struct cgroup *group)
+{
+    static const char *const names[] = { "memory.events", "memory.oom_control" }; /* of version 2, of version 1 */
+    bool over = false;
+    for (unsigned i = 0; group->memory && i < group->n; i++)
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+            char path[600], line[100];
+            snprintf(path, sizeof path, "%s/%s", group->paths[i], names[k]);
+            FILE *file = fopen(path, "re");
+            while (file && fgets(line, sizeof line, file))
+                over |= strncmp(line, "oom_kill ", 9) == 0 && strtol(line + 9, NULL, 10) > 0;
+            if (file)
+                fclose(file);
+        }
+    return over;
+}
+
 void cgroup_kill(struct cgroup *group)
 {
     for (unsigned i = 0; i < group->n; i++)

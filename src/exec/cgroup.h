@@ -18,6 +18,7 @@ struct cgroup {
 
 /* cgroup_open: dir is the shim's directory: its place on the disk names the group, since executors of one machine may share ours. */
 void cgroup_open(struct cgroup *group, const struct job_limits *limits, const char *dir);
+bool cgroup_over_memory(const struct cgroup *group); /* has the kernel killed something in it for its memory limit? */
 void cgroup_kill(struct cgroup *group);
 void cgroup_close(struct cgroup *group); /* removes the groups; they must be empty */
 

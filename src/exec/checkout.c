@@ -117,17 +117,21 @@ static bool view_send(int out, const struct view *view)
     return sendmsg(out, &message, MSG_NOSIGNAL) == 1;
 }
 
-bool checkout_receive(int in, struct view *out)
+bool checkout_receive(int in, struct view *out, char *reason, size_t size)
 {
     union {
         struct cmsghdr head;
         char space[CMSG_SPACE(VIEW_FDS * sizeof(int))];
     } control;
-    char byte;
-    struct iovec part = { &byte, 1 };
+    char text[256] = "";
+    struct iovec part = { text, sizeof text - 1 };
     struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = control.space, .msg_controllen = sizeof control.space };
     *out = VIEW_NONE;
-    if (recvmsg(in, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) != 1)
+    reason[0] = '\0';
+    ssize_t got = recvmsg(in, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (got > 1)
+        snprintf(reason, size, "%s", text);
+    if (got != 1)
         return false;
     struct cmsghdr *head = CMSG_FIRSTHDR(&message);
     if (head == NULL || head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
@@ -193,8 +197,12 @@ int checkout_main(const struct job *job, int dir_fd, const char *dir, int out)
         umask(0); /* a container's user may be any, and must be able to write; the shim's folder is ours alone */
     if (good && work_fill(dir_fd, tree_fd, &err))
         return 0;
-    printf("[weir: revision %lld of '%.*s' can't be checked out: %s]\n", (long long)from->rev, STR_ARG(from->archive),
-        err.code != ERR_none ? err.text : strerrordesc_np(errno));
+    const char *why = err.code != ERR_none ? err.text : strerrordesc_np(errno);
+    char reason[250];
+    printf("[weir: revision %lld of '%.*s' can't be checked out: %s]\n", (long long)from->rev, STR_ARG(from->archive), why);
     fflush(stdout);
-    return CHECKOUT_FAILED;
+    snprintf(reason, sizeof reason, "can't be checked out: %.200s", why);
+    if (send(out, reason, strlen(reason), MSG_NOSIGNAL) < 0)
+        return CHECKOUT_FAILED; /* the log says it */
+    return err.code == ERR_invalid || err.code == ERR_body_too_large ? CHECKOUT_NEVER : CHECKOUT_FAILED;
 }

@@ -5,13 +5,13 @@
  * in work/ where the kernel gives us no overlay or the job's container program needs plain folders. The namespace lives by the descriptors
  * that the process sends to the shim, and vanishes with them, however the shim ends.
  *
- * A checkout that fails prints why, in a line for the job's log, and ends with CHECKOUT_FAILED. */
+ * A checkout that fails prints why, in a line for the job's log, sends it to the shim, and ends with CHECKOUT_FAILED or CHECKOUT_NEVER. */
 #ifndef WEIR_EXEC_CHECKOUT_H
 #define WEIR_EXEC_CHECKOUT_H
 
 #include "exec/job.h"
 
-enum { CHECKOUT_FAILED = 75 };
+enum { CHECKOUT_FAILED = 75, CHECKOUT_NEVER = 76 }; /* never: the revision itself is the reason, so it would fail again */
 
 struct view { /* -1: none */
     int work_fd;         /* the working directory inside */
@@ -22,7 +22,8 @@ struct view { /* -1: none */
 
 /* checkout_main: in a child of the shim; out: where the view is sent. Returns the exit status. */
 int checkout_main(const struct job *job, int dir_fd, const char *dir, int out);
-bool checkout_receive(int in, struct view *out); /* what the child sent; false: nothing, so the files are in work/ */
+/* checkout_receive: the view that the child sent; false: none, so the files are in work/, or it failed and reason says why. */
+bool checkout_receive(int in, struct view *out, char *reason, size_t size);
 void view_close(struct view *view);
 
 /* namespace_user: a user namespace in which we are who we are, with every right over it; for who isn't root. 0, or the fault. */

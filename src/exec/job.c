@@ -186,6 +186,6 @@ bool job_unpack(struct str bytes, struct arena *arena, struct job *out, struct e
 
 bool status_fits(const struct status *status, struct str fence)
 {
-    return status->magic == STATUS_MAGIC && status->fence[FENCE_MAX] == '\0' && fence.len > 0 &&
+    return status->magic == STATUS_MAGIC && status->fence[FENCE_MAX] == '\0' && status->reason[REASON_MAX] == '\0' && fence.len > 0 &&
            str_eqz(fence, status->fence);
 }

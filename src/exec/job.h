@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "core/model.h"
 
-enum { FENCE_MAX = 200, JOB_STRINGS_MAX = 100000 };
+enum { FENCE_MAX = 200, JOB_STRINGS_MAX = 100000, REASON_MAX = 199 };
 #define JOB_BYTES_MAX ((size_t)64 << 20)
 
 struct job_limits { /* 0: none */
@@ -63,11 +63,12 @@ struct status {
     char fence[FENCE_MAX + 1];
     int32_t pid;
     int32_t exit, signo;  /* -1: none */
-    uint32_t outcome;     /* enum outcome: none, timeout, lost, or temporary (it could not be checked out) */
+    uint32_t outcome;     /* enum outcome: none, timeout, lost, or temporary or permanent (it could not be checked out) */
     int64_t task;
     int64_t started_ms, finished_ms; /* wall clock */
     int64_t cpu_us, max_rss_bytes;
     int64_t log_bytes; /* what the spool holds, the mark of a cut included */
+    char reason[REASON_MAX + 1]; /* what the shim knows of its end besides; empty: nothing. Earlier versions end before it */
 };
 #define STATUS_MAGIC 0x31545357U
 bool status_fits(const struct status *status, struct str fence); /* readable, and of this fence */

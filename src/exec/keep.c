@@ -156,7 +156,8 @@ static void file_named(struct keep *keep, int work_fd, const char *path)
         close(fd);
 }
 
-static void keep_find(struct keep *keep, int work_fd, char *const *patterns, struct arena *arena)
+/* keep_find: the first pattern that nothing matched; NULL: none. */
+static const char *keep_find(struct keep *keep, int work_fd, char *const *patterns, struct arena *arena)
 {
     bool plain = true;
     size_t n = 0;
@@ -173,19 +174,24 @@ static void keep_find(struct keep *keep, int work_fd, char *const *patterns, str
         plain = plain && pattern_plain(patterns[i]);
     }
     if (keep->globs.n < n)
-        return; /* the rows of found and patterns don't match; the server doesn't send such patterns */
+        return NULL; /* the rows of found and patterns don't match; the server doesn't send such patterns */
     for (size_t i = 0; plain && i < n; i++)
         if (!keep->found[i])
             file_named(keep, work_fd, patterns[i]);
     int fd = plain ? -1 : openat(work_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0)
         folder_walk(keep, fd, 0);
-    for (size_t i = 0; i < n; i++)
-        if (!keep->found[i] && !keep->globs.items[i].negated)
-            spool_note(keep->spool, "[weir: artifact '%.200s': there is no such file]\n", patterns[i]);
+    const char *missing = NULL;
+    for (size_t i = 0; i < n; i++) {
+        if (keep->found[i] || keep->globs.items[i].negated)
+            continue;
+        spool_note(keep->spool, "[weir: artifact '%.200s': there is no such file]\n", patterns[i]);
+        missing = missing ? missing : patterns[i];
+    }
+    return missing;
 }
 
-void keep_collect(int dir_fd, int work_fd, char *const *patterns, struct spool *spool)
+const char *keep_collect(int dir_fd, int work_fd, char *const *patterns, struct spool *spool)
 {
     struct arena arena = { 0 };
     struct keep keep = { .spool = spool };
@@ -193,11 +199,11 @@ void keep_collect(int dir_fd, int work_fd, char *const *patterns, struct spool *
     keep.keep_fd = workdir_open(dir_fd, "keep");
     if (keep.keep_fd < 0) {
         spool_note(spool, "[weir: artifacts can't be kept: %s]\n", strerrordesc_np(errno));
-        return;
+        return NULL;
     }
     buf_init(&keep.list, LIST_MAX);
     buf_init(&keep.path, FILE_NAME_BYTES_MAX * 4);
-    keep_find(&keep, work_fd, patterns, &arena);
+    const char *missing = keep_find(&keep, work_fd, patterns, &arena);
     int fd = openat(keep.keep_fd, "list.new", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     bool ok = fd >= 0 && (keep.list.len == 0 || write(fd, keep.list.ptr, keep.list.len) == (ssize_t)keep.list.len);
     if (fd >= 0)
@@ -208,6 +214,7 @@ void keep_collect(int dir_fd, int work_fd, char *const *patterns, struct spool *
     buf_release(&keep.list);
     buf_release(&keep.path);
     arena_release(&arena);
+    return missing;
 }
 
 /* -- the agent's side -------------------------------------------------------------------------------------------------------------- */

@@ -10,8 +10,8 @@ enum { KEEP_FILES_MAX = 1000, KEEP_LIST_MAX = 512 << 10 }; /* the list, as JSON,
 #define KEEP_BYTES_MAX ((uint64_t)4 << 30) /* of all files of one job */
 
 void keep_forget(int dir_fd);                                                           /* nothing is kept */
-/* keep_collect: the log says what is missing or too much; never fails. */
-void keep_collect(int dir_fd, int work_fd, char *const *patterns, struct spool *spool);
+/* keep_collect: the log says what is missing or too much; never fails. Returns the first pattern that nothing matched; NULL: none. */
+const char *keep_collect(int dir_fd, int work_fd, char *const *patterns, struct spool *spool);
 
 struct kept {
     struct str name; /* in the arena */

@@ -252,6 +252,8 @@ void report_item(struct seat *seat, struct json *json)
         json_put_i64(json, "exit", status->exit);
     if (status->outcome == OUTCOME_temporary && status->exit >= 0) /* the container program's own: it tells why there was no container */
         json_put_i64(json, "exit", status->exit);
+    if (seat->bare == 0 && status->reason[0] != '\0')
+        json_put_z(json, "reason", status->reason);
     if (seat->bare == 0) {
         item_outputs(seat, json);
         send_item(seat, json);

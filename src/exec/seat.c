@@ -337,7 +337,8 @@ static void seat_ended(struct seat *seat, const struct status *status)
 
 static bool seat_read_status(const struct seat *seat, struct status *out)
 {
-    return pread(seat->status_fd, out, sizeof *out, 0) == (ssize_t)sizeof *out && status_fits(out, str_of(seat->fence));
+    *out = (struct status){ 0 };
+    return pread(seat->status_fd, out, sizeof *out, 0) >= (ssize_t)offsetof(struct status, reason) && status_fits(out, str_of(seat->fence));
 }
 
 /* A container isn't a child of the client that is dead now: its program ends it, while we go on. */

@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -24,6 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/when.h"
 #include "exec/checkout.h"
 #include "exec/container.h"
 #include "exec/disk.h"
@@ -34,6 +36,7 @@
 #include "exec/wire.h"
 #include "exec/workdir.h"
 #include "io/clock.h"
+#include "text/utf8.h"
 
 enum { LOG_TELL_MS = 40, SWEEP_MS = 5, PUMP_BYTES = 1 << 20, CONTAINER_WAIT_MS = 20000, HOOK_WAIT_MS = 2000 };
 enum { DISK_MS = 250, DISK_SHARE = 20 }; /* how often it is looked at: every so long, at most one part of so many of the time */
@@ -243,6 +246,21 @@ static void shim_write_status(struct shim *shim)
     (void)n; /* on a full disk the agent still hears it; only a restart would count it as lost */
 }
 
+/* shim_reason: what the server is told besides the end. It ends up on terminals: UTF-8 without control characters, whatever a path holds. */
+static void shim_reason(struct shim *shim, const char *fmt, ...)
+{
+    char *reason = shim->status.reason;
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(reason, sizeof shim->status.reason, fmt, args);
+    va_end(args);
+    for (char *c = reason; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ' || *c == 127)
+            *c = '?';
+    size_t good = utf8_fault(str_of(reason)); /* a character that was cut, or none */
+    reason[good] = '\0';
+}
+
 /* shim_check_outputs: the agent sends what output_put takes; what it leaves out is said while the log is still open. */
 static void shim_check_outputs(struct shim *shim)
 {
@@ -267,8 +285,17 @@ static void shim_ended(struct shim *shim)
 {
     struct status *status = &shim->status;
     shim_check_outputs(shim);
+    const char *missing = NULL;
     if (shim->job.artifacts)
-        keep_collect(shim->dir_fd, shim->view.work_fd >= 0 ? shim->view.work_fd : shim->work_fd, shim->job.artifacts, &shim->spool);
+        missing =
+            keep_collect(shim->dir_fd, shim->view.work_fd >= 0 ? shim->view.work_fd : shim->work_fd, shim->job.artifacts, &shim->spool);
+    if (cgroup_over_memory(&shim->runner.group)) {
+        struct when_text limit = size_format((uint64_t)shim->job.limits.memory_bytes);
+        spool_note(&shim->spool, "[weir: the job was over its memory limit of %s, and the kernel killed a process of it]\n", limit.z);
+        shim_reason(shim, "over its memory limit of %s", limit.z);
+    } else if (missing && status->reason[0] == '\0') {
+        shim_reason(shim, "artifact '%s': there is no such file", missing);
+    }
     spool_close(&shim->spool);
     status->state = STATUS_ENDED;
     status->finished_ms = clock_wall_ms();
@@ -339,7 +366,8 @@ static void shim_begin_checkout(struct shim *shim)
 static bool shim_checked_out(struct shim *shim)
 {
     int status = shim->runner.wait_status;
-    bool viewed = checkout_receive(shim->view_in, &shim->view);
+    char reason[REASON_MAX + 1];
+    bool viewed = checkout_receive(shim->view_in, &shim->view, reason, sizeof reason);
     close(shim->view_in);
     shim->view_in = -1;
     shim->checking_out = false;
@@ -353,10 +381,12 @@ static bool shim_checked_out(struct shim *shim)
         shim_begin_job(shim);
         return true;
     }
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != CHECKOUT_FAILED)
+    bool never = WIFEXITED(status) && WEXITSTATUS(status) == CHECKOUT_NEVER;
+    shim_reason(shim, "%s", reason);
+    if (!never && (!WIFEXITED(status) || WEXITSTATUS(status) != CHECKOUT_FAILED))
         spool_note(&shim->spool, "[weir: the checkout ended with %s %d]\n", WIFEXITED(status) ? "exit status" : "signal",
             WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
-    shim->status.outcome = OUTCOME_temporary; /* the repository may be back at the next attempt */
+    shim->status.outcome = never ? OUTCOME_permanent : OUTCOME_temporary; /* the repository may be back at the next attempt */
     shim_ended(shim);
     return true;
 }

@@ -295,6 +295,8 @@ static bool make_content(struct tree_make *make, struct err *err)
         return good;
     }
     make->source = source_open(wish->kind, wish->url, wish->branch, err);
+    if (make->source == NULL && err->code == ERR_invalid)
+        err->code = ERR_unavailable; /* no repository is there now; `invalid` is for what can never be checked out */
     bool good = make->source != NULL && make_export(make, err);
     source_close(make->source);
     return good;

@@ -169,7 +169,7 @@ static bool header_read(struct untar *untar, struct err *err)
     char type = block[AT_TYPE] == '\0' ? '0' : block[AT_TYPE];
     if (!sum_good(block) || memcmp(block + AT_MAGIC, "ustar", 5) != 0 || !field_octal(block, AT_SIZE, 12, &size) ||
         !field_octal(block, AT_MODE, 8, &mode))
-        return err_set(err, ERR_invalid, "what the server sent isn't a tar");
+        return err_set(err, ERR_unavailable, "what the server sent isn't a tar");
     untar->extended = type == 'x' || type == 'g';
     if (!untar->extended && untar->size >= 0)
         size = (uint64_t)untar->size;

@@ -25,7 +25,9 @@ static struct sink_dir *dir_of(struct sink *sink)
 static bool fail(struct err *err, struct str path, const char *what)
 {
     int code = errno;
-    return err_set(err, code == ENOSPC || code == EDQUOT ? ERR_disk_full : ERR_io, "%s %.*s: %s", what,
+    /* In a folder that is ours alone these say that the tree itself can't be: a name twice, or both as a file and as a folder. */
+    bool never = code == EEXIST || code == ENOTDIR || code == EISDIR || code == ELOOP || code == ENAMETOOLONG;
+    return err_set(err, never ? ERR_invalid : code == ENOSPC || code == EDQUOT ? ERR_disk_full : ERR_io, "%s %.*s: %s", what,
         (int)(path.len < 200 ? path.len : 200), path.ptr, strerror(code));
 }
 

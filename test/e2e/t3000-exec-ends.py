@@ -130,6 +130,8 @@ def limits(crew):
     tap.equal(files.log.split(), [b'64', b'2048'], 'limits on files and their size are set')
     tap.equal(cpu.finish.get('signal'), 9, 'a job over its CPU time is killed')
     tap.ok(memory.finish.get('exit') != 0 and b'300000000' not in memory.log, 'a job over its memory fails', memory.finish)
+    if b'is one on address space' not in memory.log:
+        tap.equal(memory.finish.get('reason'), 'over its memory limit of 64MiB', 'and its end says so')
     limited = b'no limit on processes' in pids.log or b'fork' in pids.log.lower() or b'resource' in pids.log.lower()
     tap.ok(limited, 'a limit on processes holds, or the log says that there is none', bytes(pids.log))
 

@@ -2,6 +2,7 @@
 """The executor's checkouts, from real Subversion and git repositories: the tree of the revision, shared and yet one's own."""
 # time limit: 180
 import concurrent.futures
+import hashlib
 import io
 import os
 import pathlib
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 import time
+import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../unit/exec'))
 from crew import TMP, Crew, Tap, poll, processes  # noqa: E402
@@ -35,6 +37,17 @@ echo two >a && svn rm -q dir/deep/b && echo new >dir/c && svn add -q dir/c && sv
 svn = f'{TMP}/svn'
 commits = sh('''git init -q -b main g && cd g && echo one >a && mkdir d && echo x >d/x && git add . && git commit -qm one && git rev-parse HEAD
 echo two >a && git rm -q d/x && git commit -qam two && git rev-parse HEAD''').split()
+
+
+def git_object(kind, data):
+    """one that git itself would not write; its id, as bytes"""
+    whole = f'{kind} {len(data)}'.encode() + b'\0' + data
+    name = hashlib.sha1(whole).hexdigest()
+    path = pathlib.Path(TMP, 'g/.git/objects', name[:2], name[2:])
+    path.parent.mkdir(exist_ok=True)
+    if not path.exists():
+        path.write_bytes(zlib.compress(whole))
+    return bytes.fromhex(name)
 
 
 def at(rev, **more):
@@ -91,6 +104,18 @@ with Crew(slots=4) as crew:
         bad = fake.add(source=source, script='echo never')
         fake.wait_ended(bad)
         tap.ok(bad.finish.get('outcome') == 'temporary' and words in text(bad) and 'never' not in text(bad), name, (bad.finish, text(bad)))
+        tap.ok(bad.finish.get('reason', '').startswith("can't be checked out: "), 'its end says why', bad.finish)
+    # a git tree with one name twice, and one with '..': they can never be
+    blob, other = git_object('blob', b'x'), git_object('blob', b'y')
+    folder = git_object('tree', b'100644 b\0' + blob)
+    for name, tree in (('a name twice', b'100644 q\0' + blob + b'100644 q\0' + other), ('a file that is a folder', b'100644 q\0' + blob + b'40000 q\0' + folder),
+                       ("'..'", b'100644 ..\0' + blob)):
+        commit = git_object('commit', b'tree %s\nauthor a <a> 1 +0000\ncommitter a <a> 1 +0000\n\nm\n' % git_object('tree', tree).hex().encode()).hex()
+        pathlib.Path(TMP, f'g{len(name)}').symlink_to('g')  # another place: no tree is there to begin with
+        bad = fake.add(source={'archive': 'git', 'kind': 'git', 'url': f'{TMP}/g{len(name)}', 'rev': 9, 'commit': commit}, script='echo never')
+        fake.wait_ended(bad)
+        tap.ok(bad.finish.get('outcome') == 'permanent' and 'never' not in text(bad) and "can't be checked out: " in bad.finish.get('reason', ''),
+               f'a git tree with {name} fails at once', (bad.finish, text(bad)))
     shutil.copytree(svn, f'{TMP}/broken')
     pathlib.Path(TMP, 'broken/db/revs/0/2').chmod(0o644)
     pathlib.Path(TMP, 'broken/db/revs/0/2').write_bytes(b'rubbish' * 100)
@@ -161,7 +186,9 @@ with Crew(slots=2) as crew:  # a repository that can't be seen from here: the se
         fake.trees[f'/v1/archives/ark/revisions/{rev}/tree'] = data
         task = fake.add(source=at(rev, url='/not/here'), script='echo never')
         fake.wait_ended(task)
-        tap.ok(task.finish.get('outcome') == 'temporary' and 'never' not in text(task), f'a tar is refused: {name}', (task.finish, text(task)))
+        again = name in ('cut', 'rubbish')  # the way it came may be the reason; else it is the tree itself
+        tap.ok(task.finish.get('outcome') == ('temporary' if again else 'permanent') and "can't be checked out" in task.finish.get('reason', '') and
+               'never' not in text(task), f'a tar is refused: {name}', (task.finish, text(task)))
     tap.ok(not pathlib.Path(TMP, 'evil').exists() and not pathlib.Path(f'/tmp/{os.path.basename(TMP)}-evil').exists(), 'nothing was written outside')
 
 tap.end()

@@ -37,6 +37,7 @@ with Crew(slots=4) as crew:
     tap.equal((some.finish['exit'], bytes(some.files['report.pdf'])), (3, b'report\n'), 'the bytes came before the end, which is the job\'s own')
     tap.equal((kept(plain), plain.finish['exit']), ({'d/y': facts(b'x')}, 0), 'a file that is not there is no failure')
     tap.ok("artifact 'missing.txt': there is no such file" in text(plain), 'but the log says so', text(plain))
+    tap.equal((plain.finish.get('reason'), some.finish.get('reason')), ("artifact 'missing.txt': there is no such file", None), 'and so does the end')
     tap.ok('artifacts' not in none.finish, 'who wants nothing kept says nothing of it')
 
     nasty = fake.add(script='ln -s /etc/passwd a.txt; ln -s /etc d; mkdir real; ln -s ../a.txt real/b.txt; mkfifo c.txt; printf "x" >"$(printf "n\\nl.txt")"; echo fine >d.txt',

@@ -13,7 +13,7 @@ sys.path.insert(0, os.environ.get('WEIR_TEST_LIB') or str(pathlib.Path(__file__)
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../unit/exec'))
 from crew import Crew, poll  # noqa: E402
 from fake_server import FakeServer  # noqa: E402
-from house import House, end, ok, same  # noqa: E402
+from house import House, end, ok, same, skip  # noqa: E402
 
 
 class Strict(FakeServer):
@@ -113,6 +113,14 @@ def hostile():
     s.ended(modes)
     same({row['name']: row['mode'] for row in s.task(modes)['artifacts']}, {'run': '0755', 'data': '0644'}, 'the executable bit is kept, a link is not')
     ok(b"'link' isn't kept: it is a link" in s.log_bytes(modes), 'which the log says')
+    same((s.task(modes)['state'], s.task(modes)['reason']), ('D', "artifact 'gone': there is no such file"), 'a promised file that is missing shows at the task')
+    hog = s.enqueue(dict(name='hog', script='x=$(head -c 300000000 /dev/zero | tr "\\0" a); exit 137', limits=dict(memory='64MiB'), retry=dict(attempts=1)))['id']
+    s.ended(hog)
+    if b'address space' in s.log_bytes(hog):
+        skip('a job over its memory limit', 'no cgroup here')
+    else:
+        ok(s.task(hog)['reason'].endswith('): over its memory limit of 64MiB'), 'a job over its memory limit: the reason says so', s.task(hog)['reason'])
+        ok('raise limits.memory' in s.cli('why', str(hog)).out, 'and the remedy is another one', s.cli('why', str(hog)).out)
     s.cli('artifacts', str(modes), 'run', '-o', os.path.join(s.dir, 'got'))
     ok(os.access(os.path.join(s.dir, 'got'), os.X_OK), 'weir artifacts -o keeps it too')
 

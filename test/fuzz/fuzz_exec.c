@@ -39,7 +39,7 @@ static void strings_same(char *const *a, char *const *b)
 /* The input as the body of a record, with the head that it should have: else nothing would get past the hash. */
 static void as_job(struct arena *arena, struct str body)
 {
-    struct job_head head = { .magic = { 'W', 'J', 'B', '2' }, .body_bytes = body.len, .hash = str_hash(body) };
+    struct job_head head = { .magic = { 'W', 'J', 'B', '3' }, .body_bytes = body.len, .hash = str_hash(body) };
     struct buf record, packed, again;
     struct job job, back;
     struct err err = { 0 };
@@ -56,7 +56,7 @@ static void as_job(struct arena *arena, struct str body)
         HOLDS(job.log_bytes_max == back.log_bytes_max && str_eq(job.script, back.script) && str_eq(job.needs, back.needs));
         HOLDS(str_eq(job.input, back.input) && str_eq(job.refusal, back.refusal) && job.refusal_exit == back.refusal_exit);
         HOLDS(job.strict == back.strict && job.checkout.kind == back.checkout.kind && job.checkout.rev == back.checkout.rev);
-        HOLDS(str_eq(job.checkout.url, back.checkout.url) && str_eq(job.checkout.token, back.checkout.token));
+        HOLDS(str_eq(job.note, back.note) && str_eq(job.checkout.url, back.checkout.url) && str_eq(job.checkout.token, back.checkout.token));
         strings_same(job.argv, back.argv);
         strings_same(job.envp, back.envp);
         job_pack(&back, &again);

@@ -73,7 +73,7 @@ static void shell(void **state)
         "PATH=/bin HOME=/d/3/work LANG=C WEIR_TASK_ID=7 WEIR_X=mine WEIR_FENCE=f-7 WEIR_SERVER=unix:/s WEIR_OUTPUT=/d/3/io/out "
         "WEIR_NEEDS=/d/3/io/needs",
         "");
-    one("{\"command\":[\"a\"],\"needs\":{\"b-1\":{\"x.y\":\"z\"}},\"params\":{\"p q\":\"r\"},\"data\":null}", NULL, "a",
+    one("{\"command\":[\"a\"],\"needs\":{\"b-1\":{\"outputs\":{\"x.y\":\"z\"}}},\"params\":{\"p q\":\"r\"},\"data\":null}", NULL, "a",
         "PATH=/bin HOME=/d/3/work LANG=C WEIR_OUTPUT_B_1_X_Y=z WEIR_PARAM_P_Q=r " FIXED " WEIR_INPUT=/d/3/io/input", "");
     one("{\"name\":\"n\",\"key\":\"k\",\"rev\":3,\"attempt\":2,\"token\":\"t\",\"command\":[\"a\"]}", NULL, "a",
         "PATH=/bin HOME=/d/3/work LANG=C WEIR_REV=3 WEIR_TASK=n WEIR_KEY=k WEIR_ATTEMPT=2 WEIR_TOKEN=t " FIXED, "");
