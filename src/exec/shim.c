@@ -246,7 +246,7 @@ static void shim_write_status(struct shim *shim)
     (void)n; /* on a full disk the agent still hears it; only a restart would count it as lost */
 }
 
-/* shim_reason: what the server is told besides the end. It ends up on terminals: UTF-8 without control characters, whatever a path holds. */
+/* shim_reason: what the server is told besides the end. It ends up on terminals: UTF-8, no control characters, whatever a path holds. */
 static void shim_reason(struct shim *shim, const char *fmt, ...)
 {
     char *reason = shim->status.reason;

@@ -56,7 +56,8 @@ static void as_job(struct arena *arena, struct str body)
         HOLDS(job.log_bytes_max == back.log_bytes_max && str_eq(job.script, back.script) && str_eq(job.needs, back.needs));
         HOLDS(str_eq(job.input, back.input) && str_eq(job.refusal, back.refusal) && job.refusal_exit == back.refusal_exit);
         HOLDS(job.strict == back.strict && job.checkout.kind == back.checkout.kind && job.checkout.rev == back.checkout.rev);
-        HOLDS(str_eq(job.note, back.note) && str_eq(job.checkout.url, back.checkout.url) && str_eq(job.checkout.token, back.checkout.token));
+        HOLDS(str_eq(job.note, back.note));
+        HOLDS(str_eq(job.checkout.url, back.checkout.url) && str_eq(job.checkout.token, back.checkout.token));
         strings_same(job.argv, back.argv);
         strings_same(job.envp, back.envp);
         job_pack(&back, &again);
