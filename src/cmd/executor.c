@@ -8,10 +8,11 @@
 #include "cmd/command.h"
 #include "cmd/session.h"
 #include "exec/agent.h"
+#include "io/log.h"
 #include "text/conf.h"
 #include "text/key.h"
 
-enum { SLOTS_MAX = 4096 };
+enum { SLOTS_MAX = 4096, LOG_BYTES_MAX = 8 << 20 };
 
 static const struct option_spec executor_options[] = {
     {"server", 0, "URL", "the server; when one of several doesn't answer, the next is tried, and kept while it does",
@@ -181,6 +182,16 @@ static bool executor_configure(struct session *s, struct agent_config *config)
            option_size(options, "log-limit", &config->log_bytes_max) && labels_good(config) && names_good(config);
 }
 
+/* log_keep_small: the log of an executor beside a server is a file of the server's, which nobody rotates. */
+static void log_keep_small(void)
+{
+    char path[4000];
+    ssize_t n = readlink("/proc/self/fd/2", path, sizeof path - 1);
+    path[n > 0 ? n : 0] = '\0';
+    if (str_ends(str_of(path), STR("/executor.log")))
+        log_bound(path, LOG_BYTES_MAX);
+}
+
 int cmd_executor(int argc, char **argv)
 {
     /* Like `token`: the part's name may stand behind common options that came before the command. */
@@ -198,6 +209,8 @@ int cmd_executor(int argc, char **argv)
         status = s.status;
     else if (status == OPTIONS_RUN && !executor_configure(&s, &config))
         status = EXIT_USAGE;
+    if (status == OPTIONS_RUN && config.beside)
+        log_keep_small();
     if (status == OPTIONS_RUN)
         status = agent_run(&config);
     arena_release(&s.arena);

@@ -6,9 +6,13 @@
  * A stderr that can't be written to is ignored: there is nobody left to tell. */
 #include "io/log.h"
 
+#include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/when.h"
@@ -22,6 +26,43 @@ static const char *const log_words[] = {
     [LOG_WARN_] = "warn",
     [LOG_ERROR_] = "error",
 };
+
+static struct {
+    pthread_mutex_t lock;
+    char path[4000];
+    size_t bytes_max;
+    _Atomic bool on;
+} log_file = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+void log_bound(const char *path, size_t bytes_max)
+{
+    pthread_mutex_lock(&log_file.lock);
+    int n = snprintf(log_file.path, sizeof log_file.path, "%s", path);
+    log_file.bytes_max = bytes_max;
+    atomic_store(&log_file.on, n > 0 && (size_t)n < sizeof log_file.path);
+    pthread_mutex_unlock(&log_file.lock);
+}
+
+/* log_turn: a full file makes room. What fails leaves it as it is: the next line tries again. */
+static void log_turn(void)
+{
+    struct stat st, out;
+    char older[sizeof log_file.path + 3];
+    pthread_mutex_lock(&log_file.lock);
+    snprintf(older, sizeof older, "%s.1", log_file.path);
+    bool full = fstat(STDERR_FILENO, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size > log_file.bytes_max;
+    int fd = full && rename(log_file.path, older) == 0
+                 ? open(log_file.path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, st.st_mode & 0777)
+                 : -1;
+    if (fd >= 0) {
+        bool both = fstat(STDOUT_FILENO, &out) == 0 && out.st_ino == st.st_ino && out.st_dev == st.st_dev;
+        dup2(fd, STDERR_FILENO);
+        if (both)
+            dup2(fd, STDOUT_FILENO);
+        close(fd);
+    }
+    pthread_mutex_unlock(&log_file.lock);
+}
 
 void log_set_level(enum log_level level)
 {
@@ -57,6 +98,8 @@ __attribute__((format(printf, 3, 0))) static void log_line(enum log_level level,
     line[len++] = '\n';
     ssize_t ignored = write(STDERR_FILENO, line, len);
     (void)ignored;
+    if (atomic_load_explicit(&log_file.on, memory_order_relaxed))
+        log_turn();
 }
 
 #define LOG_FUNCTION(name, level) \

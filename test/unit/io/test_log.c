@@ -1,9 +1,11 @@
 /* Log lines: what is quoted, what is cut. */
 #include "bed.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "io/log.h"
@@ -74,8 +76,38 @@ static void log_lines(void **state)
     assert_non_null(strstr(out, "level=error n=4\n"));
 }
 
+/* A file that is bounded: the newest lines are in it, those before in the one beside it, and no more. */
+static void log_bounded(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/weir-log-XXXXXX", path[64], older[64];
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/x.log", dir);
+    snprintf(older, sizeof older, "%s/x.log.1", dir);
+    int kept = dup(STDERR_FILENO), fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    dup2(fd, STDERR_FILENO);
+    close(fd);
+    log_bound(path, 4096);
+    for (int i = 100; i < 580; i++)
+        log_event("test.bound", "n=%d", i);
+    log_bound("", 0);
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    struct stat st;
+    static char text[10000];
+    assert_true(stat(older, &st) == 0 && st.st_size > 4096 && st.st_size < 4096 + 100);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    assert_true(n > 0 && n <= 4096);
+    assert_non_null(strstr(text, "n=579\n"));
+    unlink(path);
+    unlink(older);
+    assert_int_equal(rmdir(dir), 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(quotes), cmocka_unit_test(log_lines) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(quotes), cmocka_unit_test(log_lines), cmocka_unit_test(log_bounded) };
     return cmocka_run_group_tests_name("io-log", tests, NULL, NULL);
 }
