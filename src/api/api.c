@@ -30,6 +30,7 @@ struct api *api_new(const struct api_config *config, struct err *err)
     api->incarnation = head.incarnation;
     api->heartbeat = (struct loop_timer){ .due = events_heartbeat_due, .owner = api };
     api->events_check = (struct loop_timer){ .due = events_check_due, .owner = api };
+    api->token_expiry = (struct loop_timer){ .due = auth_expiry_due, .owner = api };
     api->waiting_check = (struct loop_timer){ .due = at_least_due, .owner = api };
     api->log_check = (struct loop_timer){ .due = logs_check_due, .owner = api };
     snprintf(api->uid_text, sizeof api->uid_text, "uid:%u", (unsigned)geteuid());
@@ -73,6 +74,7 @@ void api_free(struct api *api)
     loop_disarm(api->config.loop, &api->log_check);
     loop_disarm(api->config.loop, &api->events_check);
     loop_disarm(api->config.loop, &api->waiting_check);
+    loop_disarm(api->config.loop, &api->token_expiry);
     names_release(api);
     posted_workflows_release(api);
     auth_release(api);
@@ -89,6 +91,7 @@ void api_on_commit(int64_t seq, void *owner)
 {
     struct api *api = owner;
     (void)seq;
+    auth_streams_look(api);
     at_least_check(api);
     retention_changed(api->retention);
     engine_locks_look(api->config.engine);

@@ -405,7 +405,6 @@ void serve_artifacts_get(struct call *call)
     http_stream_header(call->request, "Accept-Ranges", "bytes");
     if (part)
         http_stream_header(call->request, "Content-Range", range);
-    call_stream_turn(call);
-    http_stream_begin(call->request, part ? 206 : 200, "application/octet-stream", stream_drained);
-    pump(stream);
+    if (call_stream_begin(call, part ? 206 : 200, "application/octet-stream", stream_drained))
+        pump(stream);
 }

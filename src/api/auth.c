@@ -13,7 +13,7 @@
 #include "io/clock.h"
 #include "io/log.h"
 
-enum { TENANT_NAME_MAX = 100 };
+enum { TENANT_NAME_MAX = 100, EXPIRY_LOOK_MS = 1000 };
 enum { SCOPES_ALL = SCOPE_READ | SCOPE_ENQUEUE | SCOPE_EXECUTE | SCOPE_ADMIN };
 
 const struct scope_name scope_names[4] = {
@@ -100,15 +100,31 @@ static bool tokens_refresh(struct api *api, struct err *err)
     return true;
 }
 
-static uint64_t guess_source(const struct http_peer *peer)
+uint64_t auth_source(const struct http_peer *peer)
 {
-    return peer->local ? (uint64_t)peer->uid + 1 : str_hash(str_of(peer->address));
+    struct str text = str_of(peer->address);
+    ptrdiff_t port = str_rindex(text, ':');
+    bool six = text.len > 0 && text.ptr[0] == '[';
+    char host[INET6_ADDRSTRLEN + 1] = "";
+    unsigned char bytes[16] = { 0 };
+    static const unsigned char mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
+    if (peer->local || port < 0)
+        return (uint64_t)peer->uid + 1;
+    struct str name = six ? str_sub(text, 1, (size_t)port - 1) : str_sub(text, 0, (size_t)port);
+    memcpy(host, name.ptr, name.len < sizeof host ? name.len : sizeof host - 1);
+    if (!six || inet_pton(AF_INET6, host, bytes) != 1)
+        return str_hash(name);
+    if (memcmp(bytes, mapped, sizeof mapped) == 0) { /* an IPv4 address at a socket for both */
+        char four[INET_ADDRSTRLEN];
+        return str_hash(str_of(inet_ntop(AF_INET, bytes + 12, four, sizeof four)));
+    }
+    return str_hash((struct str){ (const char *)bytes, 8 });
 }
 
 /* guess_counted: one more bad token of this source; true: too many in this second. */
 static bool guess_counted(struct api *api, const struct http_peer *peer)
 {
-    uint64_t source = guess_source(peer);
+    uint64_t source = auth_source(peer);
     struct guesses *guesses = &api->guesses[source % GUESS_SOURCES];
     int64_t second = loop_now(api->config.loop) / 1000;
     if (guesses->source != source || guesses->second != second)
@@ -127,7 +143,7 @@ static bool token_refused(struct call *call)
 
 static bool guesses_over(const struct api *api, const struct http_peer *peer)
 {
-    uint64_t source = guess_source(peer);
+    uint64_t source = auth_source(peer);
     const struct guesses *guesses = &api->guesses[source % GUESS_SOURCES];
     return guesses->source == source && guesses->second == loop_now(api->config.loop) / 1000 && guesses->n >= GUESSES_PER_SECOND;
 }
@@ -154,6 +170,8 @@ static bool token_check(struct call *call, struct str authorization)
     if (entry->token.expires > 0 && entry->token.expires <= clock_wall_ms())
         return token_refused(call);
     call->token = entry->token.id;
+    call->token_head = hash_head(hash);
+    call->token_expires = entry->token.expires;
     call->actor.name = str_dup(&call->arena, entry->actor);
     call->actor.tenant = str_dup(&call->arena, entry->token.tenant);
     call->scopes = entry->token.scopes & SCOPE_ADMIN ? SCOPES_ALL : entry->token.scopes;
@@ -298,6 +316,82 @@ static bool asker_check(struct call *call)
     call->token = 0;
     call->tokens_version = call->api->tokens_version;
     return authorization.len > 0 ? token_check(call, authorization) : peer_check(call);
+}
+
+/* ---- what goes on after it was let in ---- */
+
+/* call_good: is the token that a stream or a long poll was opened with still good? Without one: a process of this user that came by TCP
+ * while there was no token. A job's token ends with its attempt, and so does what it may follow. */
+static bool call_good(const struct call *call)
+{
+    const struct token_entry *entry = call->token > 0 ? map_find(&call->api->tokens, call->token_head) : NULL;
+    if (call->token == 0)
+        return call->job != 0 || call->request->peer.local || call->api->n_tokens == 0;
+    return entry != NULL && entry->token.id == call->token && (call->token_expires == 0 || call->token_expires > clock_wall_ms());
+}
+
+/* call_cut: a stream ends; a poll is refused at once, and its command is granted nothing any more. */
+static void call_cut(struct call *call)
+{
+    struct http_request *request = call->request;
+    if (call->streams) {
+        call_stream_end(call);
+        return;
+    }
+    err_set(&call->err, ERR_unauthorized, "the token was revoked, or has expired");
+    buf_reset(&call->out);
+    problem_render(&call->out, &call->err);
+    request->gone = NULL;
+    request->user = NULL;
+    call->request = NULL;
+    call->on_gone(call);
+    http_answer(request, err_http(ERR_unauthorized), "application/problem+json", buf_str(&call->out), NULL);
+}
+
+static bool call_lasts(const struct call *call)
+{
+    return call->request != NULL && (call->streams || (call->submitted && call->on_gone != NULL));
+}
+
+/* streams_cut: those whose token isn't good; the timer stands at the first that will expire. */
+static void streams_cut(struct api *api)
+{
+    int64_t first = INT64_MAX;
+    struct err ignored = { .code = ERR_none };
+    if (!tokens_refresh(api, &ignored))
+        return; /* the store is away: it is looked at with the next commit */
+    api->streams_version = api->tokens_version;
+    for (struct list_node *node = api->calls.first, *next; node != NULL; node = next) {
+        struct call *call = CONTAINER_OF(node, struct call, node);
+        next = node->next;
+        if (!call_lasts(call))
+            continue;
+        if (!call_good(call))
+            call_cut(call);
+        else if (call->token_expires > 0 && call->token_expires < first)
+            first = call->token_expires;
+    }
+    int64_t left = first == INT64_MAX ? -1 : first - clock_wall_ms();
+    if (left >= 0) /* the wall clock may be set meanwhile: not later than that */
+        loop_arm(api->config.loop, &api->token_expiry, loop_now(api->config.loop) + (left < EXPIRY_LOOK_MS ? left + 1 : EXPIRY_LOOK_MS));
+}
+
+void auth_streams_look(struct api *api)
+{
+    if (api->streams_version != engine_tokens_version(api->config.engine))
+        streams_cut(api);
+}
+
+void auth_expiry_due(struct loop_timer *timer)
+{
+    streams_cut(timer->owner);
+}
+
+void auth_stream_began(struct call *call)
+{
+    struct api *api = call->api;
+    if (call->token_expires > 0 && api->token_expiry.node.pos == 0)
+        loop_arm(api->config.loop, &api->token_expiry, loop_now(api->config.loop));
 }
 
 bool auth_stands(struct call *call)

@@ -97,11 +97,20 @@ void call_answer_as(struct call *call, int status, const char *content_type, str
     call_released(call);
 }
 
-void call_stream_turn(struct call *call)
+bool call_stream_begin(struct call *call, int status, const char *content_type, void (*drained)(struct http_request *request))
 {
     char turn[24];
+    bool head = str_eqz(call->request->method, "HEAD");
     snprintf(turn, sizeof turn, "%lld", (long long)call->turn);
     http_stream_header(call->request, "Weir-Turn", turn);
+    http_stream_begin(call->request, status, content_type, drained);
+    if (head) { /* nothing is read that nobody gets */
+        call_stream_end(call);
+        return false;
+    }
+    call->streams = true;
+    auth_stream_began(call);
+    return true;
 }
 
 void call_answer(struct call *call, int status)

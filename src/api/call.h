@@ -39,6 +39,7 @@ extern const size_t n_routes;
 
 /* route_find: NULL: none; *out_allow then lists the methods that the path knows, blank if it is unknown. */
 enum { ROUTE_ARGS = 2 };
+bool url_has_token(struct str query);
 const struct route *route_find(struct str method, struct str path, struct str out_args[ROUTE_ARGS], struct buf *out_allow);
 
 struct call {
@@ -51,6 +52,9 @@ struct call {
     unsigned scopes;
     int64_t turn; /* of the store: what the answer tells is at least as new */
     int64_t token;           /* the id of the token it was asked with; 0: none */
+    uint64_t token_head;     /* where api->tokens has it */
+    int64_t token_expires;   /* wall ms; 0: never */
+    bool streams;            /* its answer has begun and goes on */
     uint64_t tokens_version; /* as of which that was looked up */
     enum { CALL_ASKS, CALL_MISSES, CALL_FOLLOWS, CALL_KNOWN } stage; /* waits, or has waited, for: nothing; the store; its newest commit;
                                                                         * who asks is known */
@@ -108,7 +112,8 @@ struct api {
     struct list events_followers, log_followers;
     struct list waiting; /* at_least.c */
     int64_t looked_ms;   /* when the store's newest commit was last asked for, by the loop's clock */
-    struct loop_timer heartbeat, log_check, events_check, waiting_check;
+    struct loop_timer heartbeat, log_check, events_check, waiting_check, token_expiry;
+    uint64_t streams_version; /* of the tokens, as of which streams were looked at */
     struct buf openapi, scratch;
     struct blobs *blobs;
     uint64_t incarnation;
@@ -178,8 +183,8 @@ bool call_task_id(struct call *call, int64_t *out_id);
 bool call_task_of_executor(struct call *call, int64_t *out_id);
 bool call_task_view(struct call *call, struct task_view *out);
 
-/* call_stream_turn: the header Weir-Turn of a stream, before it begins; other answers have it by themselves. */
-void call_stream_turn(struct call *call);
+/* call_stream_begin: the head of a stream. false: that was all (HEAD): the call has ended. While it lasts its token is looked at. */
+bool call_stream_begin(struct call *call, int status, const char *content_type, void (*drained)(struct http_request *request));
 
 /* ---- reads that wait (at_least.c) ---- */
 bool at_least_met(struct call *call); /* false: the call waits, or was answered */
@@ -203,6 +208,12 @@ struct job_token_text job_token_format(const struct api *api, struct fence fence
 bool job_token_check(struct call *call, struct str text);   /* false: it isn't one, or its job has ended */
 bool job_token_permits(const struct call *call);            /* may a job ask this? */
 bool auth_check(struct call *call); /* fills actor and scopes; false: answered, or it waits (call_follows) */
+/* auth_streams_look: streams and long polls whose token was revoked or has expired end. */
+void auth_streams_look(struct api *api);
+void auth_stream_began(struct call *call);
+void auth_expiry_due(struct loop_timer *timer);
+/* auth_source: whose guesses are counted together: an address without its port, an IPv6 /64, a local user. */
+uint64_t auth_source(const struct http_peer *peer);
 bool auth_stands(struct call *call); /* after a wait: is who was let in still to be let in? false: answered */
 void auth_token_hash(struct str token, uint8_t out[32]);
 extern const struct scope_name {

@@ -18,6 +18,7 @@ struct events_stream {
     bool follow, sse, pumping;
     struct arena batch;
     struct buf out;
+    struct loop_timer next; /* it goes on reading in the loop's next round */
     struct list_node node;
     struct call *call;
 };
@@ -27,6 +28,7 @@ static void stream_released(struct call *call)
     struct events_stream *stream = call->state;
     struct api *api = call->api;
     list_remove(&api->events_followers, &stream->node);
+    loop_disarm(api->config.loop, &stream->next);
     if (api->events_followers.n == 0)
         loop_disarm(api->config.loop, &api->heartbeat);
     arena_release(&stream->batch);
@@ -102,10 +104,19 @@ static void pump(struct events_stream *stream)
         good = batch_read(stream, &more);
         if (stream->out.len > 0)
             http_stream_add(call->request, buf_str(&stream->out));
+        else if (good && more && !stream_ended(stream) && !call->api->closing) { /* nothing for this reader: others have their turn first */
+            loop_arm(call->api->config.loop, &stream->next, loop_now(call->api->config.loop));
+            break;
+        }
     }
     stream->pumping = false;
     if (!good || stream_ended(stream) || (!more && !stream->follow) || call->api->closing)
         call_stream_end(call);
+}
+
+static void next_due(struct loop_timer *timer)
+{
+    pump(timer->owner);
 }
 
 static void stream_drained(struct http_request *request)
@@ -181,6 +192,7 @@ void serve_events_get(struct call *call)
     struct str accept = http_header(call->request, "Accept");
     bool answered = false;
     stream->call = call;
+    stream->next = (struct loop_timer){ .due = next_due, .owner = stream };
     stream->limit = -1;
     stream->sse = accept.len > 0 && memmem(accept.ptr, accept.len, "text/event-stream", 17) != NULL;
     call_param_flag(call, "follow", &stream->follow);
@@ -201,8 +213,8 @@ void serve_events_get(struct call *call)
         call_problem(call);
         return;
     }
-    call_stream_turn(call);
-    http_stream_begin(call->request, 200, stream->sse ? "text/event-stream" : "application/x-ndjson", stream_drained);
+    if (!call_stream_begin(call, 200, stream->sse ? "text/event-stream" : "application/x-ndjson", stream_drained))
+        return;
     if (stream->out.len > 0)
         http_stream_add(call->request, buf_str(&stream->out));
     if (stream->follow) {

@@ -75,9 +75,22 @@ static void name_read(struct json_reader *reader, const char *field, bool requir
     }
 }
 
+static struct executor_poll *poll_of(struct api *api, int64_t executor)
+{
+    struct executor_poll *poll = map_find(&api->polls, (uint64_t)executor);
+    if (poll == NULL) {
+        poll = mem_alloc(sizeof *poll);
+        *poll = (struct executor_poll){ 0 };
+        map_put(&api->polls, (uint64_t)executor, poll);
+        register_soon(api);
+    }
+    return poll;
+}
+
 static void executor_registered(struct call *call)
 {
     struct json json = json_to(&call->out);
+    poll_of(call->api, call->command.out.reg.id)->last_ms = loop_now(call->api->config.loop);
     json_object_begin(&json);
     json_put_i64(&json, "id", call->command.out.reg.id);
     json_put_i64(&json, "lease_ms", call->command.out.reg.lease_ms);
@@ -133,22 +146,21 @@ static const struct executor *executor_find(struct call *call)
     return NULL;
 }
 
-static struct executor_poll *poll_of(struct api *api, int64_t executor)
+static void poll_opened(struct call *call, struct executor_poll *poll)
 {
-    struct executor_poll *poll = map_find(&api->polls, (uint64_t)executor);
-    if (poll == NULL) {
-        poll = mem_alloc(sizeof *poll);
-        *poll = (struct executor_poll){ 0 };
-        map_put(&api->polls, (uint64_t)executor, poll);
-        register_soon(api);
-    }
-    return poll;
+    if (poll == NULL)
+        return;
+    poll->open++;
+    poll->waits = call->command.in.poll.wait_ms > 0;
+    poll->last_ms = loop_now(call->api->config.loop);
 }
 
 static void poll_closed(struct call *call)
 {
     call->on_gone = call->on_release = NULL; /* once, whichever comes first */
-    struct executor_poll *poll = poll_of(call->api, call->command.in.poll.executor);
+    struct executor_poll *poll = map_find(&call->api->polls, (uint64_t)call->command.in.poll.executor);
+    if (poll == NULL)
+        return; /* nobody knows whether there is such an executor */
     if (poll->open > 0)
         poll->open--;
     poll->last_ms = loop_now(call->api->config.loop);
@@ -333,6 +345,8 @@ static void poll_answered(struct call *call)
     const struct command *command = &call->command;
     const struct stray_renewals *strays = call->state;
     uploads_ended(call->api, command->in.poll.finishes, command->in.poll.n_finishes);
+    if (map_find(&call->api->polls, (uint64_t)command->in.poll.executor) == NULL)
+        poll_opened(call, poll_of(call->api, command->in.poll.executor)); /* there is such an executor */
     struct json json = json_to(&call->out);
     json_object_begin(&json);
     json_key(&json, "grants");
@@ -417,11 +431,8 @@ static bool poll_executor(struct call *call, int64_t *out)
 
 static void poll_submit(struct call *call)
 {
-    const struct command *command = &call->command;
-    struct executor_poll *poll = poll_of(call->api, command->in.poll.executor);
-    poll->open++;
-    poll->waits = command->in.poll.wait_ms > 0;
-    poll->last_ms = loop_now(call->api->config.loop);
+    poll_opened(call, map_find(&call->api->polls, (uint64_t)call->command.in.poll.executor)); /* else when the engine has answered */
+    auth_stream_began(call);
     call->on_gone = poll_left;
     call->on_release = poll_closed;
     call_submit(call, poll_answered);

@@ -17,6 +17,9 @@ enum {
     OUTPUTS_MAX = 1000,
     FENCE_BYTES_MAX = 96
 };
+/* So large that nothing is in the way, and so small that sums over all tasks of a tenant don't overflow. */
+#define LOG_BYTES_MAX ((int64_t)1 << 38) /* as store/logs_seek.h: 256 GiB */
+#define USAGE_MAX ((int64_t)1 << 53)
 
 static void outputs_read(struct json_reader *reader, struct finish_item *out)
 {
@@ -46,7 +49,7 @@ static void outputs_read(struct json_reader *reader, struct finish_item *out)
 static void log_read(struct json_reader *reader, struct finish_item *out)
 {
     struct str text;
-    json_read_i64(reader, "log_offset", 0, INT64_MAX, &out->log_offset);
+    json_read_i64(reader, "log_offset", 0, LOG_BYTES_MAX, &out->log_offset);
     if (!json_read_str(reader, "log", sodium_base64_ENCODED_LEN(LOG_TAIL_MAX, sodium_base64_VARIANT_ORIGINAL), &text))
         return;
     unsigned char *bytes = arena_alloc(reader->arena, text.len + 1);
@@ -64,8 +67,8 @@ static void usage_read(struct json_reader *reader, struct finish_item *out)
     struct json_reader usage;
     if (!json_read_child(reader, "usage", &usage))
         return;
-    json_read_i64(&usage, "cpu_ms", 0, INT64_MAX, &out->cpu_ms);
-    json_read_i64(&usage, "max_rss_bytes", 0, INT64_MAX, &out->max_rss_bytes);
+    json_read_i64(&usage, "cpu_ms", 0, USAGE_MAX, &out->cpu_ms);
+    json_read_i64(&usage, "max_rss_bytes", 0, USAGE_MAX, &out->max_rss_bytes);
     json_read_end(&usage);
 }
 
@@ -139,7 +142,7 @@ bool finish_read(const struct fence_key *key, struct arena *arena, const json_t 
     usage_read(&reader, out);
     if (json_read_str(&reader, "reason", REASON_MAX, &out->reason) && !reason_good(out->reason))
         err_item(err, ERR_invalid, json_read_path(&reader, "reason"), "'reason' must not have control characters");
-    json_read_i64(&reader, "log_bytes", 0, INT64_MAX, &out->log_bytes);
+    json_read_i64(&reader, "log_bytes", 0, LOG_BYTES_MAX, &out->log_bytes);
     log_read(&reader, out);
     json_read_time(&reader, "started", &when); /* the executor's own clock: taken, and ours is what counts */
     json_read_time(&reader, "finished", &when);
@@ -192,7 +195,7 @@ static bool quick_usage(struct str raw, struct finish_item *out)
         return false;
     while (raw_member_next(&rest, &name, &value)) {
         int64_t *number = str_eqz(name, "cpu_ms") ? &out->cpu_ms : str_eqz(name, "max_rss_bytes") ? &out->max_rss_bytes : NULL;
-        if (number == NULL || !quick_number(value, 0, INT64_MAX, number))
+        if (number == NULL || !quick_number(value, 0, USAGE_MAX, number))
             return false;
     }
     return true;
@@ -214,7 +217,7 @@ static bool quick_item(const struct fence_key *key, struct str raw, struct finis
         else if (str_eqz(name, "usage"))
             plain = quick_usage(value, out);
         else if (str_eqz(name, "log_bytes"))
-            plain = quick_number(value, 0, INT64_MAX, &out->log_bytes);
+            plain = quick_number(value, 0, LOG_BYTES_MAX, &out->log_bytes);
         else
             plain = false;
     }

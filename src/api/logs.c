@@ -321,8 +321,8 @@ void serve_logs_get(struct call *call)
     if (missing > 0)
         http_stream_header(call->request, "Weir-Log-Missing", count);
     http_stream_header(call->request, "X-Content-Type-Options", "nosniff");
-    call_stream_turn(call);
-    http_stream_begin(call->request, 200, "application/octet-stream", stream_drained);
+    if (!call_stream_begin(call, 200, "application/octet-stream", stream_drained))
+        return;
     if (stream->follow) {
         list_append(&call->api->log_followers, &stream->node);
         check_later(call->api);

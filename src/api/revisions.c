@@ -401,8 +401,8 @@ static void tree_bytes(void *owner, struct str bytes)
     struct call *call = owner;
     struct tree_stream *stream = call->state;
     if (!stream->begun) {
-        call_stream_turn(call);
-        http_stream_begin(call->request, 200, "application/x-tar", tree_drained);
+        if (!call_stream_begin(call, 200, "application/x-tar", tree_drained))
+            return; /* a HEAD: the call is over, and with it the tree */
     }
     stream->begun = true;
     http_stream_add(call->request, bytes);

@@ -143,10 +143,32 @@ static bool params_check(struct call *call)
     return false;
 }
 
-/* A token in an address ends up in histories and logs: it is refused wherever it stands. */
-static bool url_has_token(struct str query)
+/* secret_at: "weir_" and 43 letters of base64url, or a job's token, "weirjob_" and a fence; other names may begin like that. */
+static bool secret_at(struct str text)
 {
-    return query.len > 0 && (memmem(query.ptr, query.len, "token=", 6) != NULL || memmem(query.ptr, query.len, "weir_", 5) != NULL);
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    bool job = str_starts(text, STR("weirjob_"));
+    size_t from = job ? 8 : 5, wanted = job ? 16 : 43, n = 0;
+    if (!job && !str_starts(text, STR("weir_")))
+        return false;
+    while (from + n < text.len && n < wanted && text.ptr[from + n] != '\0' && strchr(letters, text.ptr[from + n]) != NULL)
+        n++;
+    return n == wanted;
+}
+
+/* A token in an address ends up in histories and logs: it is refused wherever it stands. */
+bool url_has_token(struct str query)
+{
+    struct str rest = query, part;
+    while (str_cut(&rest, '&', &part)) {
+        ptrdiff_t equals = str_index(part, '=');
+        if (equals >= 0 && str_ends(str_sub(part, 0, (size_t)equals), STR("token")))
+            return true;
+        for (size_t i = 0; i < part.len; i++)
+            if (part.ptr[i] == 'w' && secret_at(str_sub(part, i, part.len)))
+                return true;
+    }
+    return false;
 }
 
 static void refuse_path(struct call *call, const struct buf *allow)

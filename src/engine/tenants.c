@@ -160,7 +160,7 @@ bool quota_refused(struct turn *turn, struct command *command, enum quota quota,
     const struct known_tenant *known = turn->engine->limited ? tenant_find(turn->engine, command->actor.tenant) : NULL;
     if (!known || known->conf.quotas[quota] < 0 || more <= 0) return false;
     int64_t used = tenant_used(turn, known, quota), limit = known->conf.quotas[quota];
-    if (used + more <= limit) return false;
+    if (used <= limit && more <= limit - used) return false;
     struct str asked = more > 1 ? str_fmt(turn->arena, ", and this is %lld more", (long long)more) : (struct str){ 0 };
     turn_refuse(turn, command, quota == QUOTA_tasks ? ERR_quota_exceeded : ERR_quota_full,
         "the tenant '%.*s' has %lld of %lld %s%.*s; %s, or have tenants.%.*s.quotas.%s raised", STR_ARG(known->conf.name), (long long)used,
@@ -271,7 +271,7 @@ void kept_add(struct turn *turn, struct node *node, int64_t log_bytes, struct st
     int64_t files = outputs.len ? artifacts_bytes(outputs) : 0, before = outputs.len && node->row.marks & MARK_KEPT ? kept_files(turn,
         node) : 0;
     if (log_bytes <= 0 && files == before) return;
-    lane->log_bytes += log_bytes > 0 ? log_bytes : 0;
+    lane->log_bytes += log_bytes > 0 && log_bytes < INT64_MAX / 2 - lane->log_bytes ? log_bytes : 0;
     lane->file_bytes += files - before;
     node->row.marks |= MARK_KEPT;
     slice_touch(turn->slice, node);

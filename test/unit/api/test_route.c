@@ -121,9 +121,47 @@ static void test_table(void **state)
     assert_int_equal(open, 2);
 }
 
+static uint64_t source_of(const char *address)
+{
+    struct http_peer peer = { .local = false };
+    snprintf(peer.address, sizeof peer.address, "%s", address);
+    return auth_source(&peer);
+}
+
+/* Guesses of one address count together, whatever port they come from; of IPv6 a network of 64 bits is one. */
+static void test_sources(void **state)
+{
+    (void)state;
+    assert_true(source_of("10.0.0.1:5000") == source_of("10.0.0.1:5001"));
+    assert_true(source_of("10.0.0.1:5000") != source_of("10.0.0.2:5000"));
+    assert_true(source_of("[2001:db8:1:2::1]:5000") == source_of("[2001:db8:1:2:ffff::9]:1"));
+    assert_true(source_of("[2001:db8:1:2::1]:5000") != source_of("[2001:db8:1:3::1]:5000"));
+    assert_true(source_of("[::ffff:10.0.0.1]:5000") == source_of("10.0.0.1:9"));
+    assert_true(source_of("[::ffff:10.0.0.1]:5000") != source_of("[::ffff:10.0.0.2]:5000"));
+}
+
+/* What a token is or may be is refused in an address; names that begin like one are not. */
+static void test_tokens_in_addresses(void **state)
+{
+    (void)state;
+#define FORTY "0123456789012345678901234567890123456789"
+    static const char *const bad[] = { "token=x", "access_token=", "a=1&token=weir_x", "queue=weir_" FORTY "aB_",
+        "x=y&z=qweir_" FORTY "aB-Q", "name=weirjob_0123456789abcdef-7-00000001" };
+    static const char *const good[] = { "", "queue=weir_docs", "name=mytoken", "queue=weir_" FORTY "aB", "queue=weir_" FORTY ".aB",
+        "name=weirjob_x", "name=token" };
+    for (size_t i = 0; i < COUNT_OF(bad); i++)
+        if (!url_has_token(str_of(bad[i])))
+            fail_msg("taken: %s", bad[i]);
+    for (size_t i = 0; i < COUNT_OF(good); i++)
+        if (url_has_token(str_of(good[i])))
+            fail_msg("refused: %s", good[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sources),
+        cmocka_unit_test(test_tokens_in_addresses),
         cmocka_unit_test(test_find), cmocka_unit_test(test_limits), cmocka_unit_test(test_openapi), cmocka_unit_test(test_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
