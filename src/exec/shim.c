@@ -247,7 +247,7 @@ static void shim_write_status(struct shim *shim)
 }
 
 /* shim_reason: what the server is told besides the end. It ends up on terminals: UTF-8, no control characters, whatever a path holds. */
-static void shim_reason(struct shim *shim, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void shim_reason(struct shim *shim, const char *fmt, ...)
 {
     char *reason = shim->status.reason;
     va_list args;
