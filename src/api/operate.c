@@ -78,12 +78,13 @@ void serve_verify_get(struct call *call)
 struct backup_state {
     const struct store_config *store;
     const char *file;
+    struct backup_facts facts;
 };
 
 static void backup_work(struct aside *aside)
 {
-    const struct backup_state *state = aside->state;
-    aside->ok = store_backup_at(state->store, state->file, &aside->err);
+    struct backup_state *state = aside->state;
+    aside->ok = store_backup_at(state->store, state->file, &state->facts, &aside->err);
 }
 
 static void backup_done(struct aside *aside)
@@ -97,6 +98,9 @@ static void backup_done(struct aside *aside)
     struct json json = json_to(&call->out);
     json_object_begin(&json);
     json_put_z(&json, "file", state->file);
+    json_put_bool(&json, "without_artifacts", state->facts.without_artifacts);
+    json_put_i64(&json, "artifacts", state->facts.artifacts);
+    json_put_i64(&json, "artifacts_missing", state->facts.missing);
     json_object_end(&json);
     call_answer(call, 200);
 }
@@ -111,9 +115,10 @@ void serve_backup_create(struct call *call)
         err_item(&call->err, ERR_invalid, STR("/file"), "'file' is required");
     else if (json_read_str(&reader, "file", 4000, &file) && (file.len == 0 || file.ptr[0] != '/'))
         err_item(&call->err, ERR_invalid, STR("/file"), "'file' must be an absolute path on the server's machine");
+    struct backup_state *state = ARENA_NEW(&call->arena, struct backup_state);
+    json_read_bool(&reader, "without_artifacts", &state->facts.without_artifacts);
     if (!call_read_done(call, &reader))
         return;
-    struct backup_state *state = ARENA_NEW(&call->arena, struct backup_state);
     state->store = call->api->config.store;
     state->file = str_dupz(&call->arena, file);
     aside_start(call, backup_work, backup_done, state);

@@ -8,6 +8,10 @@
 #include "cmd/session.h"
 #include "cmd/task_text.h"
 
+static const struct option_spec backup_options[] = {
+    { "without-artifacts", 0, NULL, "leave out the files that jobs have kept; the backup and its restore say so", 0, NULL },
+    { 0 },
+};
 const struct command_spec backup_spec = {
     .name = "backup",
     .operands = "FILE",
@@ -16,7 +20,9 @@ const struct command_spec backup_spec = {
     .summary = "a consistent copy of the store, beside running work",
     .description =
         "The server writes FILE, on its own machine; a relative name is taken from the current directory. Everything is in it: tasks, "
-        "history, logs, and the key of the history, so keep it as you keep the data directory. `weir restore` brings it back.",
+        "history, logs, artifacts, and the key of the history, so keep it as you keep the data directory; no token can be made from it. "
+        "`weir restore` brings it back.",
+    .options = backup_options,
     .flags = COMMAND_CLIENT,
 };
 
@@ -35,6 +41,8 @@ int backup_main(int argc, char **argv)
         free(here);
     }
     json_t *body = json_pack("{s:s}", "file", file);
+    if (body && option_get(&s.options, "without-artifacts"))
+        json_object_set_new(body, "without_artifacts", json_true());
     if (!body)
         return session_close(&s, session_err(&s, ERR_invalid, "the file's name isn't UTF-8"));
     json_t *answer = session_post(&s, "/v1/backup", body);
@@ -44,6 +52,13 @@ int backup_main(int argc, char **argv)
         session_print(&s, answer);
     else
         printf("%s\n", term_safe_z(&s.arena, *field_z(answer, "file") ? field_z(answer, "file") : file));
+    json_int_t missing = json_integer_value(json_object_get(answer, "artifacts_missing"));
+    if (missing > 0 && json_is_true(json_object_get(answer, "without_artifacts")))
+        session_note(
+            &s, "%lld artifacts were left out: a store that is restored from it lists them and hasn't got them", (long long)missing);
+    else if (missing > 0)
+        session_note(&s, "%lld artifacts that tasks list aren't in it: their files are gone, or damaged (weir verify names them)",
+            (long long)missing);
     json_decref(answer);
     return session_close(&s, 0);
 }

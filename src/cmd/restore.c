@@ -7,7 +7,7 @@
 
 static const struct option_spec restore_options[] = {
     { "data", 0, "DIR", "the data directory (default: $XDG_STATE_HOME/weir)", OPTION_NON_EMPTY, NULL },
-    { "json", 0, NULL, "print one JSON document: {data}", 0, NULL },
+    { "json", 0, NULL, "print one JSON document: {data, artifacts, artifacts_missing, without_artifacts}", 0, NULL },
     { "quiet", 'q', NULL, "say nothing but errors", 0, NULL },
     { 0 },
 };
@@ -45,7 +45,8 @@ int restore_main(int argc, char **argv)
     if (!data)
         return session_close(
             &s, usage_error(&restore_spec, "neither XDG_STATE_HOME nor HOME is set: name the data directory with --data DIR"));
-    if (!store_restore(s.options.operands[0], data, &s.err)) {
+    struct backup_facts facts = { 0 };
+    if (!store_restore(s.options.operands[0], data, &facts, &s.err)) {
         bool bad = s.err.code == ERR_corrupt; /* what was given isn't a backup, or not a whole one */
         s.status = err_exit(bad ? ERR_invalid : s.err.code);
         session_fail(&s);
@@ -54,8 +55,12 @@ int restore_main(int argc, char **argv)
         return session_close(&s, s.status);
     }
     session_note(&s, "%s is restored; start it with: weir serve --data %s", data, data);
+    if (facts.missing > 0)
+        session_note(&s, "%lld artifacts that its tasks list aren't there: %s", (long long)facts.missing,
+            facts.without_artifacts ? "the backup was made without them" : "the backup didn't have them");
     if (s.json) {
-        json_t *document = json_pack("{s:o}", "data", session_string(str_of(data)));
+        json_t *document = json_pack("{s:o, s:I, s:I, s:b}", "data", session_string(str_of(data)), "artifacts", (json_int_t)facts.artifacts,
+            "artifacts_missing", (json_int_t)facts.missing, "without_artifacts", facts.without_artifacts);
         session_print(&s, document);
         json_decref(document);
     }

@@ -35,7 +35,7 @@ struct backend {
     struct reader *(*read)(const struct store_config *config, const char *place, struct err *err);
     bool (*verify)(const struct store_config *config, const char *place, int64_t witness_seq, const uint8_t *witness_hash,
                    struct verify_report *out, struct err *err);
-    bool (*backup)(const struct store_config *config, const char *place, const char *to_file, struct err *err);
+    bool (*backup)(const struct store_config *config, const char *place, const char *to_file, struct backup_facts *facts, struct err *err);
     struct copy_source *(*copy_from)(const struct store_config *config, const char *place, struct err *err);
     struct copy_target *(*copy_to)(const struct store_config *config, const char *place, struct err *err);
 };
@@ -68,10 +68,11 @@ static bool sqlite_verify(const struct store_config *config, const char *dir, in
     return store_verify(dir, witness_seq, witness_hash, out, err);
 }
 
-static bool sqlite_backup(const struct store_config *config, const char *dir, const char *to_file, struct err *err)
+static bool sqlite_backup(const struct store_config *config, const char *dir, const char *to_file, struct backup_facts *facts,
+                          struct err *err)
 {
     (void)config;
-    return store_backup(dir, to_file, err);
+    return store_backup(dir, to_file, facts, err);
 }
 
 /* ---- PostgreSQL: the place is the whole URL ---- */
@@ -95,9 +96,10 @@ static bool postgres_check(const struct store_config *config, const char *place,
     return postgres_verify(config, witness_seq, witness_hash, out, err);
 }
 
-static bool postgres_backup(const struct store_config *config, const char *place, const char *to_file, struct err *err)
+static bool postgres_backup(const struct store_config *config, const char *place, const char *to_file, struct backup_facts *facts,
+                            struct err *err)
 {
-    (void)place, (void)to_file;
+    (void)place, (void)to_file, (void)facts;
     return err_set(err, ERR_invalid, "a store in PostgreSQL is backed up by PostgreSQL: pg_dump, or pg_basebackup with its WAL; "
                    "together with %s/verify.key", config->data_dir);
 }
@@ -239,11 +241,11 @@ bool store_check_slowly(const struct store_config *config, const atomic_bool *st
     return backend_find(config, &place, err) && path_join(path, place, "weir.db", err) && check_walk(path, &pace, out_rows, err);
 }
 
-bool store_backup_at(const struct store_config *config, const char *to_file, struct err *err)
+bool store_backup_at(const struct store_config *config, const char *to_file, struct backup_facts *facts, struct err *err)
 {
     const char *place;
     const struct backend *backend = backend_find(config, &place, err);
-    return backend && backend->backup(config, place, to_file, err);
+    return backend && backend->backup(config, place, to_file, facts, err);
 }
 
 /* What a target in PostgreSQL has is in the database: files of the source may be in the directory that it will be served with. */

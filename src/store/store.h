@@ -233,9 +233,14 @@ void store_head_renew(struct store_head *head);
 struct store *store_open(const struct store_config *config, struct err *err);
 
 /* Operation: on a data directory that no server has open, except backup, which works beside one. */
-bool store_backup(const char *data_dir, const char *to_file, struct err *err);    /* in steps; consistent; fsynced */
+struct backup_facts {
+    bool without_artifacts;     /* asked for by who backs up; told by a restore */
+    int64_t artifacts, missing; /* files that tasks list: how many came along, how many aren't there (or are damaged, or left out) */
+};
+/* facts NULL: everything, and nothing is told. In steps; consistent; fsynced. */
+bool store_backup(const char *data_dir, const char *to_file, struct backup_facts *facts, struct err *err);
 /* refuses a directory that holds a store; new incarnation */
-bool store_restore(const char *from_file, const char *data_dir, struct err *err);
+bool store_restore(const char *from_file, const char *data_dir, struct backup_facts *facts, struct err *err);
 
 struct verify_report {
     bool ok;
@@ -273,7 +278,7 @@ bool store_is_postgres(const struct store_config *config);
 /* The same for the store that a URL names. store_backup_at: a store in PostgreSQL is backed up by PostgreSQL (ERR_invalid says how). */
 bool store_verify_at(const struct store_config *config, int64_t witness_seq, const uint8_t *witness_hash, struct verify_report *out,
                      struct err *err);
-bool store_backup_at(const struct store_config *config, const char *to_file, struct err *err);
+bool store_backup_at(const struct store_config *config, const char *to_file, struct backup_facts *facts, struct err *err);
 
 /* A witness is SEQ:HASH, as the head of an earlier report was shown. */
 bool store_witness_parse(struct str text, int64_t *out_seq, uint8_t out_hash[STORE_HASH_BYTES]);

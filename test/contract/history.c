@@ -157,7 +157,7 @@ static void backups_beside_a_writer_come_back(void **state)
         while (load_turns(&load) < before + 20)
             usleep(1000);
         snprintf(file, sizeof file, "%s/backup-%d", dir, i);
-        if (!store_backup(w.dir, file, &err) || !store_verify(w.dir, 0, NULL, &reports[i], &err))
+        if (!store_backup(w.dir, file, NULL, &err) || !store_verify(w.dir, 0, NULL, &reports[i], &err))
             fail_msg("%s", err.text);
         if (!reports[i].ok)
             fail_msg("beside the writer: %s", reports[i].fault);
@@ -176,7 +176,7 @@ static void backups_beside_a_writer_come_back(void **state)
         snprintf(back, sizeof back, "%s/back-%d", dir, i);
         assert_int_equal(stat(file, &st), 0);
         assert_int_equal(st.st_mode & 0777, 0600);
-        if (!store_restore(file, back, &err) || !store_verify(back, 0, NULL, &report, &err))
+        if (!store_restore(file, back, NULL, &err) || !store_verify(back, 0, NULL, &report, &err))
             fail_msg("%s", err.text);
         if (!report.ok)
             fail_msg("restored: %s", report.fault);
@@ -188,7 +188,7 @@ static void backups_beside_a_writer_come_back(void **state)
         assert_true(head.incarnation != w.head.incarnation); /* no old fence is ever taken */
         assert_int_equal(head.seq, report.head_seq);
         store->ops->close(store);
-        assert_false(store_restore(file, back, &err)); /* never over a store */
+        assert_false(store_restore(file, back, NULL, &err)); /* never over a store */
         assert_int_equal(err.code, ERR_conflict);
     }
     world_dir_remove(dir);
@@ -314,14 +314,14 @@ static void logs_come_along(void **state)
     logs_size(a.logs, 5, 1, &least, &w.err);
     snprintf(file, sizeof file, "%s/file", w.dir);
     snprintf(back, sizeof back, "%s/back", w.dir);
-    MUST(&w, store_backup(w.dir, file, &w.err));
+    MUST(&w, store_backup(w.dir, file, NULL, &w.err));
     logs_size(a.logs, 5, 1, &most, &w.err);
     pthread_mutex_lock(&a.mutex);
     a.stop = true;
     pthread_mutex_unlock(&a.mutex);
     pthread_join(thread, NULL);
     logs_close(a.logs);
-    MUST(&w, store_restore(file, back, &w.err));
+    MUST(&w, store_restore(file, back, NULL, &w.err));
     struct verify_report report;
     MUST(&w, store_verify(back, 0, NULL, &report, &w.err));
     assert_true(report.ok);
@@ -347,7 +347,7 @@ static void logs_come_along(void **state)
     logs_close(a.logs);
     snprintf(path, sizeof path, "%s/weir.db", back);
     assert_int_equal(unlink(path), 0);
-    assert_false(store_restore(file, back, &w.err)); /* never over logs of another store */
+    assert_false(store_restore(file, back, NULL, &w.err)); /* never over logs of another store */
     assert_int_equal(w.err.code, ERR_conflict);
     world_release(&w);
 }
@@ -365,9 +365,9 @@ static void a_restored_store_tells_that_it_was(void **state)
     life_begin(&w, &life);
     snprintf(file, sizeof file, "%s/file", w.dir);
     snprintf(r.dir, sizeof r.dir, "%.100s/new", w.dir);
-    MUST(&w, store_backup(w.dir, file, &w.err));
-    MUST(&w, store_backup(w.dir, file, &w.err)); /* a newer one takes the name of an older */
-    MUST(&w, store_restore(file, r.dir, &w.err));
+    MUST(&w, store_backup(w.dir, file, NULL, &w.err));
+    MUST(&w, store_backup(w.dir, file, NULL, &w.err)); /* a newer one takes the name of an older */
+    MUST(&w, store_restore(file, r.dir, NULL, &w.err));
     struct store_config config = { .data_dir = r.dir };
     MUST(&w, r.reader = reader_open(&config, &w.err));
     MUST(&w, reader_events(r.reader, &w.arena, w.head.seq, 0, 10, &events, &n, &last, &w.err));
@@ -387,7 +387,7 @@ static void what_cannot_be_restored_leaves_nothing(void **state)
     world_make(&w);
     snprintf(file, sizeof file, "%s/file", w.dir);
     snprintf(back, sizeof back, "%s/back", w.dir);
-    assert_false(store_restore(file, back, &err));
+    assert_false(store_restore(file, back, NULL, &err));
     assert_int_equal(err.code, ERR_not_found);
     FILE *f = fopen(file, "w");
     assert_non_null(f);
@@ -395,14 +395,14 @@ static void what_cannot_be_restored_leaves_nothing(void **state)
         fputs("this is no backup\n", f);
     fclose(f);
     err = (struct err){ 0 };
-    assert_false(store_restore(file, back, &err));
+    assert_false(store_restore(file, back, NULL, &err));
     assert_int_equal(err.code, ERR_corrupt);
     snprintf(path, sizeof path, "%s/weir.db", back);
     assert_int_not_equal(access(path, F_OK), 0);
     struct store_config config = { .data_dir = back };
     assert_null(store_open(&config, &err));
-    assert_false(store_backup("/nonexistent/weir", file, &err));
-    assert_false(store_backup(w.dir, "/nonexistent/file", &err));
+    assert_false(store_backup("/nonexistent/weir", file, NULL, &err));
+    assert_false(store_backup(w.dir, "/nonexistent/file", NULL, &err));
     world_release(&w);
 }
 

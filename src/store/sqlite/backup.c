@@ -5,11 +5,12 @@
  * the data directory. Pages are copied in short steps. A commit by another process makes SQLite start over, so after RESTARTS_MAX of
  * that the rest is copied in one go, under one snapshot; the WAL grows meanwhile and is cut later. The logs (DATA/logs) come along in a
  * table of parts, written after the pages: only those of attempts that the copied snapshot knows, because a later attempt of the original
- * has the number that a restored store will give to another.
+ * has the number that a restored store will give to another. Kept files (DATA/blobs) come along in a second table of parts: each that a
+ * task of the snapshot lists, unless it is asked to leave them out; then the file says so, and so does a restore.
  *
  * A restore checks the file (SQLite's integrity check, then the whole chain), gives the store a new incarnation, so that no old fence is
- * ever taken, writes that into the history, and makes files of the logs. It refuses a directory that holds a store or logs; when it fails
- * nothing is left under those names. */
+ * ever taken, writes that into the history, and makes files of the logs and of what was kept. It counts the listed files that aren't there.
+ * It refuses a directory that holds a store, logs or kept files; when it fails nothing is left under those names. */
 #include <errno.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@
 #include <unistd.h>
 
 #include "io/clock.h"
+#include "store/blobs_copy.h"
 #include "store/logs_copy.h"
 #include "store/pack.h"
 #include "store/sqlite/rows.h"
@@ -26,6 +28,7 @@
 enum { STEP_PAGES = 1024, PAUSE_NS = 2000000, RESTARTS_MAX = 2, LOCKED_MAX = 2500, KEY_HEX_BYTES = CHAIN_KEY_BYTES * 2 + 1 };
 
 #define KEY_NAME STR("verify_key")
+#define WITHOUT_NAME STR("without_artifacts")
 
 static void pause_briefly(void)
 {
@@ -125,51 +128,168 @@ static bool log_part_put(void *owner, const struct log_part *part, struct err *e
 static bool logs_write(struct db *to, const char *data_dir, struct err *err)
 {
     struct log_taker taker = { .owner = to, .known = log_known, .put = log_part_put };
-    return db_exec(to, SQL_backup_log_create, err) && db_prepare(to, SQL_FOR_BACKUP, err) && db_run(to, SQL_begin, err) &&
-           logs_copy_out(data_dir, &taker, err) && db_run(to, SQL_commit, err);
+    return db_run(to, SQL_begin, err) && logs_copy_out(data_dir, &taker, err) && db_run(to, SQL_commit, err);
 }
 
-/* The parts become files again, and the table goes. Its pages were most of the file, so the file is made anew without them; should there be
- * no room for that, SQLite uses them up in time. */
-static bool logs_take(struct db *db, struct log_put *put, struct err *err)
+/* The tables of parts; in a restore of an older backup they are empty. */
+static bool parts_open(struct db *db, struct err *err)
+{
+    return db_exec(db, SQL_backup_log_create, err) && db_exec(db, SQL_backup_blob_create, err) && db_prepare(db, SQL_FOR_BACKUP, err);
+}
+
+/* The tables go. Their pages were most of the file, so the file is made anew without them; should there be no room for that, SQLite uses
+ * them up in time. */
+static bool parts_drop(struct db *db, bool any, struct err *err)
+{
+    struct err ignored = { 0 };
+    if (!db_exec(db, SQL_backup_log_drop, err) || !db_exec(db, SQL_backup_blob_drop, err))
+        return false;
+    if (!any)
+        return true;
+    sqlite3_limit(db->conn, SQLITE_LIMIT_ATTACHED, 1); /* VACUUM attaches its copy */
+    (void)(db_exec(db, SQL_pragma_temp_file, &ignored) && db_exec(db, SQL_vacuum, &ignored));
+    sqlite3_limit(db->conn, SQLITE_LIMIT_ATTACHED, 0);
+    return true;
+}
+
+/* The parts become files again. */
+static bool logs_take(struct db *db, struct log_put *put, bool *out_any, struct err *err)
 {
     enum db_step step;
-    sqlite3_stmt *stmt;
-    bool any = false;
-    if (!db_exec(db, SQL_backup_log_create, err) || !db_prepare(db, SQL_FOR_BACKUP, err))
-        return false;
-    stmt = db->stmts[SQL_backup_log_each];
+    sqlite3_stmt *stmt = db->stmts[SQL_backup_log_each];
     while ((step = db_next(db, SQL_backup_log_each, err)) == DB_ROW) {
         struct log_part part = { .task = sqlite3_column_int64(stmt, 0),
             .grant = sqlite3_column_int64(stmt, 1),
             .packed = sqlite3_column_int64(stmt, 2) != 0,
             .start = sqlite3_column_int64(stmt, 3) };
         part.bytes = (struct str){ sqlite3_column_blob(stmt, 4), (size_t)sqlite3_column_bytes(stmt, 4) };
-        any = true;
+        *out_any = true;
         if (!logs_put_part(put, &part, err)) {
             db_reset(db, SQL_backup_log_each);
             return false;
         }
     }
-    if (step == DB_ERROR || !logs_put_end(put, err) || !db_exec(db, SQL_backup_log_drop, err))
+    return step != DB_ERROR && logs_put_end(put, err);
+}
+
+/* ---- kept files, likewise ---- */
+
+struct files_walk {
+    struct db *db;
+    const char *data_dir;
+    struct blob_put *put; /* of a restore; NULL: a backup */
+    struct backup_facts *facts;
+    struct smap seen; /* hashes */
+    struct arena arena;
+};
+
+static bool file_part_put(void *owner, const struct blob_part *part, struct err *err)
+{
+    struct db *to = ((struct files_walk *)owner)->db;
+    sqlite3_stmt *stmt = to->stmts[SQL_backup_blob_put];
+    bind_text(stmt, 1, part->hex);
+    bind_i64(stmt, 2, part->start);
+    bind_blob(stmt, 3, part->bytes.ptr, part->bytes.len);
+    return db_run(to, SQL_backup_blob_put, err);
+}
+
+/* file_write: into the backup; *out_found false: it isn't there, or damaged, and nothing of it is in the backup. */
+static bool file_write(struct files_walk *walk, struct str hex, bool *out_found, struct err *err)
+{
+    struct blob_taker taker = { .owner = walk, .put = file_part_put };
+    struct db *to = walk->db;
+    if (db_next(to, SQL_backup_blob_last, err) != DB_ROW)
         return false;
-    struct err ignored = { 0 };
-    if (any) {
-        sqlite3_limit(db->conn, SQLITE_LIMIT_ATTACHED, 1); /* VACUUM attaches its copy */
-        (void)(db_exec(db, SQL_pragma_temp_file, &ignored) && db_exec(db, SQL_vacuum, &ignored));
-        sqlite3_limit(db->conn, SQLITE_LIMIT_ATTACHED, 0);
-    }
+    int64_t last = sqlite3_column_int64(to->stmts[SQL_backup_blob_last], 0);
+    db_reset(to, SQL_backup_blob_last);
+    if (!blob_copy_out(walk->data_dir, hex, &taker, out_found, err) || *out_found)
+        return *out_found;
+    bind_i64(to->stmts[SQL_backup_blob_undo], 1, last);
+    return db_run(to, SQL_backup_blob_undo, err);
+}
+
+static bool file_listed(void *owner, struct str hex, struct err *err)
+{
+    struct files_walk *walk = owner;
+    bool found = false;
+    if (smap_find(&walk->seen, hex))
+        return true;
+    hex = str_dup(&walk->arena, hex);
+    smap_put(&walk->seen, hex, walk);
+    if (walk->put)
+        found = blobs_put_has(walk->put, hex);
+    else if (!walk->facts->without_artifacts && !file_write(walk, hex, &found, err))
+        return false;
+    walk->facts->artifacts += found;
+    walk->facts->missing += !found;
     return true;
 }
 
-static bool backup_write(struct db *from, struct db *to, const char *data_dir, const uint8_t key[CHAIN_KEY_BYTES], struct err *err)
+/* files_walk: each file that a task lists, once. */
+static bool files_walk(struct files_walk *walk, struct err *err)
 {
-    return pages_copy(from, to, err) && db_exec(to, SQL_pragma_single_file, err) && db_prepare(to, SQL_FOR_WRITER, err) &&
-           key_put(to, key, err) && logs_write(to, data_dir, err);
+    enum db_step step;
+    bool ok = true;
+    sqlite3_stmt *stmt = walk->db->stmts[SQL_backup_outputs];
+    while (ok && (step = db_next(walk->db, SQL_backup_outputs, err)) != DB_DONE)
+        ok = step == DB_ROW && outputs_files(column_view(stmt, 0), file_listed, walk, err);
+    if (!ok)
+        db_reset(walk->db, SQL_backup_outputs);
+    smap_release(&walk->seen);
+    arena_release(&walk->arena);
+    return ok;
 }
 
-bool store_backup(const char *data_dir, const char *to_file, struct err *err)
+static bool files_write(struct db *to, const char *data_dir, struct backup_facts *facts, struct err *err)
 {
+    struct files_walk walk = { .db = to, .data_dir = data_dir, .facts = facts };
+    if (!db_run(to, SQL_begin, err))
+        return false;
+    if (facts->without_artifacts) {
+        bind_text(to->stmts[SQL_meta_put], 1, WITHOUT_NAME);
+        bind_text(to->stmts[SQL_meta_put], 2, STR("1"));
+        if (!db_run(to, SQL_meta_put, err))
+            return false;
+    }
+    return files_walk(&walk, err) && db_run(to, SQL_commit, err);
+}
+
+static bool files_take(struct db *db, struct blob_put *put, struct backup_facts *facts, struct err *err)
+{
+    struct files_walk walk = { .db = db, .put = put, .facts = facts };
+    sqlite3_stmt *stmt = db->stmts[SQL_backup_blob_each];
+    enum db_step step;
+    while ((step = db_next(db, SQL_backup_blob_each, err)) == DB_ROW) {
+        struct blob_part part = { .hex = column_view(stmt, 0), .start = sqlite3_column_int64(stmt, 1) };
+        part.bytes = (struct str){ sqlite3_column_blob(stmt, 2), (size_t)sqlite3_column_bytes(stmt, 2) };
+        if (!blobs_put_part(put, &part, err)) {
+            db_reset(db, SQL_backup_blob_each);
+            return false;
+        }
+    }
+    if (step == DB_ERROR || !blobs_put_end(put, err))
+        return false;
+    bind_text(db->stmts[SQL_meta_get], 1, WITHOUT_NAME);
+    step = db_next(db, SQL_meta_get, err);
+    facts->without_artifacts = step == DB_ROW;
+    if (step == DB_ROW)
+        db_reset(db, SQL_meta_get);
+    return step != DB_ERROR && files_walk(&walk, err);
+}
+
+static bool backup_write(struct db *from, struct db *to, const char *data_dir, const uint8_t key[CHAIN_KEY_BYTES],
+                         struct backup_facts *facts, struct err *err)
+{
+    return pages_copy(from, to, err) && db_exec(to, SQL_pragma_single_file, err) && db_prepare(to, SQL_FOR_WRITER, err) &&
+           key_put(to, key, err) && parts_open(to, err) && logs_write(to, data_dir, err) && files_write(to, data_dir, facts, err);
+}
+
+bool store_backup(const char *data_dir, const char *to_file, struct backup_facts *facts, struct err *err)
+{
+    struct backup_facts all = { 0 };
+    if (!facts)
+        facts = &all;
+    facts->artifacts = facts->missing = 0;
     struct db from = { 0 }, to = { 0 };
     uint8_t key[CHAIN_KEY_BYTES];
     char path[FILES_PATH_MAX], part[FILES_PATH_MAX], dir[FILES_PATH_MAX];
@@ -183,7 +303,7 @@ bool store_backup(const char *data_dir, const char *to_file, struct err *err)
     if (ok && version != SQL_SCHEMA_VERSION)
         ok = err_set(
             err, ERR_unavailable, "%s has schema %d: start weir serve once to bring it to %d", path, (int)version, SQL_SCHEMA_VERSION);
-    ok = ok && chain_key_load(data_dir, key, err) && target_open(&to, part, err) && backup_write(&from, &to, data_dir, key, err);
+    ok = ok && chain_key_load(data_dir, key, err) && target_open(&to, part, err) && backup_write(&from, &to, data_dir, key, facts, err);
     bool opened = to.conn != NULL;
     db_close(&to);
     db_close(&from);
@@ -196,10 +316,16 @@ bool store_backup(const char *data_dir, const char *to_file, struct err *err)
     return ok && dir_sync(dir, err);
 }
 
-/* A new incarnation, told in the history; the key leaves the database, and the place of the store that was copied. */
-static bool restored_mark(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], struct err *err)
+/* A new incarnation, told in the history; what is the backup's alone leaves the database, and the place of the store that was copied. */
+static bool restored_mark(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const struct backup_facts *facts, struct err *err)
 {
-    if (!db_run(db, SQL_begin, err) || !incarnation_renew(db, key, STR("restore"), STR("restored from a backup"), err))
+    char reason[120] = "restored from a backup";
+    if (facts->missing > 0)
+        snprintf(reason, sizeof reason, "restored from a backup; %lld artifacts that tasks list aren't in it", (long long)facts->missing);
+    if (!db_run(db, SQL_begin, err) || !incarnation_renew(db, key, STR("restore"), str_of(reason), err))
+        return false;
+    bind_text(db->stmts[SQL_meta_delete], 1, WITHOUT_NAME);
+    if (!db_run(db, SQL_meta_delete, err))
         return false;
     bind_text(db->stmts[SQL_meta_delete], 1, KEY_NAME);
     return db_run(db, SQL_meta_delete, err) && place_forget(db, err) && db_run(db, SQL_commit, err);
@@ -213,39 +339,56 @@ static bool history_check(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], con
     return report.ok || err_set(err, ERR_corrupt, "%s is damaged: %s", file, report.fault);
 }
 
-static bool restore_write(const char *from_file, const char *part, struct log_put *put, uint8_t out_key[CHAIN_KEY_BYTES], struct err *err)
+struct restoring { /* what comes back beside the database */
+    struct log_put logs;
+    struct blob_put files;
+    struct backup_facts *facts;
+    bool any_logs;
+};
+
+static bool restore_write(
+    const char *from_file, const char *part, struct restoring *r, uint8_t out_key[CHAIN_KEY_BYTES], struct err *err)
 {
     struct db from = { 0 }, to = { 0 };
     int64_t version = 0;
     bool ok = source_open(&from, from_file, &version, err) && integrity_check(&from, SQL_integrity_check, err) &&
               target_open(&to, part, err) && pages_copy(&from, &to, err) && db_exec(&to, SQL_pragma_single_file, err) &&
               schema_migrate(&to, version, err) && db_prepare(&to, SQL_FOR_WRITER | SQL_FOR_READER | SQL_FOR_VERIFIER, err) &&
-              key_get(&to, from_file, out_key, err) && history_check(&to, out_key, from_file, err) && logs_take(&to, put, err) &&
-              restored_mark(&to, out_key, err);
+              key_get(&to, from_file, out_key, err) && history_check(&to, out_key, from_file, err) && parts_open(&to, err) &&
+              logs_take(&to, &r->logs, &r->any_logs, err) && files_take(&to, &r->files, r->facts, err) &&
+              parts_drop(&to, r->any_logs || r->facts->artifacts > 0, err) &&
+              restored_mark(&to, out_key, r->facts, err);
     db_close(&to);
     db_close(&from);
     return ok && file_sync(part, err);
 }
 
-/* Both names, weir.db and logs, or neither. */
-static bool restore_into(const char *from_file, const char *data_dir, const char *path, const char *part, struct err *err)
+/* All names, weir.db, logs and blobs, or none. */
+static bool restore_into(
+    const char *from_file, const char *data_dir, const char *path, const char *part, struct backup_facts *facts, struct err *err)
 {
     uint8_t key[CHAIN_KEY_BYTES];
-    struct log_put put;
-    if (!logs_put_begin(&put, data_dir, err))
+    struct restoring r = { .facts = facts };
+    if (!logs_put_begin(&r.logs, data_dir, err))
         return false;
-    bool ok = restore_write(from_file, part, &put, key, err) && chain_key_store(data_dir, key, err);
+    if (!blobs_put_begin(&r.files, data_dir, err)) {
+        logs_put_close(&r.logs, false);
+        return false;
+    }
+    bool ok = restore_write(from_file, part, &r, key, err) && chain_key_store(data_dir, key, err);
     if (ok && rename(part, path) < 0)
         ok = err_set(err, ERR_io, "%s: %s", path, strerror(errno));
     if (!ok)
         unlink(part);
-    logs_put_close(&put, ok);
+    logs_put_close(&r.logs, ok);
+    blobs_put_close(&r.files, ok);
     sodium_memzero(key, sizeof key);
     return ok && dir_sync(data_dir, err);
 }
 
-bool store_restore(const char *from_file, const char *data_dir, struct err *err)
+bool store_restore(const char *from_file, const char *data_dir, struct backup_facts *facts, struct err *err)
 {
+    struct backup_facts told = { 0 };
     char path[FILES_PATH_MAX], part[FILES_PATH_MAX];
     if (sodium_init() < 0 || !path_join(path, data_dir, "weir.db", err) || !path_join(part, data_dir, "weir.db.part", err))
         return false;
@@ -258,7 +401,7 @@ bool store_restore(const char *from_file, const char *data_dir, struct err *err)
         return false;
     bool ok = !file_exists(path) ||
               err_set(err, ERR_conflict, "%s holds a store: restore into another directory, or move it away first", data_dir);
-    ok = ok && restore_into(from_file, data_dir, path, part, err);
+    ok = ok && restore_into(from_file, data_dir, path, part, facts ? facts : &told, err);
     close(lock_fd);
     return ok;
 }

@@ -10,3 +10,20 @@ INSERT INTO backup_log (task, grant_no, packed, start_byte, bytes) VALUES ($1, $
 
 -- name: backup_log_each
 SELECT task, grant_no, packed, start_byte, bytes FROM backup_log ORDER BY id;
+
+-- name: backup_outputs
+-- Outputs with a list of files: their second line.
+SELECT body FROM outputs WHERE instr(body, char(10)) > 0;
+
+-- name: backup_blob_put
+INSERT INTO backup_blob (hash, start_byte, bytes) VALUES ($1, $2, $3);
+
+-- name: backup_blob_undo
+-- Of a file whose bytes turned out not to be those of its name: the last one that was put.
+DELETE FROM backup_blob WHERE id > $1;
+
+-- name: backup_blob_last
+SELECT coalesce(max(id), 0) FROM backup_blob;
+
+-- name: backup_blob_each
+SELECT hash, start_byte, bytes FROM backup_blob ORDER BY id;

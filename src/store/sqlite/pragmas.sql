@@ -85,6 +85,13 @@ CREATE TABLE IF NOT EXISTS backup_log (
 -- name: backup_log_drop
 DROP TABLE backup_log;
 
+-- name: backup_blob_create
+-- Likewise kept files.
+CREATE TABLE IF NOT EXISTS backup_blob (id INTEGER PRIMARY KEY, hash TEXT NOT NULL, start_byte BIGINT NOT NULL, bytes BLOB NOT NULL);
+
+-- name: backup_blob_drop
+DROP TABLE backup_blob;
+
 -- name: pragma_temp_file
 -- VACUUM writes a second copy, and that needn't fit into memory.
 PRAGMA temp_store = FILE;
