@@ -389,13 +389,13 @@ static void restage_dependents(
 {
     size_t n;
     struct edge *outs = slice_outs(slice, node, &n);
+    for (size_t i = 0; i < n; i++) { /* before anything is counted: the same waiter may have another edge */
+        struct node *waiter = outs[i].kind == EDGE_CANCELS && outs[i].flags & EDGE_FIRED ? slice_find(slice, outs[i].waiter) : NULL;
+        if (waiter) slice_edge_flag(slice, waiter, node, EDGE_CANCELS, EDGE_SPENT);
+    }
     for (size_t i = 0; i < n; i++) {
-        struct node *waiter = slice_find(slice, outs[i].waiter);
+        struct node *waiter = outs[i].kind == EDGE_CANCELS ? NULL : slice_find(slice, outs[i].waiter);
         if (!waiter) continue;
-        if (outs[i].kind == EDGE_CANCELS) {
-            if (outs[i].flags & EDGE_FIRED) slice_edge_flag(slice, waiter, node, EDGE_CANCELS, EDGE_SPENT);
-            continue;
-        }
         if (outs[i].kind == EDGE_DEPENDS && (waiter->row.state == STATE_F || waiter->row.state == STATE_A) &&
             waiter->row.cause == node->row.id && waiter->row.outcome == OUTCOME_none) {
             slice_move(slice, waiter, STATE_S, because);

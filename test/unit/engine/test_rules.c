@@ -503,6 +503,25 @@ static void test_a_retried_task_runs_beside_its_superseder(void **state)
     expect(&t, "1:b=X 2:b=X");
 }
 
+/* It waited for the older one by the lock and by its death: the retry is waited for once. */
+static void test_a_superseder_behind_the_lock_counts_a_retry_once(void **state)
+{
+    (void)state;
+    TALE(t);
+    static const char b[] = "- {name: b, lock: exclusive, cancels: [PREV]," RUNS;
+    post(&t, 1, b);
+    start(&t);
+    post(&t, 2, b);
+    rig_pause(&t.rig, "docs", true);
+    finish(&t, 1, "b", 0);
+    retry(&t, 1, "b");
+    rig_pause(&t.rig, "docs", false);
+    start(&t);
+    expect(&t, "1:b=X 2:b=S");
+    finish(&t, 1, "b", 0);
+    expect(&t, "1:b=D 2:b=P");
+}
+
 /* --- promote -------------------------------------------------------------------------------------------------------------------------- */
 
 static void promotes(bool pause_first)
@@ -556,6 +575,7 @@ int main(void)
         cmocka_unit_test(test_prev_of_a_task_that_the_workflow_doesnt_have),
         cmocka_unit_test(test_a_lost_task_waits_for_what_was_retried_meanwhile),
         cmocka_unit_test(test_a_retried_task_runs_beside_its_superseder),
+        cmocka_unit_test(test_a_superseder_behind_the_lock_counts_a_retry_once),
         cmocka_unit_test(test_a_promotion_survives_a_pause),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
