@@ -378,6 +378,7 @@ static void engine_metrics(struct call *call, struct buf *out)
     metric_u64(out, "weir_turns_total", "counter", "Turns of the engine.", c.turns);
     metric_u64(out, "weir_turns_narrow_total", "counter", "Turns that shared the store with those of other servers.", c.narrow);
     metric_u64(out, "weir_turns_widened_total", "counter", "Turns that began so and had to be taken once more, alone.", c.widened);
+    metric_u64(out, "weir_turns_failed_total", "counter", "Turns that the store refused, or that met a bug.", c.failed_turns);
     metric_u64(out, "weir_commands_total", "counter", "Commands applied in turns.", c.commands);
     metric_u64(out, "weir_commits_total", "counter", "Transactions committed.", c.commits);
     metric_u64(out, "weir_events_total", "counter", "Events appended since the start.", c.events);
@@ -466,6 +467,10 @@ void serve_ready_get(struct call *call)
     bool trouble = engine_trouble(call->api->config.engine, false, text);
     if (call->api->closing || trouble) {
         call_refuse(call, ERR_unavailable, "%s", call->api->closing ? "the server is stopping" : text);
+        return;
+    }
+    if (!reader_present(call->api->config.reader)) { /* what is written gets through, but nothing can be shown or checked */
+        call_refuse(call, ERR_unavailable, "the store can't be read: no connection for reading comes about; it is tried again");
         return;
     }
     serve_health_get(call);

@@ -16,8 +16,8 @@ void archive_put(struct engine *engine, const struct archive *row)
     struct archive was = known->row;
     known->row = *row;
     /* url and branch change only when an archive is added anew */
-    known->row.url = str_eq(was.url, row->url) ? was.url : str_dup(&engine->arena, row->url);
-    known->row.branch = str_eq(was.branch, row->branch) ? was.branch : str_dup(&engine->arena, row->branch);
+    known->row.url = str_eq(was.url, row->url) ? was.url : str_dup(&engine->cache_arena, row->url);
+    known->row.branch = str_eq(was.branch, row->branch) ? was.branch : str_dup(&engine->cache_arena, row->branch);
     size_t tip = row->tip.len < sizeof known->tip ? row->tip.len : 0;
     if (tip && row->tip.ptr != known->tip) memcpy(known->tip, row->tip.ptr, tip);
     known->row.tip = (struct str){ known->tip, tip };

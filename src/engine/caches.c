@@ -2,7 +2,8 @@
  * lately: what was enqueued is soon claimed, what was claimed is soon finished, and neither is read back from the store.
  *
  * They are copies: the store is right. New rows are put here as the turn makes them; when its commit fails, everything is read anew
- * (caches_drop, caches_load). Strings live as long as the engine; there are as many as there are lanes, classes, slots and executors. */
+ * (caches_drop, caches_load). Strings of lanes, classes, slots and archives live until then, in an arena of their own; those of
+ * executors as long as the engine, and aren't kept twice when the row is read again. */
 #include <string.h>
 
 #include "engine/turn.h"
@@ -29,14 +30,14 @@ static struct str keyed(struct arena *arena, struct str tenant, struct str name)
 
 static struct lane *lane_put(struct engine *engine, const struct lane *row)
 {
-    struct lane *lane = ARENA_NEW(&engine->arena, struct lane);
+    struct lane *lane = ARENA_NEW(&engine->cache_arena, struct lane);
     *lane = *row;
-    lane->tenant = str_dup(&engine->arena, row->tenant);
-    lane->name = str_dup(&engine->arena, row->name);
-    lane->paused_by = str_dup(&engine->arena, row->paused_by);
-    lane->paused_reason = str_dup(&engine->arena, row->paused_reason);
+    lane->tenant = str_dup(&engine->cache_arena, row->tenant);
+    lane->name = str_dup(&engine->cache_arena, row->name);
+    lane->paused_by = str_dup(&engine->cache_arena, row->paused_by);
+    lane->paused_reason = str_dup(&engine->cache_arena, row->paused_reason);
     map_put(&engine->lanes, (uint64_t)lane->id + 1, lane);
-    smap_put(&engine->lane_names, keyed(&engine->arena, lane->tenant, lane->name), lane);
+    smap_put(&engine->lane_names, keyed(&engine->cache_arena, lane->tenant, lane->name), lane);
     tenant_lane_made(engine, lane);
     return lane;
 }
@@ -74,14 +75,15 @@ static const struct lane *rows_lane(void *owner, int64_t id)
 
 static struct task_class *class_put(struct engine *engine, const struct task_class *row)
 {
-    struct task_class *class_ = ARENA_NEW(&engine->arena, struct task_class);
+    struct task_class *class_ = ARENA_NEW(&engine->cache_arena, struct task_class);
     *class_ = *row;
-    class_->key = str_dup(&engine->arena, row->key);
-    class_->tenant = str_dup(&engine->arena, row->tenant);
-    class_->zone = str_dup(&engine->arena, row->zone);
-    class_->labels = ARENA_ARRAY(&engine->arena, struct label, row->n_labels + 1);
+    class_->key = str_dup(&engine->cache_arena, row->key);
+    class_->tenant = str_dup(&engine->cache_arena, row->tenant);
+    class_->zone = str_dup(&engine->cache_arena, row->zone);
+    class_->labels = ARENA_ARRAY(&engine->cache_arena, struct label, row->n_labels + 1);
     for (size_t i = 0; i < row->n_labels; i++)
-        class_->labels[i] = (struct label){ str_dup(&engine->arena, row->labels[i].name), str_dup(&engine->arena, row->labels[i].value) };
+        class_->labels[i] = (struct label){ str_dup(&engine->cache_arena, row->labels[i].name),
+                                            str_dup(&engine->cache_arena, row->labels[i].value) };
     map_put(&engine->classes, (uint64_t)class_->id, class_);
     smap_put(&engine->class_keys, class_->key, class_);
     return class_;
@@ -122,12 +124,12 @@ bool cache_fits(struct engine *engine, struct known_executor *executor, int64_t 
 
 static struct slot *slot_put(struct engine *engine, const struct slot *row)
 {
-    struct slot *slot = ARENA_NEW(&engine->arena, struct slot);
+    struct slot *slot = ARENA_NEW(&engine->cache_arena, struct slot);
     *slot = *row;
-    slot->tenant = str_dup(&engine->arena, row->tenant);
-    slot->name = str_dup(&engine->arena, row->name);
+    slot->tenant = str_dup(&engine->cache_arena, row->tenant);
+    slot->name = str_dup(&engine->cache_arena, row->name);
     map_put(&engine->slots, (uint64_t)slot->id, slot);
-    smap_put(&engine->slot_names, keyed(&engine->arena, slot->tenant, slot->name), slot);
+    smap_put(&engine->slot_names, keyed(&engine->cache_arena, slot->tenant, slot->name), slot);
     slot_note(engine, slot);
     tenant_slot_made(engine, slot);
     return slot;
@@ -404,12 +406,13 @@ void caches_drop(struct engine *engine)
     archives_drop(engine);
     schedules_drop(engine);
     recent_drop(engine);
+    arena_reset(&engine->cache_arena);
 }
 
 /* text_refresh: the kept text when it is the same, so that following others for years doesn't fill the memory. */
 static struct str text_refresh(struct engine *engine, struct str kept, struct str now)
 {
-    return str_eq(kept, now) ? kept : str_dup(&engine->arena, now);
+    return str_eq(kept, now) ? kept : str_dup(&engine->cache_arena, now);
 }
 
 static void executor_refresh(struct engine *engine, const struct executor *row)
@@ -490,7 +493,11 @@ bool caches_load(struct engine *engine, struct err *err)
         for (size_t i = 0; i < n_classes; i++) class_put(engine, classes[i]);
         for (size_t i = 0; i < n_slots; i++) slot_put(engine, slots[i]);
         slots_admit_all(engine);
-        for (size_t i = 0; i < n_executors; i++) cache_executor_put(engine, executors[i]);
+        for (size_t i = 0; i < n_executors; i++) executor_refresh(engine, executors[i]);
+        MAP_EACH(&engine->executors, e) { /* a class that came to nothing may have had the number of another one */
+            struct known_executor *known = e->value;
+            if (known->fits) memset(known->fits, 0, known->n_fits);
+        }
     }
     arena_release(&scratch);
     return ok && tenants_load(engine, err) && archives_load(engine, err) && schedules_load(engine, err);

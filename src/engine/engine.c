@@ -279,7 +279,9 @@ static bool turn_commit(struct turn *turn, struct err *err)
     if (!turn->narrow) numbers_reserve(turn, &c.head);
     c.numbers = !turn->narrow && c.head.next_task != engine->head.next_task && others_are_about(engine, turn->boot);
     int64_t before = clock_boot_us();
+    int64_t last = engine->store->commit;
     bool ok = engine->store->ops->commit(engine->store, &c, err) || (PLANT(answer_early) && err->code == ERR_outcome_unknown);
+    engine->wrote |= ok && engine->store->commit != last;
     atomic_fetch_add(&engine->commit_us, (uint64_t)(clock_boot_us() - before));
     buf_release(&events);
     if (ok && turn->narrow) {
@@ -528,24 +530,42 @@ static bool run_once(
     struct engine *engine, struct command **commands, size_t *n, int64_t wall, int64_t boot, struct list *out, struct err *err)
 {
     bool narrow = turn_can_be_narrow(engine, commands, *n, wall, boot), again = false;
+    int64_t before = clock_boot_ms();
     bool ok = run_as(engine, commands, n, wall, boot, narrow, &again, out, err);
     turn_noted(engine, commands, *n, boot);
     if (!again) return ok;
+    if (err->code == ERR_conflict && clock_boot_ms() - before > WAITED_MS) return false; /* a wide one would wait as long again */
     *err = (struct err){ .arena = err->arena };
     engine->gathers = false;
     atomic_fetch_add(&engine->n_widened, 1);
     return run_as(engine, commands, n, wall, boot, false, &again, out, err);
 }
 
+/* A shared store was lost in the middle of a turn: nothing of it was recorded, or the store would have said 'unknown'. */
+static void store_lost(struct engine *engine, struct command **commands, size_t n)
+{
+    commands_undo(engine, commands, n);
+    engine->stale = true;
+    engine->offset = OFFSET_UNKNOWN; /* back-offs are looked at anew: the turn may have seen that the clock was set */
+}
+
+/* A turn came to nothing. A shared store is read anew by the next turn, which may have to wait for that; one that is this server's, now. */
+static bool turn_forget(struct engine *engine, struct command **commands, size_t n, int64_t boot, struct err *err)
+{
+    if (engine->store->exclusive) return engine_recover(engine, commands, n, boot, err);
+    store_lost(engine, commands, n);
+    return true;
+}
+
 /* A turn that could not be written is tried again: without intake when the disk is full, else one command at a time so that only the one at
- * fault is refused. */
+ * fault is refused. A shared store that keeps one of them waiting would keep the others waiting, too: they are refused with it. */
 static bool run_again(
     struct engine *engine, struct command **commands, size_t n, int64_t wall, int64_t boot, struct list *out, struct err *err)
 {
     bool full = err->code == ERR_disk_full;
     if (full) space_ran_out(&engine->space);
     if (err->code == ERR_corrupt) health_corrupt(engine, err);
-    if (!engine_recover(engine, commands, n, boot, err)) return false;
+    if (!turn_forget(engine, commands, n, boot, err)) return false;
     for (size_t i = 0; i < n; i++) {
         struct err why = { 0 };
         size_t one = 1;
@@ -555,13 +575,15 @@ static bool run_again(
             answer_all(&commands[i], n - i, ERR_outcome_unknown, why.text, out);
             return false;
         }
-        if (!engine_recover(engine, commands, n, boot, err)) {
+        if (!turn_forget(engine, commands, n, boot, err)) {
             answer_all(&commands[i], n - i, ERR_outcome_unknown, why.text, out);
             return false;
         }
         if (why.code == ERR_corrupt) health_corrupt(engine, &why);
-        bool later = why.code == ERR_disk_full || why.code == ERR_unavailable;
-        answer_all(&commands[i], 1, later ? why.code : ERR_internal, why.text, out);
+        bool waits = !engine->store->exclusive && (why.code == ERR_unavailable || why.code == ERR_conflict);
+        bool later = why.code == ERR_disk_full || why.code == ERR_unavailable || waits;
+        answer_all(&commands[i], waits ? n - i : 1, waits ? ERR_unavailable : later ? why.code : ERR_internal, why.text, out);
+        if (waits) break;
     }
     return true;
 }
@@ -587,18 +609,11 @@ static int64_t next_turn(struct engine *engine, int64_t wall, int64_t boot)
     return next;
 }
 
-/* A shared store was lost in the middle of a turn: nothing of it was recorded, or the store would have said 'unknown'. */
-static void store_lost(struct engine *engine, struct command **commands, size_t n)
-{
-    commands_undo(engine, commands, n);
-    engine->stale = true;
-    engine->offset = OFFSET_UNKNOWN; /* back-offs are looked at anew: the turn may have seen that the clock was set */
-}
-
 /* The first try failed. When the store was lost, once more: it comes back, or another server does the work. A commit of unknown outcome
- * isn't the end of the process: everything is read anew, and what was recorded is seen then. */
+ * isn't the end of the process: everything is read anew, and what was recorded is seen then. A turn that waited too long for a lock (of a
+ * table: somebody works on it) isn't tried again: its commands are told at once. *out_trouble: what became of it is the store's fault. */
 static bool shared_again(struct engine *engine, struct command **commands, size_t *n, int64_t wall, int64_t boot, struct list *out,
-    bool *out_away, struct err *err)
+    enum engine_health *out_trouble, struct err *err)
 {
     bool ok = false;
     if (err->code == ERR_unavailable) {
@@ -606,28 +621,61 @@ static bool shared_again(struct engine *engine, struct command **commands, size_
         *err = (struct err){ .code = ERR_none };
         ok = run_once(engine, commands, n, wall, boot, out, err);
     }
-    *out_away = !ok && (err->code == ERR_unavailable || err->code == ERR_outcome_unknown);
-    if (!*out_away) return ok;
+    bool waited = !ok && err->code == ERR_conflict, unknown = !ok && err->code == ERR_outcome_unknown;
+    if (ok || !(waited || unknown || err->code == ERR_unavailable)) return ok;
+    *out_trouble = waited ? ENGINE_STORE_LOCKED : ENGINE_STORE_AWAY;
     store_lost(engine, commands, *n);
-    if (err->code == ERR_outcome_unknown) answer_all(commands, *n, ERR_outcome_unknown, err->text, out);
+    if (unknown) answer_all(commands, *n, ERR_outcome_unknown, err->text, out);
+    else if (waited) answer_all(commands, *n, ERR_unavailable, "a lock in the database holds up every turn; nothing was recorded", out);
     else answer_all(commands, *n, ERR_unavailable, "the database can't be reached; nothing was recorded", out);
-    *err = (struct err){ .code = ERR_none };
     return true;
+}
+
+/* What the turn says of the store. again: its first try failed; why: in the store's words. */
+static void turn_judge(
+    struct engine *engine, bool ok, bool again, size_t n, int64_t boot, enum engine_health trouble, const struct err *why)
+{
+    struct health *health = &engine->health;
+    if (trouble == ENGINE_STORE_LOCKED) health->locked = boot;
+    else if (health->locked && ((n && engine->wrote) || boot - health->locked > LOCKED_MS)) health->locked = 0;
+    bool refused = why->code != ERR_disk_full && why->code != ERR_corrupt && why->code != ERR_unavailable;
+    bool failed = ok && again && trouble == ENGINE_OK && !engine->wrote && refused;
+    bool failing = health_turn(health, failed, n == 0, engine->wrote, boot);
+    if (failed) atomic_fetch_add(&engine->n_failed_turns, 1);
+    enum engine_health state = !ok ? ENGINE_FAILED : trouble ? trouble : engine->space.full ? ENGINE_DISK_FULL : ENGINE_OK;
+    if (state == ENGINE_OK && failing) state = ENGINE_TURNS_FAIL;
+    if (state == ENGINE_OK && health->locked) state = ENGINE_STORE_LOCKED;
+    health_set(engine, state, ok && !failed && !trouble ? "" : why->text);
+}
+
+/* While the loop stands still nobody can be heard, so nobody is late. */
+static void hearing_look(struct engine *engine, int64_t boot)
+{
+    const struct heap_node *first = heap_first(&engine->deadlines);
+    bool due = (first && first->key <= boot) || engine->next_watch <= boot;
+    enum hearing hears = thread_hears(engine, boot, due);
+    engine->deaf = hears != HEARS;
+    if (hears == HEARS_NOTHING) leases_keep(engine, boot);
 }
 
 bool engine_turn(struct engine *engine, struct command **commands, size_t n, int64_t wall, int64_t boot, struct list *out_answered,
     int64_t *out_next, struct err *err)
 {
     int64_t before = clock_boot_us();
+    struct err first = { 0 };
+    enum engine_health trouble = ENGINE_OK;
     /* This process was stopped or starved: nobody could have been heard, so nobody is late. */
     if (boot - engine->wanted > engine->config.lease_ms / 3 && engine->wanted != INT64_MAX && !PLANT(no_new_watch))
         leases_watch_anew(engine, boot);
+    hearing_look(engine, boot);
     health_clock(&engine->health, wall, boot);
     space_look(&engine->space, boot);
     /* Alone there is no wait: what comes now makes the next turn meanwhile. */
     engine->gathers = engine->thread && commands && engine->others_about;
-    bool ok = run_once(engine, commands, &n, wall, boot, out_answered, err), again = !ok, away = false;
-    if (!ok && !engine->store->exclusive) ok = shared_again(engine, commands, &n, wall, boot, out_answered, &away, err);
+    engine->wrote = false;
+    bool ok = run_once(engine, commands, &n, wall, boot, out_answered, err), again = !ok;
+    if (!ok && !engine->store->exclusive) ok = shared_again(engine, commands, &n, wall, boot, out_answered, &trouble, err);
+    first = *err;
     if (!ok && err->code != ERR_outcome_unknown) {
         ok = run_again(engine, commands, n, wall, boot, out_answered, err);
     } else if (!ok) {
@@ -636,9 +684,11 @@ bool engine_turn(struct engine *engine, struct command **commands, size_t n, int
     *out_next = next_turn(engine, wall, boot);
     int64_t pause = engine_damaged(engine) ? DAMAGED_AGAIN_MS : TRY_AGAIN_MS; /* what failed now will fail at once again */
     if (again && *out_next < boot + pause) *out_next = boot + pause;
+    if (engine->deaf && *out_next < boot + HEAR_AGAIN_MS) *out_next = boot + HEAR_AGAIN_MS;
     engine->wanted = *out_next > boot ? *out_next : boot;
-    health_set(engine, !ok ? ENGINE_FAILED : away ? ENGINE_STORE_AWAY : engine->space.full ? ENGINE_DISK_FULL : ENGINE_OK,
-        ok ? "" : err->text);
+    turn_judge(engine, ok, again, n, boot, trouble, ok ? &first : err);
+    if (engine->health.failing_since && *out_next > boot + FAILING_AGAIN_MS) *out_next = boot + FAILING_AGAIN_MS;
+    if (ok) *err = (struct err){ .code = ERR_none };
     atomic_fetch_add(&engine->n_turns, 1);
     atomic_fetch_add(&engine->n_commands, n);
     atomic_fetch_add(&engine->turn_us, (uint64_t)(clock_boot_us() - before));
@@ -746,6 +796,7 @@ void engine_free(struct engine *engine)
     slice_release(&engine->slice);
     mem_free(engine->recent);
     arena_release(&engine->arena);
+    arena_release(&engine->cache_arena);
     arena_release(&engine->spec_arena);
     arena_release(&engine->turn_arena);
     health_release(&engine->health);
@@ -775,6 +826,7 @@ void engine_counters(struct engine *engine, struct engine_counters *out)
                                      .granted = atomic_load(&engine->n_granted), .finished = atomic_load(&engine->n_finished),
                                      .lost = atomic_load(&engine->n_lost), .turn_us = atomic_load(&engine->turn_us),
                                      .commit_us = atomic_load(&engine->commit_us), .begin_us = atomic_load(&engine->begin_us),
+                                     .failed_turns = atomic_load(&engine->n_failed_turns),
                                      .narrow = atomic_load(&engine->n_narrow), .widened = atomic_load(&engine->n_widened) };
 }
 

@@ -278,7 +278,8 @@ size_t engine_executors(struct engine *engine, struct arena *arena, struct execu
 
 /* health.c: does this server take new work, and if not, why? Any thread. One that doesn't still records the results of running tasks, as
  * far as its store takes them. */
-enum engine_health { ENGINE_OK, ENGINE_DISK_FULL, ENGINE_FAILED, ENGINE_STORE_AWAY, ENGINE_DAMAGED, ENGINE_HEALTH_COUNT };
+enum engine_health { ENGINE_OK, ENGINE_DISK_FULL, ENGINE_FAILED, ENGINE_STORE_AWAY, ENGINE_STORE_LOCKED, ENGINE_TURNS_FAIL, ENGINE_DAMAGED,
+    ENGINE_HEALTH_COUNT };
 enum { ENGINE_TEXT_MAX = 480, CLOCK_JUMP_MS = 2000, CLOCK_JUMP_SHOWN_MS = 3600000 };
 enum engine_health engine_health(struct engine *engine);
 const char *engine_health_name(enum engine_health health); /* "disk_full"; as in the log */
@@ -293,6 +294,7 @@ unsigned engine_weak(const struct engine *engine); /* STORE_WEAK_... of the stor
 
 struct engine_counters { /* since start; atomics read relaxed */
     uint64_t turns, commands, commits, events, granted, finished, lost, turn_us, commit_us, begin_us;
+    uint64_t failed_turns; /* that came to nothing for a reason of the store's */
     uint64_t narrow, widened; /* turns beside those of other servers; and those that had to be taken once more, alone */
 };
 void engine_counters(struct engine *engine, struct engine_counters *out);

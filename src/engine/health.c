@@ -15,6 +15,10 @@ static const struct { const char *name, *reason, *advice; } states[ENGINE_HEALTH
     [ENGINE_DISK_FULL] = { "disk_full", "the disk is full", "no new work is taken until there is room; running work goes on" },
     [ENGINE_FAILED] = { "failed", "the store has failed", "look at the server's log" },
     [ENGINE_STORE_AWAY] = { "store_away", "the database of the store can't be reached", "it is tried again" },
+    [ENGINE_STORE_LOCKED] = { "store_locked", "a lock in the database holds up every turn",
+        "somebody works on Weir's tables (CREATE INDEX, VACUUM FULL, LOCK); it is tried again" },
+    [ENGINE_TURNS_FAIL] = { "turns_fail", "the store refuses what this server writes",
+        "rights, tables and indexes must be as Weir made them; the server's log has the store's words; it is tried again" },
     [ENGINE_DAMAGED] = { "damaged", "the database is damaged",
         "no new work is taken or started; stop the server, run weir verify --data DIR, then restore a backup (weir restore)" },
 };
@@ -51,6 +55,21 @@ void health_set(struct engine *engine, enum engine_health state, const char *why
     if (*why || state != (enum engine_health)atomic_load(&health->state)) snprintf(health->text, sizeof health->text, "%s", why);
     atomic_store(&health->state, (int)state);
     pthread_mutex_unlock(&health->lock);
+}
+
+enum { FAILING_MS = 3000, FAILED_BEFORE_MS = 10000 }; /* the second: where nothing is written unasked, so long without a failure is well */
+
+bool health_turn(struct health *health, bool failed, bool idle, bool wrote, int64_t boot)
+{
+    if (failed) {
+        if (!health->failing_since) health->failing_since = boot;
+        health->failed_last = boot;
+        health->failing |= idle || boot - health->failing_since >= FAILING_MS;
+    } else if (wrote || boot - health->failed_last >= FAILED_BEFORE_MS) {
+        health->failing_since = 0;
+        health->failing = false;
+    }
+    return health->failing;
 }
 
 bool engine_damaged(const struct engine *engine)

@@ -132,6 +132,7 @@ void leases_expire(struct turn *turn)
 {
     struct engine *engine = turn->engine;
     struct heap_node *first;
+    if (engine->deaf) return;
     int64_t now = PLANT(wall_leases) && engine->offset != OFFSET_UNKNOWN ? turn->wall - engine->offset : turn->boot;
     if (PLANT(lease_long)) now -= 2 * engine->config.lease_ms;
     while ((first = heap_first(&engine->deadlines)) && first->key <= now) {
@@ -142,6 +143,23 @@ void leases_expire(struct turn *turn)
         if (PLANT(lapse_uncounted) && !live->named) node->row.attempts--;
         const struct attempt *attempt = live_read(turn, live);
         attempt_lost(turn, node, attempt, &(struct because){ .actor = STR("engine"), .reason = STR("its executor fell silent") });
+    }
+}
+
+enum { KEPT_MS = 2000 }; /* until it is noticed that the loop stands still */
+
+void leases_keep(struct engine *engine, int64_t boot)
+{
+    MAP_EACH(&engine->executors, e) {
+        struct known_executor *known = e->value;
+        if (!known->spoke || boot - known->spoke > 2 * engine->config.lease_ms + KEPT_MS) continue; /* long silent before, too */
+        pthread_mutex_lock(&engine->heard_lock);
+        known->heard = known->spoke = boot;
+        pthread_mutex_unlock(&engine->heard_lock);
+        for (struct list_node *at = known->lives.first; at; at = at->next) {
+            struct live *live = CONTAINER_OF(at, struct live, mate);
+            heap_put(&engine->deadlines, &live->deadline, boot + engine->config.lease_ms);
+        }
     }
 }
 

@@ -124,8 +124,8 @@ void cmd_lane_pause(struct turn *turn, struct command *command)
     command->status = 200;
     if (pause == (lane->paused_since != 0)) return; /* it is so already */
     lane->paused_since = pause ? turn->wall : 0;
-    lane->paused_by = pause ? str_dup(&turn->engine->arena, command->actor.name) : (struct str){ 0 };
-    lane->paused_reason = pause ? str_dup(&turn->engine->arena, command->in.pause.reason) : (struct str){ 0 };
+    lane->paused_by = pause ? str_dup(&turn->engine->cache_arena, command->actor.name) : (struct str){ 0 };
+    lane->paused_reason = pause ? str_dup(&turn->engine->cache_arena, command->in.pause.reason) : (struct str){ 0 };
     slice_event(turn->slice, &(struct event){ .kind = pause ? EVENT_pause : EVENT_resume, .lane = lane->id, .subject = lane->name,
                                               .actor = command->actor.name, .reason = command->in.pause.reason });
     if (pause) slots_pass(turn);

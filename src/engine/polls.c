@@ -741,7 +741,7 @@ void polls_release(struct engine *engine, struct list *out)
 void executors_watch(struct turn *turn)
 {
     struct engine *engine = turn->engine;
-    if (turn->boot < engine->next_watch && engine->next_watch != INT64_MAX) return;
+    if ((turn->boot < engine->next_watch && engine->next_watch != INT64_MAX) || engine->deaf) return;
     engine->next_watch = INT64_MAX;
     MAP_EACH(&engine->executors, e) {
         struct known_executor *known = e->value;

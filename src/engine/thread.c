@@ -16,6 +16,7 @@ enum {
     LOOP_WEIGHT_MAX = 256, /* tasks, results and polls of a turn that the loop takes itself */
     APART_MIN = 400, /* results, and tasks that polls may take, from which on the two go apart; more than the loop takes */
     LOOP_TURN_US_MAX = 2000, /* turns that take longer, on average, keep the loop from its other clients */
+    LISTEN_MS = 1000, /* a loop that doesn't answer for so long stands still */
     HINT_MS = 5, /* hints that follow one another sooner wait so long: a busy server must not drive the idle ones */
 };
 
@@ -39,6 +40,8 @@ struct engine_thread {
     int64_t turn_us;                /* how long a turn that the loop could take takes, smoothed; under lock */
     int64_t seq, commit;            /* newest, for on_commit; under lock */
     bool stop, failed, wake;        /* under lock */
+    int64_t turned, answered_at;    /* boot ms of the loop's last pass; and of the last in which it was woken; under lock */
+    int64_t asked;                  /* boot ms, by the engine, whether the loop turns; 0: it isn't asked; under lock */
     int64_t followed;               /* boot ms of the last turn that was taken for a hint alone */
     struct err err;                 /* of the failure; under lock until failed is seen */
     int64_t told_seq, told_commit;  /* the loop's own */
@@ -142,6 +145,27 @@ static void turn_take(struct engine *engine, bool on_loop)
     }
 }
 
+enum hearing thread_hears(struct engine *engine, int64_t boot, bool due)
+{
+    struct engine_thread *t = engine->thread;
+    enum hearing hears = HEARS;
+    if (!t) return HEARS;
+    if (engine->on_loop) return due ? HEARS_LATER : HEARS; /* it may have stood still until now, and has read nothing since */
+    pthread_mutex_lock(&t->lock);
+    if (!t->asked && (due || boot - t->turned > LISTEN_MS)) {
+        t->asked = boot;
+        loop_wake(t->loop);
+        hears = due ? HEARS_LATER : HEARS;
+    } else if (t->asked && t->answered_at >= t->asked) {
+        hears = t->answered_at - t->asked > engine->config.lease_ms / 3 ? HEARS_NOTHING : HEARS;
+        t->asked = 0;
+    } else if (t->asked) {
+        hears = boot - t->asked > LISTEN_MS ? HEARS_NOTHING : due ? HEARS_LATER : HEARS;
+    }
+    pthread_mutex_unlock(&t->lock);
+    return hears;
+}
+
 size_t thread_gather(struct engine *engine, struct command **commands, size_t n)
 {
     struct engine_thread *t = engine->thread;
@@ -214,6 +238,7 @@ static void woken(void *owner)
     pthread_mutex_lock(&t->lock);
     struct list answered = t->answered;
     t->answered = (struct list){ 0 };
+    t->turned = t->answered_at = clock_boot_ms();
     bool commits = t->commit != t->told_commit;
     int64_t seq = t->seq;
     t->told_commit = t->commit;
@@ -241,6 +266,7 @@ static int64_t loop_turn(void *owner)
     struct engine_thread *t = engine->thread;
     pthread_mutex_lock(&t->lock);
     bool mine = t->loops && !t->turning && !t->failed;
+    t->turned = clock_boot_ms();
     if (mine) {
         turn_take(engine, true);
         if (t->next < t->sleeps_until || t->wake || t->failed) pthread_cond_signal(&t->news);
@@ -270,6 +296,7 @@ bool engine_start(struct engine *engine, struct loop *loop, void (*on_commit)(in
         .told_seq = engine->head.seq,
         .commit = engine->head.commit,
         .told_commit = engine->head.commit,
+        .turned = clock_boot_ms(),
         .next = clock_boot_ms() };
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);

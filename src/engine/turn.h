@@ -25,6 +25,10 @@ enum {
     NEAR_MAX = 8,               /* numbers of tasks */
     POLLS_TOGETHER_MS = 64,     /* a power of two: long polls end in step */
     TRY_AGAIN_MS = 200,
+    LOCKED_MS = 30000, /* a lock was met, and nothing has shown since that it is gone */
+    WAITED_MS = 5000,  /* a narrow turn that took longer has waited for a lock of somebody else */
+    HEAR_AGAIN_MS = 100, /* the loop is asked whether it turns */
+    FAILING_AGAIN_MS = 1000, /* while turns fail: whether they still do */
     DAMAGED_AGAIN_MS = 5000,
     SPACE_LOOK_MS = 1000,
     BATCH = 1000,               /* due holds, resumed and parked tasks, admitted waiters of one turn, unless the configuration says
@@ -86,6 +90,9 @@ struct health { /* health.c */
     struct clock_jump jump;      /* under lock */
     char text[ENGINE_TEXT_MAX];  /* under lock: of the state that `state` says */
     _Atomic int state;           /* enum engine_health, damage apart */
+    int64_t failing_since, failed_last; /* boot ms of the first and the last turn that failed, with no commit since; 0: none */
+    int64_t locked;              /* boot ms of the last turn that waited too long for a lock; 0: turns with commands have passed since */
+    bool failing;                /* long enough to say so */
 };
 
 struct recent { /* a task's row as the last turn that changed it left it; id 0: none */
@@ -132,7 +139,8 @@ struct engine {
     bool passed_over;        /* the last one left pending tasks to others that may not have taken them: the next is wide */
     int64_t wide_until;      /* boot ms */
     size_t batch, many;
-    struct arena arena, spec_arena, turn_arena; /* small tables for ever; specs until the cache is full; one turn */
+    struct arena arena, cache_arena; /* for ever; the small tables (caches.c), until they are read anew */
+    struct arena spec_arena, turn_arena; /* specs until the cache is full; one turn */
 
     struct map lanes, classes, slots, executors, specs, lives; /* by id (lanes: id + 1) */
     struct map slots_open;   /* those that have room and waiters, as of the last commit: the first of them wait for something else too */
@@ -179,6 +187,8 @@ struct engine {
     int64_t others_seen;   /* boot ms of the last turn that did; 0: none */
     bool gathers;          /* this turn takes along what comes until it has the store's lock */
     bool went_back;        /* the store was found to be an older copy by this server or another one, and has taken a new incarnation */
+    bool deaf;             /* executors can't be heard: nobody is given up in this turn */
+    bool wrote;            /* the turn that is being taken has committed something */
     bool stale;            /* a shared store was lost: everything is read anew when it is back */
     unsigned reopened;     /* the store's, of the last turn */
     struct server_row server;  /* this one, as the others see it */
@@ -194,7 +204,8 @@ struct engine {
     /* shared with other threads */
     pthread_mutex_t heard_lock; /* executors' heard, free, running, seen through engine_executors */
     _Atomic uint64_t tokens_version, archives_version;
-    _Atomic uint64_t n_turns, n_narrow, n_widened, n_commands, n_commits, n_events, n_granted, n_finished, n_lost, turn_us, commit_us,
+    _Atomic uint64_t n_turns, n_narrow, n_widened,
+        n_failed_turns, n_commands, n_commits, n_events, n_granted, n_finished, n_lost, turn_us, commit_us,
         begin_us;
     struct engine_thread *thread;
 };
@@ -451,6 +462,7 @@ void leases_count(struct engine *engine); /* how many each executor has, from th
 struct live *live_put(struct engine *engine, const struct attempt *attempt, int64_t boot); /* a grant is out from now on */
 void live_count(struct engine *engine, const struct attempt *attempt, int64_t n); /* heard_lock is held */
 const struct attempt *live_read(struct turn *turn, struct live *live); /* its row, also of one that another server granted */
+void leases_keep(struct engine *engine, int64_t boot); /* executors that spoke to this server lately count as heard now */
 void leases_watch_anew(struct engine *engine, int64_t boot);
 
 /* polls.c: work for polls. */
@@ -473,6 +485,9 @@ void space_ran_out(struct space *space);            /* the store said so: gives 
 void health_open(struct health *health);
 void health_release(struct health *health);
 void health_clock(struct health *health, int64_t wall, int64_t boot);
+/* health_turn: whether turns fail for a reason that isn't a command's. failed: this one came to nothing; idle: it had no commands;
+ * wrote: it committed something. */
+bool health_turn(struct health *health, bool failed, bool idle, bool wrote, int64_t boot);
 void health_set(struct engine *engine, enum engine_health state, const char *why); /* after a turn; why: the store's words, or "" */
 bool engine_damaged(const struct engine *engine);
 void health_corrupt(struct engine *engine, struct err *err); /* a turn met damage: noted; err becomes what the command is answered */
@@ -480,6 +495,10 @@ void health_corrupt(struct engine *engine, struct err *err); /* a turn met damag
 bool intake_closed(struct turn *turn, struct command *command);
 
 /* thread.c */
+/* thread_hears: can executors be heard? Their polls come through the loop, which may stand still (a read that waits for the database) while
+ * turns go on. due: somebody is to be given up now, so the loop has to have turned since. */
+enum hearing { HEARS, HEARS_LATER, HEARS_NOTHING };
+enum hearing thread_hears(struct engine *engine, int64_t boot, bool due);
 size_t thread_gather(struct engine *engine, struct command **commands, size_t n); /* behind the n that are there; how many now */
 void engine_thread_free(struct engine *engine);
 

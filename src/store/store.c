@@ -100,7 +100,7 @@ static bool postgres_backup(const struct store_config *config, const char *place
                             struct err *err)
 {
     (void)place, (void)to_file, (void)facts;
-    return err_set(err, ERR_invalid, "a store in PostgreSQL is backed up by PostgreSQL: pg_dump, or pg_basebackup with its WAL; "
+    return err_set(err, ERR_invalid, "a store in PostgreSQL is backed up by PostgreSQL: pg_basebackup with its WAL; "
                    "together with %s/verify.key", config->data_dir);
 }
 

@@ -14,6 +14,7 @@
 struct bytes_pg { /* a connection; one thread at a time */
     struct pg pg;
     char *url;
+    bool brief;       /* pg_brief; set before bytes_open */
     int64_t retry_ms; /* after one that didn't come about: not before then */
 };
 
@@ -52,6 +53,7 @@ struct pg_logs {
     pthread_cond_t to_write, changed;
     pthread_t thread;
     bool stop, writing;
+    bool refused; /* the last batch: its seals and removals wait for the next try */
     struct smap logs; /* key bytes -> struct pg_log */
     struct list recent, dirty;
     size_t waiting; /* bytes that aren't durable */

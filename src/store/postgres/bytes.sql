@@ -29,13 +29,14 @@ UPDATE log SET bytes = u.bytes FROM unnest($1::bigint[], $2::bigint[], $3::bigin
 WHERE log.task = ANY (ARRAY[u.task]) AND log.grant_no = u.grant_no;
 
 -- name: logs_seal
-UPDATE log SET sealed = 1 FROM unnest($1::bigint[], $2::bigint[]) AS u (task, grant_no)
+-- In one order, whoever locks; here and below.
+UPDATE log SET sealed = 1 FROM (SELECT * FROM unnest($1::bigint[], $2::bigint[]) AS k (task, grant_no) ORDER BY 1, 2) u
 WHERE log.task = ANY (ARRAY[u.task]) AND log.grant_no = u.grant_no AND log.sealed = 0;
 
 -- name: logs_delete
-WITH gone AS (DELETE FROM log USING unnest($1::bigint[], $2::bigint[]) AS u (task, grant_no)
+WITH gone AS (DELETE FROM log USING (SELECT * FROM unnest($1::bigint[], $2::bigint[]) AS k (task, grant_no) ORDER BY 1, 2) u
     WHERE log.task = ANY (ARRAY[u.task]) AND log.grant_no = u.grant_no)
-DELETE FROM log_chunk USING unnest($1::bigint[], $2::bigint[]) AS u (task, grant_no)
+DELETE FROM log_chunk USING (SELECT * FROM unnest($1::bigint[], $2::bigint[]) AS k (task, grant_no) ORDER BY 1, 2) u
 WHERE log_chunk.task = ANY (ARRAY[u.task]) AND log_chunk.grant_no = u.grant_no;
 
 -- name: log_get

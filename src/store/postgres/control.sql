@@ -60,6 +60,11 @@ SELECT '', (current_setting('fsync') = 'off')::int + 2 * (current_setting('full_
 -- name: session_reader
 SET default_transaction_read_only = on;
 
+-- name: session_brief
+-- Of connections that the server's loop waits for: a table that somebody has locked, or a statement that lasts, is answered 503 instead.
+SET lock_timeout = '1s';
+SET statement_timeout = '3s';
+
 -- name: lock_wait
 SET lock_timeout = '2s';
 

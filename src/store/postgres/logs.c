@@ -330,7 +330,7 @@ static void pg_wait(struct logs *port)
 {
     struct pg_logs *self = logs_of(port);
     pthread_mutex_lock(&self->lock);
-    while (self->dirty.n > 0 || self->seals.len > 0 || self->removals.len > 0 || self->writing)
+    while (self->dirty.n > 0 || (!self->refused && (self->seals.len > 0 || self->removals.len > 0)) || self->writing)
         pthread_cond_wait(&self->changed, &self->lock);
     pthread_mutex_unlock(&self->lock);
 }
@@ -449,6 +449,7 @@ struct logs *logs_postgres_open(const struct store_config *config, struct err *e
     pthread_cond_init(&self->changed, NULL);
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         buf_init(lists[i], SIZE_MAX);
+    self->reader.brief = true;
     if (!files_open(self, config->data_dir, err) || !bytes_open(&self->reader, config->url, err) ||
         !bytes_open(&self->writer, config->url, err)) {
         pg_logs_free(self);

@@ -2,8 +2,9 @@
  *
  * Bytes are written only behind those that the database has, under the lock of the log's row: two servers never mix their bytes. A commit
  * whose answer was lost is found done when it is tried again: the database then has what was in flight. A connection that is lost is made
- * anew for as long as it takes; what the database refuses is taken away again, and whoever sent it is told (logs.c). When the server stops
- * while the database is away, one try is made. */
+ * anew for as long as it takes, and so is a lock, a deadlock or a full disk waited out; bytes that the database refuses for another
+ * reason are taken away again, and whoever sent them is told (logs.c). Seals and removals are never dropped: what was pruned must go, so
+ * they are tried again until they are done. When the server stops while the database is away or refuses them, one try is made. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -61,6 +62,16 @@ static void tail_note(struct pg_log *log)
     }
 }
 
+/* Of a batch that failed they are to be done again, before those that came meanwhile. */
+static void keys_settle(struct buf *flight, struct buf *waiting, bool ok)
+{
+    if (!ok && flight->len > 0) {
+        buf_add(flight, waiting->ptr, waiting->len);
+        list_move(flight, waiting);
+    }
+    buf_reset(flight);
+}
+
 static bool batch_settle(struct pg_logs *self, bool ok)
 {
     bool any = false;
@@ -76,9 +87,10 @@ static bool batch_settle(struct pg_logs *self, bool ok)
         }
         buf_reset(&log->flight);
     }
-    buf_reset(&self->seals_flight);
-    buf_reset(&self->removals_flight);
+    keys_settle(&self->seals_flight, &self->seals, ok);
+    keys_settle(&self->removals_flight, &self->removals, ok);
     self->n_batch = 0;
+    self->refused = !ok;
     return any;
 }
 
@@ -222,11 +234,13 @@ static bool batch_write_surely(struct pg_logs *self)
         if (batch_write(self, &why))
             return true;
         bytes_rollback(&self->writer);
-        bool away = self->writer.pg.lost || why.code == ERR_unavailable;
-        if (!away || pause_briefly(self)) {
-            log_error("logs.lost", "logs=%zu error=%s", self->n_batch, log_quote(str_of(why.text)).z);
-            return false;
-        }
+        bool passes = self->writer.pg.lost || why.code == ERR_unavailable || why.code == ERR_conflict || why.code == ERR_disk_full;
+        if (passes && !pause_briefly(self))
+            continue;
+        if (self->n_batch || !self->refused) /* seals and removals that are refused again and again are told of once */
+            log_error("logs.lost", "logs=%zu undone=%zu error=%s", self->n_batch,
+                      (self->seals_flight.len + self->removals_flight.len) / sizeof(struct log_key), log_quote(str_of(why.text)).z);
+        return false;
     }
 }
 
@@ -261,6 +275,13 @@ void *logs_write_run(void *arg)
             synced_tell(self);
         self->writing = false;
         pthread_cond_broadcast(&self->changed);
+        if (!ok && self->stop)
+            break;
+        if (!ok) {
+            pthread_mutex_unlock(&self->lock);
+            (void)pause_briefly(self);
+            pthread_mutex_lock(&self->lock);
+        }
     }
     pthread_mutex_unlock(&self->lock);
     return NULL;

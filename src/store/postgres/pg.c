@@ -22,6 +22,7 @@
 #include "store/damage.h"
 #include "store/postgres/timeline.h"
 
+enum { ANSWER_BRIEF_MS = 4000 }; /* longer than statement_timeout of session_brief */
 enum { ANSWER_MS = 15000, HOST_BYTES_MAX = 256, HOSTS_MAX = 16, LOOKS_MAX = 8 }; /* the first: longer than lock_timeout of session_turns */
 enum { SILENCE_MS = 1500, SILENT_FOR_MS = 10000 }; /* the first: below the least connect_timeout that libpq knows */
 enum { BULK_BYTES_MAX = 256 << 20, ARRAY_HEAD_BYTES = 20, SERVER_VERSION_MIN = 130000, OID_BYTEA = 17, OID_INT8 = 20, OID_TEXT = 25,
@@ -71,6 +72,8 @@ static bool pg_fail(struct pg *pg, const PGresult *result, const char *what, str
         }
     if (code == ERR_corrupt)
         return damage_set(err, "%s: %s (PostgreSQL %s)", what, text, state);
+    if (pg->brief && code == ERR_conflict)
+        code = ERR_unavailable; /* it can't be read now */
     return err_set(err, code, "%s: %s (PostgreSQL %s)", what, text, state ? state : "-");
 }
 
@@ -89,6 +92,11 @@ static void place_name(struct pg *pg)
 static bool connect_fail(struct pg *pg, struct err *err)
 {
     static const struct { const char *words; enum err_code code; const char *advice; } causes[] = {
+        { "too many connections", ERR_unreachable,
+          "let it take more (max_connections, CONNECTION LIMIT of the role or database), or stop a client" },
+        { "connection slots are reserved", ERR_unreachable, "let it take more (max_connections), or stop a client" },
+        { "too many clients", ERR_unreachable, "let it take more (max_connections), or stop a client" },
+        { "not currently accepting connections", ERR_unreachable, "allow them: ALTER DATABASE NAME ALLOW_CONNECTIONS true" },
         { "certificate", ERR_untrusted,
           "sslrootcert in the URL must name the CA of the database's certificate, and the host be named as in it" },
         { "authentication failed", ERR_forbidden, "check the user and the password (in the URL, ~/.pgpass or PGPASSWORD)" },
@@ -318,6 +326,13 @@ bool pg_exec_all(struct pg *pg, const char *const *texts, struct err *err)
         if (!text_exec(pg, *texts, *texts, err))
             return false;
     return true;
+}
+
+bool pg_brief(struct pg *pg, struct err *err)
+{
+    pg->brief = true;
+    pg->answer_ms = ANSWER_BRIEF_MS;
+    return pg_exec(pg, PG_session_brief, err);
 }
 
 bool pg_number(struct pg *pg, enum pg_id id, int64_t *out, struct err *err)

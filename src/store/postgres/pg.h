@@ -38,6 +38,7 @@ struct pg {
     bool unsure; /* a commit was answered before the synchronous standby had it */
     bool silent; /* lost because no answer came in time */
     size_t host; /* of several in the URL, the one it is or was connected to */
+    bool brief;           /* waits a second for a lock, then says ERR_unavailable (pg_brief) */
     int64_t answer_ms;    /* so long an exchange may last; 0: as long as it may anywhere */
     int64_t answer_by_ms; /* boot time */
     char system[PG_SYSTEM_BYTES]; /* the cluster and its timeline; 0: a standby's */
@@ -60,6 +61,7 @@ void pg_close(struct pg *pg);
 void pg_look(struct pg *pg); /* between exchanges: has the database ended the connection? Then it is lost. Doesn't wait. */
 
 /* Before pg_prepare: texts for exec, run at once. pg_number: the first column of the first row; 0: no row. */
+bool pg_brief(struct pg *pg, struct err *err); /* the server's loop waits for this connection: seconds at most */
 bool pg_exec(struct pg *pg, enum pg_id id, struct err *err);
 bool pg_exec_all(struct pg *pg, const char *const *texts, struct err *err);
 bool pg_number(struct pg *pg, enum pg_id id, int64_t *out, struct err *err);

@@ -21,7 +21,7 @@ static bool connection_open(struct postgres_reader *self, struct err *err)
     int64_t version;
     if (!pg_connect(&self->pg, self->url, err) || !pg_schema_check(&self->pg, &version, err))
         return false;
-    return pg_schema_ours(&self->pg, version, false, err) && pg_exec(&self->pg, PG_session_reader, err) &&
+    return pg_schema_ours(&self->pg, version, false, err) && pg_exec(&self->pg, PG_session_reader, err) && pg_brief(&self->pg, err) &&
            pg_prepare(&self->pg, PG_FOR_READER | PG_FOR_VERIFIER, err);
 }
 

@@ -61,12 +61,8 @@ bool postgres_begin(struct store *store, struct err *err)
         if (begin_once(self, &needs, err))
             return true;
         turn_over(self);
-        if (!self->pg.lost || self->away_since) {
-            /* another's turn, or a migration, has the lock for long: its synchronous standby is away? A narrow one is taken once more */
-            if (err->code == ERR_conflict && !needs.narrow)
-                err->code = ERR_unavailable;
-            return false;
-        }
+        if (!self->pg.lost || self->away_since)
+            return false; /* ERR_conflict: another's turn, or a migration, has the lock for long: its synchronous standby is away? */
     }
     err->code = ERR_unavailable;
     return false;

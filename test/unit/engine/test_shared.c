@@ -1,8 +1,10 @@
 /* Two engines on one PostgreSQL, turn by turn on virtual time: what one takes over of the other when its own turn fails in the middle, and
  * the times that both write. Run by test/lib/postgres.py, which starts the database. */
 #include <libpq-fe.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "coord/coord.h"
 #include "engine/definition.h"
@@ -148,6 +150,118 @@ static void test_a_failed_turn_forgets_nothing_of_the_others(void **state)
         if (rig_state(&pair.b, task) == 'X') fail_msg("%s: b doesn't know of a's grant", err_name(codes[i]));
         pair_close(&pair);
     }
+}
+
+static int commits_tried;
+
+static bool commit_refused(struct store *store, const struct changes *changes, struct err *err)
+{
+    (void)changes;
+    commits_tried++;
+    fault.real->rollback(store);
+    return err_set(err, fault.code, "as the test wants it");
+}
+
+static void commits_refuse(struct rig *rig, enum err_code code)
+{
+    fault_plant(rig, 0, 0, code);
+    fault.ops.commit = commit_refused;
+    commits_tried = 0;
+}
+
+/* A turn waits too long for a lock of somebody else (CREATE INDEX): its commands are all told so, once, and none of them is tried alone. */
+static void test_a_lock_is_waited_for_once(void **state)
+{
+    struct pair pair;
+    (void)state;
+    pair_open(&pair);
+    (void)ENQUEUE(&pair.a, "first");
+    const char *const more[] = { "more" };
+    struct command *commands[5];
+    for (size_t i = 0; i < 5; i++) commands[i] = rig_enqueue_command(&pair.a, more, 1);
+    commits_refuse(&pair.a, ERR_conflict);
+    rig_turn(&pair.a, commands, 5);
+    fault_remove(&pair.a);
+    assert_true(commits_tried <= 2); /* narrow, then wide: that one had met another's turn, as far as anybody knows */
+    for (size_t i = 0; i < 5; i++) assert_int_equal(commands[i]->err.code, ERR_unavailable);
+    assert_int_equal(engine_health(pair.a.engine), ENGINE_STORE_LOCKED);
+    rig_turn(&pair.a, NULL, 0); /* a beat gets through: it says nothing of tasks */
+    assert_int_equal(engine_health(pair.a.engine), ENGINE_STORE_LOCKED);
+    (void)ENQUEUE(&pair.a, "after");
+    assert_int_equal(engine_health(pair.a.engine), ENGINE_OK);
+    pair_close(&pair);
+}
+
+/* Every turn is refused, with and without commands: the server says so, and says no more when one gets through. */
+static void test_a_server_whose_turns_fail_says_so(void **state)
+{
+    static const enum err_code codes[] = { ERR_forbidden, ERR_internal, ERR_io };
+    (void)state;
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        struct pair pair;
+        struct engine_counters counters;
+        char text[ENGINE_TEXT_MAX];
+        pair_open(&pair);
+        commits_refuse(&pair.a, codes[i]);
+        rig_pass(&pair.a, 2000); /* a beat */
+        assert_int_equal(engine_health(pair.a.engine), ENGINE_TURNS_FAIL);
+        assert_true(engine_trouble(pair.a.engine, true, text));
+        if (!strstr(text, "as the test wants it")) fail_msg("%s", text);
+        engine_counters(pair.a.engine, &counters);
+        assert_true(counters.failed_turns >= 1);
+        fault_remove(&pair.a);
+        rig_pass(&pair.a, 2000);
+        assert_int_equal(engine_health(pair.a.engine), ENGINE_OK);
+        pair_close(&pair);
+    }
+}
+
+/* The same of a store that is one server's, where no turn is taken without need. One command that fails may be the command's fault. */
+static void test_a_server_alone_whose_turns_fail_says_so(void **state)
+{
+    struct rig rig = { 0 };
+    const char *const more[] = { "more" };
+    (void)state;
+    rig_open(&rig);
+    (void)ENQUEUE(&rig, "first");
+    commits_refuse(&rig, ERR_internal);
+    assert_int_equal(rig_one(&rig, rig_enqueue_command(&rig, more, 1))->err.code, ERR_internal);
+    assert_int_equal(engine_health(rig.engine), ENGINE_OK);
+    for (int i = 0; i < 4; i++) {
+        rig_pass(&rig, 1000);
+        (void)rig_one(&rig, rig_enqueue_command(&rig, more, 1));
+    }
+    assert_int_equal(engine_health(rig.engine), ENGINE_TURNS_FAIL);
+    rig_pass(&rig, 1000); /* writes nothing, so it shows nothing */
+    assert_int_equal(engine_health(rig.engine), ENGINE_TURNS_FAIL);
+    fault_remove(&rig);
+    (void)ENQUEUE(&rig, "after");
+    assert_int_equal(engine_health(rig.engine), ENGINE_OK);
+    rig_close(&rig);
+}
+
+/* What is read anew again and again takes no more memory than once. */
+static void test_small_tables_read_anew_take_no_memory(void **state)
+{
+    enum { LANES = 300, ROUNDS = 30 };
+    struct pair pair;
+    size_t before = 0;
+    (void)state;
+    pair_open(&pair);
+    for (int i = 0; i < LANES; i++) {
+        char text[64];
+        snprintf(text, sizeof text, "t queue=a-queue-%d conc=a-key-%d", i, i);
+        (void)ENQUEUE(&pair.a, text);
+    }
+    (void)rig_executor(&pair.a, "e", NULL);
+    for (int i = 0; i < ROUNDS; i++) {
+        connections_end();
+        rig_turn(&pair.a, NULL, 0);
+        struct mallinfo2 now = mallinfo2();
+        if (i == 3) before = now.uordblks;
+        if (i > 3 && now.uordblks > before + 100000) fail_msg("%zu bytes more after %d times", now.uordblks - before, i - 3);
+    }
+    pair_close(&pair);
 }
 
 /* The turn is committed and then something can't be read: it is answered once, and isn't done again. */
@@ -845,6 +959,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_failed_turn_forgets_nothing_of_the_others),
+        cmocka_unit_test(test_a_lock_is_waited_for_once),
+        cmocka_unit_test(test_a_server_whose_turns_fail_says_so),
+        cmocka_unit_test(test_a_server_alone_whose_turns_fail_says_so),
+        cmocka_unit_test(test_small_tables_read_anew_take_no_memory),
         cmocka_unit_test(test_what_is_committed_is_not_done_again),
         cmocka_unit_test(test_times_never_step_back),
         cmocka_unit_test(test_a_resumed_lane_is_emptied_by_another_server),

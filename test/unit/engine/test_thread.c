@@ -303,6 +303,47 @@ static void many_results_and_polls_go_apart(void **state)
     bed_close(&rig, loop);
 }
 
+/* The loop stands still for more than two leases (a read that waits for the database), while turns go on: the executor couldn't be heard,
+ * so its job isn't given up. When the loop turns and nobody speaks, it is. */
+static void a_loop_that_stands_still_ends_no_lease(void **state)
+{
+    enum { LEASE_MS = 3000 };
+    struct rig rig = { 0 };
+    struct engine_counters counters;
+    const char *const names[] = { "t attempts=1" };
+    (void)state;
+    struct loop *loop = bed_open(&rig);
+    struct command *reg = rig_new(&rig, CMD_REGISTER), *task = rig_enqueue_command(&rig, names, 1);
+    reg->in.reg.executor = (struct executor){ .name = STR("e"), .slots = 4, .kinds = ~0u };
+    submit(&rig, reg);
+    submit(&rig, task);
+    wait_answers(loop, 2);
+    struct command *poll = rig_poll_command(&rig, reg->out.reg.id, 1, 1, NULL, 0);
+    submit(&rig, poll);
+    wait_answers(loop, 3);
+    assert_int_equal(poll->out.poll.n_grants, 1);
+    int64_t begun = clock_boot_ms();
+    while (clock_boot_ms() - begun < 2 * LEASE_MS + 1000) { /* turns without commands are taken by the thread */
+        engine_wake(rig.engine);
+        usleep(50000);
+    }
+    engine_counters(rig.engine, &counters);
+    assert_int_equal(counters.lost, 0);
+    for (begun = clock_boot_ms(); clock_boot_ms() - begun < LEASE_MS / 2;) loop_step(loop, 20);
+    engine_counters(rig.engine, &counters);
+    assert_int_equal(counters.lost, 0); /* it has a lease's time to speak */
+    while (counters.lost == 0 && clock_boot_ms() - begun < DEADLINE_MS) {
+        loop_step(loop, 20);
+        engine_counters(rig.engine, &counters);
+    }
+    assert_int_equal(counters.lost, 1);
+    engine_stop(rig.engine); /* before what answers are put into goes */
+    arenas_release(&reg, 1);
+    arenas_release(&task, 1);
+    arenas_release(&poll, 1);
+    bed_close(&rig, loop);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -312,6 +353,7 @@ int main(void)
         cmocka_unit_test(what_falls_due_comes_by_itself),
         cmocka_unit_test(a_time_that_comes_during_a_turn_is_not_missed),
         cmocka_unit_test(many_results_and_polls_go_apart),
+        cmocka_unit_test(a_loop_that_stands_still_ends_no_lease),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

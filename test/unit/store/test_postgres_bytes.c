@@ -9,6 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <libpq-fe.h>
+
+#include "io/clock.h"
 #include "store/blobs.h"
 #include "store/logs.h"
 #include "world.h"
@@ -196,6 +199,65 @@ static bool wants(const char *hex, void *owner)
     return owner != NULL && hex[0] != '\0';
 }
 
+/* A statement of somebody else's; the first number of its answer. */
+static int64_t ask(PGconn *conn, const char *text)
+{
+    PGresult *result = PQexec(conn, text);
+    ExecStatusType status = PQresultStatus(result);
+    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
+        fail_msg("%s: %s", text, PQerrorMessage(conn));
+    int64_t number = PQntuples(result) > 0 ? strtoll(PQgetvalue(result, 0, 0), NULL, 10) : 0;
+    PQclear(result);
+    return number;
+}
+
+/* Seals and removals that the database refuses, for whatever reason, are done as soon as it doesn't. `refuse` and `allow` are what somebody
+ * else does meanwhile. */
+static void removals_wait_out(const char *refuse, const char *allow)
+{
+    enum { LOGS = 4 };
+    struct pair p;
+    struct log_position position;
+    int64_t expected, until;
+    pair_open(&p);
+    PGconn *conn = PQconnectdb(p.w.url), *watch = PQconnectdb(p.w.url);
+    for (int64_t task = 1; task <= 2 * LOGS; task++)
+        assert_int_equal(append(p.logs[0], task, 0, 1000, &position, &expected), ERR_none);
+    logs_wait(p.logs[0]);
+    ask(conn, refuse);
+    for (int64_t task = 1; task <= LOGS; task++)
+        logs_remove(p.logs[0], task, GRANT);
+    for (int64_t task = LOGS + 1; task <= 2 * LOGS; task++)
+        logs_seal(p.logs[0], task, GRANT);
+    for (until = clock_boot_ms() + 2500; clock_boot_ms() < until;) /* long enough to be refused */
+        usleep(20000);
+    assert_int_equal(ask(watch, "SELECT count(*) FROM pg_class WHERE relname = 'log'"), 1);
+    ask(conn, allow);
+    for (until = clock_boot_ms() + 40000; clock_boot_ms() < until; usleep(20000))
+        if (ask(watch, "SELECT count(*) FROM log") == LOGS && ask(watch, "SELECT count(*) FROM log WHERE sealed = 0") == 0)
+            break;
+    assert_int_equal(ask(watch, "SELECT count(*) FROM log"), LOGS);
+    assert_int_equal(ask(watch, "SELECT count(*) FROM log_chunk"), LOGS);
+    assert_int_equal(ask(watch, "SELECT count(*) FROM log WHERE sealed = 1"), LOGS);
+    PQfinish(conn);
+    PQfinish(watch);
+    pair_close(&p);
+}
+
+static void removals_are_never_dropped(void **state)
+{
+    (void)state;
+    removals_wait_out("CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS "
+                      "'BEGIN RAISE EXCEPTION ''no'' USING ERRCODE = ''55P03''; END';"
+                      "CREATE TRIGGER no BEFORE UPDATE OR DELETE ON log FOR EACH ROW EXECUTE FUNCTION no()", /* a lock that took too long */
+                      "DROP TRIGGER no ON log");
+    removals_wait_out("CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS "
+                      "'BEGIN RAISE EXCEPTION ''no'' USING ERRCODE = ''53100''; END';"
+                      "CREATE TRIGGER no BEFORE UPDATE OR DELETE ON log FOR EACH ROW EXECUTE FUNCTION no()", /* a full disk */
+                      "DROP TRIGGER no ON log");
+    removals_wait_out("ALTER TABLE log_chunk RENAME TO elsewhere", "ALTER TABLE elsewhere RENAME TO log_chunk"); /* refused for good */
+}
+
 static void kept_files(void **state)
 {
     (void)state;
@@ -313,6 +375,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(offsets),
         cmocka_unit_test(two_servers),
+        cmocka_unit_test(removals_are_never_dropped),
         cmocka_unit_test(kept_files),
         cmocka_unit_test(seals_and_pieces),
     };
