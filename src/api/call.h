@@ -297,7 +297,9 @@ bool finishes_read_quick(const struct fence_key *key, struct arena *arena, struc
 void finish_render_results(struct json *json, const struct finish_item *items, size_t n);
 
 /* ---- executors (executors.c) ---- */
+bool executor_is_own(const struct call *call, const struct executor *executor); /* of the tenant that asks */
 bool executor_visible(const struct call *call, const struct executor *executor);
+struct str executor_member(struct arena *arena, const struct executor *executor); /* register.c: its name in the coordination service */
 const char *executor_state_now(struct api *api, const struct executor *executor, const struct executor_live *live);
 const struct executor_live *executor_live_find(const struct executor_live *live, size_t n, int64_t id);
 

@@ -120,12 +120,15 @@ void serve_executors_create(struct call *call)
     call_submit(call, executor_registered);
 }
 
-bool executor_visible(const struct call *call, const struct executor *executor)
+bool executor_is_own(const struct call *call, const struct executor *executor)
 {
     bool shared = executor->tenant.len == 0;
-    if (call->site && !call->tenant_named)
-        return true;
     return shared ? str_eqz(call->actor.tenant, TENANT_DEFAULT) : str_eq(executor->tenant, call->actor.tenant);
+}
+
+bool executor_visible(const struct call *call, const struct executor *executor)
+{
+    return (call->site && !call->tenant_named) || executor_is_own(call, executor);
 }
 
 /* executor_find: by id or name; NULL: answered. */
@@ -139,10 +142,22 @@ static const struct executor *executor_find(struct call *call)
         return NULL;
     }
     bool by_id = str_to_i64(call->arg, &id);
-    for (size_t i = 0; i < n; i++)
-        if ((by_id ? executors[i]->id == id : str_eq(executors[i]->name, call->arg)) && executor_visible(call, executors[i]))
+    const struct executor *found = NULL;
+    size_t n_found = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!(by_id ? executors[i]->id == id : str_eq(executors[i]->name, call->arg)) || !executor_visible(call, executors[i]))
+            continue;
+        if (by_id || executor_is_own(call, executors[i]))
             return executors[i];
-    call_refuse(call, ERR_not_found, "there is no executor %.*s", STR_ARG(str_sub(call->arg, 0, 100)));
+        found = executors[i];
+        n_found++;
+    }
+    if (n_found == 1)
+        return found;
+    if (n_found > 1)
+        call_refuse(call, ERR_bad_request, "%zu tenants have an executor of that name: say which one with ?tenant=", n_found);
+    else
+        call_refuse(call, ERR_not_found, "there is no executor %.*s", STR_ARG(str_sub(call->arg, 0, 100)));
     return NULL;
 }
 

@@ -11,6 +11,13 @@
 
 enum { TELL_MS = 2000, SOON_MS = 200 };
 
+struct str executor_member(struct arena *arena, const struct executor *executor)
+{
+    if (executor->tenant.len == 0)
+        return executor->name;
+    return str_fmt(arena, "%.*s~%.*s", STR_ARG(executor->tenant), STR_ARG(executor->name)); /* names are a tenant's, and have no '~' */
+}
+
 static struct str content_of(struct api *api, struct arena *arena, const struct executor *executor, const struct executor_live *live)
 {
     struct buf text;
@@ -56,7 +63,7 @@ static void tell_due(struct loop_timer *timer)
         if (poll == NULL || strcmp(executor_state_now(api, executors[i], live), executor_state_name(EXECUTOR_LOST)) == 0)
             continue;
         /* Between polls it may have gone to another server: what is there stays. */
-        told[n_told++] = (struct coord_member){ executors[i]->name,
+        told[n_told++] = (struct coord_member){ executor_member(&arena, executors[i]),
             poll->open > 0 ? content_of(api, &arena, executors[i], live) : (struct str){ 0 } };
     }
     coord_tell_executors(engine_coord(api->config.engine), told, n_told);
@@ -88,7 +95,9 @@ void register_soon(struct api *api)
 
 bool register_lost(struct api *api, const struct executor *executor, const struct executor_live *live)
 {
-    int64_t left = coord_left(engine_coord(api->config.engine), executor->name);
+    struct arena arena = { 0 };
+    int64_t left = coord_left(engine_coord(api->config.engine), executor_member(&arena, executor));
+    arena_release(&arena);
     return left > 0 && (live == NULL || live->heard_ago_ms < 0 || clock_boot_ms() - live->heard_ago_ms < left);
 }
 

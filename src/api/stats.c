@@ -79,7 +79,7 @@ static bool facts_read(struct call *call, struct facts *out)
     return true;
 }
 
-static void executors_put(struct json *json, const struct facts *facts)
+static void executors_put(struct call *call, struct json *json, const struct facts *facts)
 {
     json_key(json, "executors");
     json_object_begin(json);
@@ -89,7 +89,10 @@ static void executors_put(struct json *json, const struct facts *facts)
         struct counts counts = {
             .processed = executor->processed, .failed = executor->failed, .working = live != NULL ? live->running : 0
         };
-        json_key_str(json, executor->name);
+        struct str name = executor->name;
+        if (!executor_is_own(call, executor)) /* two tenants may have it */
+            name = str_fmt(&call->arena, "%.*s/%.*s", STR_ARG(executor->tenant), STR_ARG(executor->name));
+        json_key_str(json, name);
         json_object_begin(json);
         counts_put(json, &counts);
         json_object_end(json);
@@ -150,7 +153,7 @@ void serve_stats_get(struct call *call)
         json_object_end(&json);
     }
     json_object_end(&json);
-    executors_put(&json, &facts);
+    executors_put(call, &json, &facts);
     json_put_i64(&json, "seq", head.seq);
     json_put_i64(&json, "turn", head.commit);
     json_key(&json, "warnings");
@@ -321,7 +324,7 @@ void serve_nodes_list(struct call *call)
         json_put_i64(&json, "running", running);
         json_put_i64(&json, "slots", executor->slots);
         json_put_str(&json, "zone", executor->zone);
-        const char *server = servers_of.n > 0 ? smap_find(&servers_of, executor->name) : NULL;
+        const char *server = servers_of.n > 0 ? smap_find(&servers_of, executor_member(&call->arena, executor)) : NULL;
         if (server != NULL)
             json_put_z(&json, "server", server);
         json_object_end(&json);

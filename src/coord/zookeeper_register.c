@@ -59,7 +59,7 @@ static void records_drop(struct smap *map)
 
 static bool node_put(struct zookeeper *z, const struct coord_member *member, const char *content)
 {
-    char path[ZK_PATH_BYTES * 2], name[129];
+    char path[ZK_PATH_BYTES * 2], name[256];
     snprintf(name, sizeof name, "%.*s", STR_ARG(member->name));
     zk_path(path, z, FOLDER, name);
     int code = zk_create(z, path, content, ZOO_EPHEMERAL, NULL, 0);

@@ -267,7 +267,7 @@ struct known_executor *cache_executor_put(struct engine *engine, const struct ex
     known->row = executor_copy(&engine->arena, row);
     if (known->fits) memset(known->fits, 0, known->n_fits);
     pthread_mutex_unlock(&engine->heard_lock);
-    smap_put(&engine->executor_names, known->row.name, known);
+    smap_put(&engine->executor_names, tenant_subject(&engine->arena, known->row.tenant, known->row.name), known);
     return known;
 }
 
@@ -384,7 +384,7 @@ static void executors_unmake(struct engine *engine)
         struct known_executor *known = e->value;
         if (known->row.id < engine->head.next_executor) continue;
         map_take(&engine->executors, e->key);
-        smap_take(&engine->executor_names, known->row.name);
+        smap_take(&engine->executor_names, tenant_subject(&engine->arena, known->row.tenant, known->row.name));
         mem_free(known->fits);
         mem_free(known);
     }
@@ -432,6 +432,8 @@ static void executor_refresh(struct engine *engine, const struct executor *row)
     known->row.registered = row->registered;
     known->row.processed = row->processed;
     known->row.failed = row->failed;
+    known->row.owner = row->owner;
+    known->row.silent = row->silent;
 }
 
 void caches_refresh(struct engine *engine, const struct others *others)

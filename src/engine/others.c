@@ -43,10 +43,25 @@ static void executor_heard(struct engine *engine, struct known_executor *known, 
     }
 }
 
+/* Who was granted: the tenant's own executor of that name, or one that serves everybody. Where there are both, the row says which. */
+static const struct known_executor *granted_to(struct turn *turn, const struct event *event)
+{
+    struct engine *engine = turn->engine;
+    struct store *store = engine->store;
+    const struct lane *lane = map_find(&engine->lanes, (uint64_t)event->lane + 1);
+    const struct known_executor *shared = smap_find(&engine->executor_names, event->actor), *own = NULL;
+    if (lane && !str_eqz(lane->tenant, TENANT_DEFAULT)) own = executor_named(engine, turn->arena, lane->tenant, event->actor);
+    if (!own || !shared) return own ? own : shared;
+    struct attempt stored;
+    bool found = false;
+    if (!store->ops->load_attempt(store, event->task, event->grant, &stored, &found, turn->err)) turn->slice->failed = true;
+    return found && stored.executor == own->row.id ? own : shared;
+}
+
 static void granted_elsewhere(struct turn *turn, const struct event *event)
 {
     struct engine *engine = turn->engine;
-    const struct known_executor *known = smap_find(&engine->executor_names, event->actor);
+    const struct known_executor *known = granted_to(turn, event);
     if (!known) return;
     struct attempt attempt = { .task = event->task, .number = event->attempt, .grant = event->grant, .executor = known->row.id,
                                .started = event->time, .exit = -1, .signal = -1, .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = -1 };
@@ -66,8 +81,7 @@ static void grants_unread(const struct known_executor *known)
 /* The executor of an event: NAME, or TENANT/NAME. */
 static const struct known_executor *executor_told(struct engine *engine, struct str subject)
 {
-    ptrdiff_t slash = str_index(subject, '/');
-    return smap_find(&engine->executor_names, slash < 0 ? subject : str_sub(subject, (size_t)slash + 1, subject.len));
+    return smap_find(&engine->executor_names, subject);
 }
 
 static void event_follow(struct turn *turn, const struct event *event, bool *out_tokens, bool *out_schedules, bool *out_site)

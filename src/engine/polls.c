@@ -84,12 +84,8 @@ void cmd_register(struct turn *turn, struct command *command)
         command->out.reg.lease_ms = engine->config.lease_ms;
         return;
     }
-    struct known_executor *known = smap_find(&engine->executor_names, wish->name);
+    struct known_executor *known = executor_named(engine, turn->arena, command->actor.tenant, wish->name);
     bool other = known && wish->instance.len && known->row.instance.len && !str_eq(wish->instance, known->row.instance);
-    if (known && !tenant_of_executor(&known->row, command->actor.tenant)) {
-        turn_refuse(turn, command, ERR_name_taken, "the name '%.*s' is in use; choose another --name", STR_ARG(wish->name));
-        return;
-    }
     bool mine = !known || takes_over(turn, known, command);
     if (!mine && !command->admin) {
         turn_refuse(turn, command, ERR_name_taken,

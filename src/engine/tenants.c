@@ -32,6 +32,12 @@ struct str tenant_subject(struct arena *arena, struct str tenant, struct str nam
     return str_fmt(arena, "%.*s/%.*s", STR_ARG(tenant), STR_ARG(name));
 }
 
+/* Names are a tenant's: engine->executor_names has them as events do, NAME or TENANT/NAME. */
+struct known_executor *executor_named(struct engine *engine, struct arena *arena, struct str tenant, struct str name)
+{
+    return smap_find(&engine->executor_names, tenant_subject(arena, tenant, name));
+}
+
 /* --- counts -------------------------------------------------------------------------------------------------------------------- */
 
 static int64_t open_tasks(const struct lane *lane)

@@ -387,6 +387,7 @@ struct node *run_make(struct turn *turn, struct archive *archive, const struct r
 struct known_tenant *tenant_find(struct engine *engine, struct str name); /* NULL: it isn't listed */
 bool tenant_is_listed(struct engine *engine, struct str name);            /* or nobody is: then everybody may be */
 bool tenant_of_executor(const struct executor *executor, struct str tenant); /* is it that one's own? Shared ones are `default`'s */
+struct known_executor *executor_named(struct engine *engine, struct arena *arena, struct str tenant, struct str name); /* NULL: none */
 struct str tenant_subject(struct arena *arena, struct str tenant, struct str name); /* of an event without a lane: TENANT/NAME */
 void tenant_lane_made(struct engine *engine, struct lane *lane);
 void tenant_lane_moved(struct engine *engine, const struct lane *was, const struct lane *is);

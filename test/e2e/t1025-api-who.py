@@ -124,6 +124,22 @@ refused(s.post(f'/v1/executors/{mine}/poll', dict(free=0), token=one.token), 403
 same(s.post(f'/v1/executors/{mine}/poll', dict(free=0), token=two.token).status, 200, 'it goes on with the new one')
 until(lambda: s.post('/v1/executors', dict(name='moves', slots=2, instance='another'), token=one.token).status == 201, 'one that is gone for a lease leaves its name', seconds=20)
 
+# -- names are a tenant's
+for name in ('one', 'build-7'):
+    same(s.post('/v1/executors', dict(name=name, slots=1, kinds=['data']), token=acme.token).status, 201, f'acme may have a {name} of its own')
+same(s.post('/v1/executors', dict(name='build-7', slots=1, kinds=['data']), token=two.token).status, 201, 'and so may the site')
+beta = token('beta', 'execute', tenant='beta')
+ids = {s.post('/v1/executors', dict(name='build-7', slots=1, kinds=['data']), token=voice).json['id'] for voice in (acme.token, two.token, beta)}
+same(len(ids), 3, 'three executors')
+same(s.get('/v1/executors/build-7', token=admin).json['id'] in ids, True, 'the name means the own one')
+same([s.get(f'/v1/executors/build-7?tenant={t}', token=admin).status for t in ('acme', 'beta')], [200, 200], "or a tenant's, if one says so")
+counted = [k for k in s.get('/v1/stats', token=admin).json['executors'] if k.endswith('build-7')]
+same(sorted(counted), ['acme/build-7', 'beta/build-7', 'build-7'], 'stats tell them apart')
+s.post('/v1/tasks?tenant=acme', dict(name='theirs', queue='q', data={}), token=admin)
+own = s.post(f'/v1/executors/{acme.id}/poll', dict(free=1), token=acme.token).json['grants']
+same([g['spec']['name'] for g in own], ['theirs'], "acme's gets acme's work")
+refused(s.post(f'/v1/tasks/{own[0]["task"]}/finish', dict(fence=own[0]['fence'], exit=0), token=two.token), 403, 'forbidden', text='another tenant\'s fence at the site\'s executor')
+
 # -- what is free: no more than its slots less what it holds
 for i in range(6):
     s.post('/v1/tasks', dict(name=f'many{i}', queue='q', data={}), token=admin)

@@ -82,6 +82,28 @@ until(lambda: work(wb, 9) or red_b.quotas()['tasks'][0] == 0, 'and goes on', sec
 a.start()
 ok('config.differs' in a.log.read_text(), 'a comes back with its old file, and says so')
 same(Voice(a).get('/v1/tenants').body, Voice(b).get('/v1/tenants').body, 'both say the same again')
+
+# -- whose an executor is: the same through both, also when its token is exchanged; two tenants' executors of one name are two
+keys = {n: Voice(a).post('/v1/tokens', dict(name=n, scopes=['execute'], tenant=t)).json['token'] for n, t in (('k1', 'default'), ('k2', 'default'), ('k3', 'red'))}
+body = dict(name='moves', slots=2, kinds=['data'], instance='a secret')
+mine = a.post('/v1/executors', body, token=keys['k1']).json['id']
+
+
+def polled(server, key, executor=None):
+    return server.post(f'/v1/executors/{executor or mine}/poll', dict(free=0), token=keys[key]).status
+
+
+same([polled(s, k) for s in (a, b) for k in ('k1', 'k2', 'k3')], [200, 403, 404] * 2, 'the token that registered it, at both servers')
+same(b.post('/v1/executors', body, token=keys['k2']).json.get('id'), mine, 'it comes to the other server with another token')
+same([polled(s, k) for s in (a, b) for k in ('k1', 'k2')], [403, 200] * 2, 'which both know at once')
+theirs = b.post('/v1/executors', body, token=keys['k3']).json['id']
+same((theirs != mine, polled(a, 'k3', theirs), polled(a, 'k2', theirs)), (True, 200, 404), 'red may have one of that name')
+for voice_, executor, key in ((Voice(a), mine, 'k2'), (red, theirs, 'k3')):
+    made = voice_.post('/v1/tasks', dict(name='whose', queue='whose', data=1)).json['id']
+    grants = a.post(f'/v1/executors/{executor}/poll', dict(free=1, wait_ms=3000), token=keys[key]).json['grants']
+    same([g['task'] for g in grants], [made], 'each is granted at one server')
+    same(b.post(f'/v1/executors/{executor}/poll', dict(free=0, renew=[dict(fence=grants[0]['fence'])]), token=keys[key]).json['cancels'], [], 'and renews at the other')
+    same(b.post(f'/v1/tasks/{made}/finish', dict(fence=grants[0]['fence'], exit=0), token=keys[key]).status, 200, 'where it ends')
 for server in (a, b):
     same(server.stop(), 0, f'{server.dir.name} ends')
 pg.stop()
