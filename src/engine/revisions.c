@@ -214,7 +214,7 @@ static struct node *task_waiting(struct opening *o, struct str name)
 static bool opening_touched(void *context, const struct workflow_task *task)
 {
     struct opening *o = context;
-    const struct node *node = o->waited && !PLANT(touched_forgotten) ? task_waiting(o, task->name) : NULL;
+    const struct node *node = o->waited ? task_waiting(o, task->name) : NULL;
     if (node) return !(node->row.marks & MARK_SKIPPED);
     return !o->touched || o->touched[task - o->definition->workflow.tasks];
 }
@@ -557,7 +557,7 @@ static void revision_wait(struct turn *turn, struct archive *archive, struct rev
     struct opening o;
     struct expansion x;
     opening_begin(&o, turn, archive, row, definition, &(struct because){ .actor = actor });
-    o.touched = touched;
+    o.touched = PLANT(touched_forgotten) ? NULL : touched;
     struct expand_input input = expand_input_of(&o);
     input.n_prevs = 0;
     input.replaced = NULL;

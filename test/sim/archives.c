@@ -24,6 +24,12 @@ static const struct flow { const char *yaml, *tasks; } flows[] = {
       "  - {name: b, semaphores: [one, two]," RUNS "  - {name: write, lock: exclusive, depends: [PREV]," RUNS
       "  - {name: nightly, schedule: '*/2 * * * *'," RUNS, "b write" },
     { "semaphores: {one: 1}\ntasks:\n  - {name: b, semaphores: [one], depends: [PREV], priority: 1," RUNS, "b" },
+    { "- {name: a, lock: exclusive, cancels: [PREV]," RUNS "- {name: b, depends: [a], lock: shared, cancels: [PREV]," RUNS, "a b" },
+    { "- {name: f, after: ['PREV:read', 'PREV:gone']," RUNS "- {name: read, lock: shared, depends: [f]," RUNS, "f read" },
+    { "- {name: write, lock: exclusive," RUNS "- {name: only, lock: exclusive, unique: '{archive}/only'," RUNS
+      "- {name: b, depends: [only]," RUNS "- {name: COMMIT, depends: ['PREV:write']}\n", "write b" }, /* `only` may be an earlier one's */
+    { "- {name: a, depends: ['PREV:c']," RUNS "- {name: only, depends: [a], unique: '{archive}/only'," RUNS
+      "- {name: c, depends: [only], cancels: ['PREV:b']," RUNS, "a c" },
 };
 enum { FLOWS = sizeof flows / sizeof *flows, FLOW_LOOP = 1 };
 

@@ -62,7 +62,10 @@ static void check_move(struct world *w, const struct event *e)
         check_created(w, e);
         return;
     }
-    if (e->kind == EVENT_promoted) MARK(w, promoted);
+    if (e->kind == EVENT_promoted) {
+        MARK(w, promoted);
+        w->known.promoted[id] = true;
+    }
     if (e->kind == EVENT_ending) {
         w->known.folded_ending[id] = e->to;
         if (str_eqz(e->reason, "superseded")) MARK(w, superseded_running);
@@ -83,6 +86,7 @@ static void check_move(struct world *w, const struct event *e)
         world_fail(w, "I6 a task that was to end went elsewhere", id);
     w->known.folded_ending[id] = STATE_NONE;
     w->known.folded[id] = e->to;
+    if (state_ended(e->to)) w->known.promoted[id] = false;
     if (e->from == STATE_S && e->to == STATE_D) check_begin(w, store_task(w, id)); /* there was nothing to run */
     if (e->to != STATE_X) return;
     if (e->grant < w->known.folded_grant[id]) world_fail(w, "I3 a grant smaller than the one before", id);
@@ -166,6 +170,8 @@ static void check_task(struct world *w, const struct task *task)
         }
         if (task->waits == 0 && !(task->holds & ~(1u << HOLD_held))) world_fail(w, "I10 a staged task without a reason", task->id);
     }
+    if (task->state == STATE_P && w->known.promoted[task->id] && task->vt != 0) world_fail(w, "a promotion was forgotten", task->id);
+    if (task->state == STATE_Q && task->unique.len) world_fail(w, "R6 a unique key was taken before its revision's turn", task->id);
     if (task->state == STATE_Q && !task->rev) world_fail(w, "a queue's task left in Q", task->id);
     if (w->known.starts[task->id] > task->attempts) world_fail(w, "R1 a job began more often than attempts were counted", task->id);
     if (task->attempts - task->base > spec->attempts_max) world_fail(w, "more attempts than its limit", task->id);

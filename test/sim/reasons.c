@@ -352,8 +352,9 @@ static void check_one(struct world *w, const struct task *task)
             if (group_of(&why.conditions[i]) == GROUP_EXECUTOR) continue;
             struct task left = lifted(w, &facts, &why, i);
             bool goes_on = left.state == STATE_P || left.state == STATE_D; /* else superseded by something that went on itself */
-            if (goes_on && cancels_open(&facts) && group_of(&why.conditions[i]) == GROUP_SLOT)
-                continue; /* and what is set free may end others, which have the slot */
+            bool shared = group_of(&why.conditions[i]) == GROUP_SLOT || strcmp(why.conditions[i].kind, "lock") == 0;
+            if (goes_on && cancels_open(&facts) && shared)
+                continue; /* it may end, with those that it supersedes, who has the slot or the lock */
             if (goes_on) trace(w, "  with condition %zu left it is %c", i, state_letter(left.state));
             if (goes_on) why_fail(w, &facts, &why, "why: it names what isn't in the way");
         }

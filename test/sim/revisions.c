@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/when.h"
+#include "core/settle.h"
 #include "engine/definition.h"
 #include "world.h"
 
@@ -30,6 +31,63 @@ static void begin_after(struct world *w, const struct task *task, const struct t
     world_fail(w, invariant, task->id);
 }
 
+static const struct workflow_task *written_as(struct world *w, const struct task *task)
+{
+    const struct repository *repo = task->rev ? repository_of(w, task->lane) : NULL;
+    const struct definition *definition = repo ? flow_definition(repo->commits[task->rev].flow) : NULL;
+    return definition && definition->valid ? workflow_find(&definition->workflow, task->name) : NULL;
+}
+
+/* It left the queue without having run, and nobody has retried it. */
+static bool never_ran(const struct world *w, const struct task *task)
+{
+    enum task_state state = w->known.folded[task->id];
+    return state_ended(state) && state != STATE_D && task->grant == 0 && !w->known.retried[task->id];
+}
+
+/* What a task that never ran was to wait for by PREV is waited for in its place. */
+static void begin_handed_on(struct world *w, const struct task *task, const struct task *stopped)
+{
+    const struct revision *revision = memstore_revision(w->store, stopped->lane, stopped->rev);
+    const struct workflow_task *written = written_as(w, stopped);
+    if (!never_ran(w, stopped) || !written || !revision) return;
+    const struct workflow_refs *lists[] = { &written->depends, &written->after };
+    for (size_t l = 0; l < 2; l++) {
+        for (size_t i = 0; i < lists[l]->n; i++) {
+            for (size_t p = 0; lists[l]->items[i].prev && p < revision->n_prevs; p++) {
+                const struct task *earlier = memstore_task_upto(w->store, task->lane, lists[l]->items[i].name, revision->prevs[p]);
+                if (!earlier || w->known.retried[earlier->id] || earlier->id == task->id) continue;
+                MARK(w, prev_handed_on);
+                begin_after(w, task, earlier, false, "R6 a task began before what its stopped PREV waited for");
+                begin_handed_on(w, task, earlier);
+            }
+        }
+    }
+}
+
+/* A task that starts finds dead what it cancels, and what those that never became ready were to cancel. */
+static void begin_superseding(struct world *w, const struct task *task, const struct task *of)
+{
+    const struct revision *revision = memstore_revision(w->store, of->lane, of->rev);
+    const struct workflow_task *written = written_as(w, of);
+    if (!written || !revision || of->marks & MARK_SKIPPED) return;
+    for (size_t i = 0; i < written->cancels.n; i++) {
+        for (size_t p = 0; written->cancels.items[i].prev && p < revision->n_prevs; p++) {
+            const struct task *other = memstore_task_upto(w->store, task->lane, written->cancels.items[i].name, revision->prevs[p]);
+            while (other && other->marks & MARK_SKIPPED)
+                other = memstore_task_upto(w->store, task->lane, other->name, other->rev - 1);
+            if (!other || w->known.retried[other->id] || other->id == task->id) continue;
+            begin_after(w, task, other, false, "I15 a task began beside one that it supersedes");
+            const struct edges *ins = map_find(&w->store->ins, (uint64_t)other->id);
+            bool fired = false;
+            for (size_t k = 0; ins && k < ins->n; k++) fired |= ins->edges[k].kind == EDGE_CANCELS && ins->edges[k].flags & EDGE_FIRED;
+            if (fired || !never_ran(w, other)) continue;
+            MARK(w, cancels_through);
+            begin_superseding(w, task, other);
+        }
+    }
+}
+
 static void begin_refs(struct world *w, const struct task *task, const struct revision *revision, const struct workflow *workflow,
     const struct workflow_refs *refs, bool depends)
 {
@@ -42,15 +100,11 @@ static void begin_refs(struct world *w, const struct task *task, const struct re
             const struct task *earlier = memstore_task_upto(w->store, task->lane, ref->name, revision->prevs[p]);
             if (earlier) MARK(w, prev_waited);
             begin_after(w, task, earlier, success, "R6 a task began before its PREV had ended");
+            if (earlier && !w->known.retried[task->id]) begin_handed_on(w, task, earlier);
         }
         if (!ref->prev && task->run == 0)
             begin_after(w, task, task_of(w, task->lane, task->rev, ref->name), success, "R6 a task began before what it depends on");
     }
-}
-
-static bool locks_clash(const struct task *a, const struct task *b)
-{
-    return a->marks & MARK_LOCKED && b->marks & MARK_LOCKED && (a->marks | b->marks) & MARK_EXCLUSIVE;
 }
 
 static bool run_later(const struct task *task)
@@ -90,6 +144,7 @@ void check_begin(struct world *w, const struct task *task)
     begin_refs(w, task, revision, &definition->workflow, &written->depends, true);
     begin_refs(w, task, revision, &definition->workflow, &written->after, false);
     begin_locked(w, task);
+    if (!w->known.retried[task->id] && task->run == 0) begin_superseding(w, task, task);
 }
 
 /* A retry that isn't forced is refused when a later revision's task that was to come after it has begun. */
@@ -127,6 +182,9 @@ static void check_opened(struct world *w, const struct repository *repo, const s
         if (!made && (!deep || fault)) world_fail(w, "R6 a revision without all its tasks", row->rev);
         if (made && deep && !fault) world_fail(w, "jobs start each other without an end", made->id);
         if (made && made->marks & MARK_SKIPPED) MARK(w, skipped_by_paths);
+        const struct workflow_task *written = made ? written_as(w, made) : NULL;
+        if (written && written->paths.n && commit->touched == ((made->marks & MARK_SKIPPED) != 0))
+            world_fail(w, "R6 what a revision touched was forgotten", made->id);
         if (fault) MARK(w, workflow_bad);
     }
     if (row->cause) MARK(w, revision_caused);
@@ -170,6 +228,27 @@ static void check_locks(struct world *w)
     }
 }
 
+/* Shared locks never wait for shared ones; no order leads from a revision to a later one (only the lock's, to which a retry comes last). */
+static void check_edges(struct world *w, const struct task *task)
+{
+    const struct edges *ins = map_find(&w->store->ins, (uint64_t)task->id);
+    bool waits = false, due = false;
+    for (size_t i = 0; ins && i < ins->n; i++) {
+        const struct edge *e = &ins->edges[i];
+        const struct task *pred = store_task(w, e->pred);
+        bool open = !state_ended(pred->state), lock = e->kind == EDGE_AFTER && e->flags & EDGE_LOCK;
+        if (lock && edge_counts(e->kind, e->flags) && open && !locks_clash(task, pred))
+            world_fail(w, "R6 a shared lock waits for a shared one", task->id);
+        if (e->kind != EDGE_CANCELS && !lock && pred->lane == task->lane && pred->rev > task->rev)
+            world_fail(w, "R6 a task waits for one of a later revision", task->id);
+        due |= e->kind == EDGE_CANCELS && !(e->flags & EDGE_FIRED) && open;
+        if (e->kind != EDGE_CANCELS && !lock && edge_counts(e->kind, e->flags))
+            waits |= e->kind == EDGE_DEPENDS ? pred->state != STATE_D : open;
+    }
+    if (task->state != STATE_S || !due || waits || lane_shut(w, task->lane) || task->holds & (1u << HOLD_time)) return;
+    if (!(task->holds & (1u << HOLD_pause))) world_fail(w, "I15 a task that is ready hasn't cancelled what it supersedes", task->id);
+}
+
 static const struct schedule *schedule_find(const struct world *w, const struct fired *fired)
 {
     for (size_t i = 0; i < w->store->n_schedules; i++) {
@@ -199,6 +278,7 @@ void check_archives(struct world *w)
         const struct task *task = t->value;
         const struct revision *row = task->rev ? memstore_revision(w->store, task->lane, task->rev) : NULL;
         if (task->rev && !row) world_fail(w, "R6 a task without its revision", task->id);
+        if (task->rev && !state_ended(task->state)) check_edges(w, task);
         bool early = row && row->state == REVISION_WAITING;
         if (early ? task->state != STATE_Q && !state_ended(task->state) : task->state == STATE_Q)
             world_fail(w, early ? "R6 a task of a revision that waits has begun to" : "a task was left in Q", task->id);

@@ -82,6 +82,8 @@ enum { EXECUTORS_MAX = 5, JOBS_MAX = 6, TASKS_MAX = 400, LEASE_MS = 3000, CALLS_
     X(workflow_bad, "a workflow couldn't be read") \
     X(skipped_by_paths, "a revision touched none of a task's paths") \
     X(prev_waited, "a task started after its PREV") \
+    X(prev_handed_on, "a task's PREV had been stopped, and what that one waited for was waited for") \
+    X(cancels_through, "a task superseded what one that never became ready was to supersede") \
     X(lock_shared, "two shared an archive's lock") \
     X(lock_exclusive, "a task had an archive's lock alone") \
     X(archive_removed, "an archive was removed") \
@@ -209,6 +211,7 @@ struct known {
     struct watch watches[IDS_MAX];
     size_t ins_before[IDS_MAX];
     int64_t starts[IDS_MAX]; /* how often its job began */
+    bool promoted[IDS_MAX];  /* by a person, and it hasn't ended since */
     bool retried[IDS_MAX];   /* its place in the order of the archive's lock is another one since */
     struct passed passed[IDS_MAX];
     bool answered[CALLS_MAX]; /* only in a backup */
