@@ -229,7 +229,8 @@ struct command {
     struct known_executor *known; /* private: whose a parked poll is */
     bool answered;            /* private: by the running turn */
     unsigned life;            /* private: polls: of the executor, when it came */
-    int64_t revived;          /* private: polls: lapsed grants that it has taken up again */
+    int64_t revived;          /* private: polls: lapsed grants that it has taken up again in this turn */
+    bool limited;             /* private: polls: it says that more is free than its executor's slots leave room for */
 };
 
 struct engine_config {

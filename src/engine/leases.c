@@ -194,6 +194,7 @@ static void live_forget(struct engine *engine, int64_t task, int64_t grant)
     live_count(engine, &live->attempt, -1);
     heap_take(&engine->deadlines, &live->deadline);
     if (known) list_remove(&known->lives, &live->mate);
+    if (known && known->parked && known->parked->limited) engine->claims_left = true; /* what waited for a slot of it may be granted now */
     map_take(&engine->lives, (uint64_t)task);
     mem_free(live);
 }

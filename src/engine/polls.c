@@ -542,6 +542,7 @@ static void grants_take(struct turn *turn, struct command *poll, size_t want)
         return;
     }
     int64_t most = grants_most(turn, known, poll);
+    poll->limited = most < poll->in.poll.free;
     while ((int64_t)poll->out.poll.n_grants < most && poll->out.poll.n_grants < GRANTS_MAX) {
         struct node *node = pick_next(turn, known, want);
         if (!node || turn->slice->failed) return;
@@ -679,6 +680,7 @@ void polls_commit(struct turn *turn)
 {
     for (size_t i = 0; i < turn->n_to_park; i++) {
         struct command *poll = turn->to_park[i];
+        poll->revived = 0; /* they are among the living now */
         list_append(&turn->engine->parked, &poll->node);
         heap_put(&turn->engine->polls_due, &poll->due, poll->deadline);
     }

@@ -468,6 +468,15 @@ static void check_grants(struct world *w)
     }
 }
 
+/* slots_left: what the store doesn't hold it to have; an executor that doesn't name all of that isn't granted more than its slots. */
+static int64_t slots_left(struct world *w, const struct executor *row)
+{
+    int64_t left = row->slots;
+    for (size_t i = 0; i < w->store->n_attempts; i++)
+        left -= !w->store->attempts[i].finished && w->store->attempts[i].executor == row->id;
+    return left;
+}
+
 /* An executor with room and a pending task that fits it never wait for each other. */
 static void check_idle(struct world *w)
 {
@@ -476,7 +485,7 @@ static void check_idle(struct world *w)
         const struct sim_executor *e = &w->executors[i];
         const struct command *parked = e->parked[w->at->index];
         const struct executor *row = parked ? map_find(&w->store->executors, (uint64_t)parked->in.poll.executor) : NULL;
-        if (!row || row->state != EXECUTOR_ACTIVE || parked->in.poll.free <= 0) continue;
+        if (!row || row->state != EXECUTOR_ACTIVE || parked->in.poll.free <= 0 || slots_left(w, row) <= 0) continue;
         MAP_EACH(&w->store->tasks, t) {
             const struct task *task = t->value;
             if (task->state != STATE_P || !executor_fits(w, e, task) || lane_shut(w, task->lane)) continue;
