@@ -10,7 +10,7 @@ enum { VT_STEP = 1 << 10 };
 
 void slice_init(struct slice *slice, struct arena *arena, const struct rows *rows, int64_t now, int64_t turn, struct err *err)
 {
-    struct map nodes = slice->nodes, lanes = slice->lanes, slots = slice->slots, queues = slice->queues;
+    struct map nodes = slice->nodes, lanes = slice->lanes, slots = slice->slots, queues = slice->queues, changed = slice->changed;
     *slice = (struct slice){ .arena = arena,
         .rows = rows,
         .now = now,
@@ -21,11 +21,13 @@ void slice_init(struct slice *slice, struct arena *arena, const struct rows *row
         .lanes = lanes,
         .slots = slots,
         .queues = queues,
+        .changed = changed,
         .looks_left = SIZE_MAX };
     map_clear(&slice->nodes);
     map_clear(&slice->lanes);
     map_clear(&slice->slots);
     map_clear(&slice->queues);
+    map_clear(&slice->changed);
 }
 
 void slice_release(struct slice *slice)
@@ -34,6 +36,7 @@ void slice_release(struct slice *slice)
     map_release(&slice->lanes);
     map_release(&slice->slots);
     map_release(&slice->queues);
+    map_release(&slice->changed);
 }
 
 struct node *slice_find(struct slice *slice, int64_t id)
@@ -178,14 +181,36 @@ void slice_move(struct slice *slice, struct node *node, enum task_state to, cons
     slice_node_event(slice, node, EVENT_move, from, to, because);
 }
 
+struct edge_mark { /* where a changed edge stands in edges_changed */
+    struct edge_mark *next; /* of the same hash */
+    size_t at;
+};
+
+static bool edge_same(const struct edge *a, const struct edge *b)
+{
+    return a->waiter == b->waiter && a->pred == b->pred && a->kind == b->kind;
+}
+
+static uint64_t edge_hash(const struct edge *edge)
+{
+    return ((uint64_t)edge->waiter * 0x9e3779b97f4a7c15u ^ (uint64_t)edge->pred) * 0xbf58476d1ce4e5b9u + (uint64_t)edge->kind;
+}
+
+/* The edge in edges_changed; NULL: this turn hasn't changed it. */
+static struct edge *edge_changed(struct slice *slice, const struct edge *edge)
+{
+    if (slice->n_edges_changed == 0) return NULL;
+    for (const struct edge_mark *mark = map_find(&slice->changed, edge_hash(edge)); mark; mark = mark->next)
+        if (edge_same(&slice->edges_changed[mark->at], edge)) return &slice->edges_changed[mark->at];
+    return NULL;
+}
+
 /* Flags of stored edges that this turn has changed already. */
 static void edges_patch(struct slice *slice, struct edge *edges, size_t n)
 {
-    for (size_t c = 0; c < slice->n_edges_changed; c++) {
-        const struct edge *changed = &slice->edges_changed[c];
-        for (size_t i = 0; i < n; i++)
-            if (edges[i].waiter == changed->waiter && edges[i].pred == changed->pred && edges[i].kind == changed->kind)
-                edges[i].flags = changed->flags;
+    for (size_t i = 0; i < n && slice->n_edges_changed; i++) {
+        const struct edge *changed = edge_changed(slice, &edges[i]);
+        if (changed) edges[i].flags = changed->flags;
     }
 }
 
@@ -244,6 +269,7 @@ static void edge_add(struct slice *slice, struct node *waiter, struct node *pred
     if (pred->outs_loaded) *ARENA_PUSH(slice->arena, pred->outs, pred->n_outs, pred->cap_outs) = edge;
     else *ARENA_PUSH(slice->arena, pred->outs_new, pred->n_outs_new, pred->cap_outs_new) = edge;
     *ARENA_PUSH(slice->arena, slice->edges_new, slice->n_edges_new, slice->cap_edges_new) = edge;
+    if (!waiter->edges_from) waiter->edges_from = slice->n_edges_new;
     waiter->row.ins++;
     pred->row.out++;
     bool satisfied = kind == EDGE_CANCELS || (kind == EDGE_AFTER ? state_ended(pred->row.state) : pred->row.state == STATE_D);
@@ -277,7 +303,7 @@ void slice_edge_add_lock(struct slice *slice, struct node *waiter, struct node *
 static bool edges_flag(struct edge *edges, size_t n, const struct edge *key)
 {
     for (size_t i = 0; i < n; i++) {
-        if (edges[i].waiter != key->waiter || edges[i].pred != key->pred || edges[i].kind != key->kind) continue;
+        if (!edge_same(&edges[i], key)) continue;
         edges[i].flags = key->flags;
         return true;
     }
@@ -298,8 +324,17 @@ static void edge_change(struct slice *slice, struct node *waiter, struct node *p
     edges_flag(waiter->ins, waiter->n_ins, &key);
     edges_flag(pred->outs, pred->n_outs, &key);
     edges_flag(pred->outs_new, pred->n_outs_new, &key);
-    if (!edges_flag(slice->edges_new, slice->n_edges_new, &key) && !edges_flag(slice->edges_changed, slice->n_edges_changed, &key))
-        *ARENA_PUSH(slice->arena, slice->edges_changed, slice->n_edges_changed, slice->cap_edges_changed) = key;
+    size_t from = waiter->edges_from ? waiter->edges_from - 1 : slice->n_edges_new; /* mostly they were added one after the other */
+    if (edges_flag(slice->edges_new + from, slice->n_edges_new - from, &key)) return;
+    struct edge *changed = edge_changed(slice, &key);
+    if (changed) {
+        changed->flags = key.flags;
+        return;
+    }
+    struct edge_mark *mark = ARENA_NEW(slice->arena, struct edge_mark);
+    *mark = (struct edge_mark){ map_find(&slice->changed, edge_hash(&key)), slice->n_edges_changed };
+    map_put(&slice->changed, edge_hash(&key), mark);
+    *ARENA_PUSH(slice->arena, slice->edges_changed, slice->n_edges_changed, slice->cap_edges_changed) = key;
 }
 
 void slice_edge_flag(struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind, unsigned flags)

@@ -44,6 +44,7 @@ struct node {
     struct edge *outs_new;   /* this turn's, while the stored ones aren't loaded: a task may have a million successors */
     size_t n_outs_new, cap_outs_new;
     bool outs_loaded, ins_loaded;
+    size_t edges_from; /* its first one as the waiter in edges_new, plus one; 0: none */
     struct hold_mark *holds_added, *holds_removed; /* of this turn (holds.c) */
 };
 
@@ -73,6 +74,7 @@ struct slice {
     size_t n_slots_todo, cap_slots_todo;
     size_t looks_left; /* waiters that this turn may still admit or send away, and slots that it may look at in vain */
 
+    struct map changed; /* of edges_changed: a hash of the edge -> where it stands (slice.c) */
     struct edge *edges_new, *edges_changed;
     size_t n_edges_new, cap_edges_new, n_edges_changed, cap_edges_changed;
     struct hold *holds_add, *holds_remove;

@@ -31,8 +31,8 @@ bool turn_refuse(struct turn *turn, struct command *command, enum err_code code,
 void turn_executor_changed(struct turn *turn, struct known_executor *known)
 {
     ASSERT(!turn->narrow); /* widened before its row is changed */
-    for (size_t i = 0; i < turn->n_executors; i++)
-        if (turn->executors[i] == &known->row) return;
+    if (known->listed == turn->engine->serial) return;
+    known->listed = turn->engine->serial;
     *ARENA_PUSH(turn->arena, turn->executors, turn->n_executors, turn->cap_executors) = &known->row;
 }
 
@@ -80,6 +80,7 @@ void turn_stand(struct turn *turn)
 static void turn_open(struct turn *turn, struct engine *engine, int64_t wall, int64_t boot, struct err *err)
 {
     arena_reset(&engine->turn_arena);
+    engine->serial++;
     caches_specs_trim(engine);
     *turn = (struct turn){ .engine = engine,
         .slice = &engine->slice,
@@ -97,6 +98,7 @@ static void turn_open(struct turn *turn, struct engine *engine, int64_t wall, in
 static void turn_close(struct turn *turn)
 {
     map_release(&turn->attempts);
+    map_release(&turn->outputs_of);
     smap_release(&turn->uniques);
     smap_release(&turn->idempotents);
     map_release(&turn->archives);

@@ -14,8 +14,9 @@ struct pending_attempt *attempt_change(struct turn *turn, const struct attempt *
         pending->attempt = *attempt;
         return pending;
     }
+    struct pending_attempt *before = pending;
     pending = ARENA_NEW(turn->arena, struct pending_attempt);
-    pending->attempt = *attempt;
+    *pending = (struct pending_attempt){ .attempt = *attempt, .before = before };
     map_put(&turn->attempts, (uint64_t)attempt->task, pending);
     *ARENA_PUSH(turn->arena, turn->attempt_list, turn->n_attempts, turn->cap_attempts) = pending;
     return pending;
@@ -35,10 +36,8 @@ const struct attempt *live_read(struct turn *turn, struct live *live)
 
 struct pending_attempt *attempt_find(struct turn *turn, int64_t task, int64_t grant)
 {
-    for (size_t i = map_find(&turn->attempts, (uint64_t)task) ? turn->n_attempts : 0; i-- > 0;) {
-        struct pending_attempt *pending = turn->attempt_list[i];
-        if (pending->attempt.task == task && pending->attempt.grant == grant) return pending->removed ? NULL : pending;
-    }
+    for (struct pending_attempt *pending = map_find(&turn->attempts, (uint64_t)task); pending; pending = pending->before)
+        if (pending->attempt.grant == grant) return pending->removed ? NULL : pending;
     struct pending_attempt *found = ARENA_NEW(turn->arena, struct pending_attempt);
     struct live *live = map_find(&turn->engine->lives, (uint64_t)task);
     const struct node *node = turn->narrow ? map_find(&turn->slice->nodes, (uint64_t)task) : NULL;

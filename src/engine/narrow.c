@@ -123,12 +123,14 @@ void numbers_reserve(struct turn *turn, struct store_head *head)
 
 void executor_counted(struct turn *turn, int64_t executor, bool failed)
 {
-    for (size_t i = 0; i < turn->n_counts; i++) {
-        if (turn->counts[i].executor != executor) continue;
-        turn->counts[i].processed++;
-        turn->counts[i].failed += failed;
+    struct known_executor *known = map_find(&turn->engine->executors, (uint64_t)executor);
+    if (known->counted == turn->engine->serial) {
+        turn->counts[known->counted_at].processed++;
+        turn->counts[known->counted_at].failed += failed;
         return;
     }
+    known->counted = turn->engine->serial;
+    known->counted_at = turn->n_counts;
     *ARENA_PUSH(turn->arena, turn->counts, turn->n_counts, turn->cap_counts) = (struct executor_count){ executor, 1, failed };
 }
 

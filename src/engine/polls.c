@@ -229,10 +229,8 @@ static void need_end(struct turn *turn, const struct task *row, struct need *nee
 static struct str need_outputs(struct turn *turn, const struct task *row)
 {
     struct store *store = turn->engine->store;
-    struct str outputs = { 0 };
-    if (!(row->marks & MARK_OUTPUTS)) return outputs;
-    for (size_t k = 0; k < turn->n_outputs; k++)
-        if (turn->outputs[k].task == row->id) outputs = turn->outputs[k].json;
+    if (!(row->marks & MARK_OUTPUTS)) return (struct str){ 0 };
+    struct str outputs = outputs_told(turn, row->id);
     if (!outputs.len && !store->ops->load_outputs(store, turn->arena, row->id, &outputs, turn->err)) turn->slice->failed = true;
     return outputs;
 }

@@ -262,10 +262,8 @@ static int64_t artifacts_bytes(struct str outputs)
 static int64_t kept_files(struct turn *turn, const struct node *node)
 {
     struct store *store = turn->engine->store;
-    struct str outputs = { 0 };
     if (!(node->row.marks & MARK_OUTPUTS)) return 0;
-    for (size_t k = 0; k < turn->n_outputs; k++)
-        if (turn->outputs[k].task == node->row.id) outputs = turn->outputs[k].json;
+    struct str outputs = outputs_told(turn, node->row.id);
     if (!outputs.len && !store->ops->load_outputs(store, turn->arena, node->row.id, &outputs, turn->err)) turn->slice->failed = true;
     return artifacts_bytes(outputs);
 }

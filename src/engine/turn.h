@@ -71,6 +71,9 @@ struct known_executor { /* its row, and what was heard of it */
     int64_t told;  /* boot ms at which another server's row last counted for all its leases; its own word counts only for what it names */
     int64_t spoke; /* boot ms at which it polled this server last; 0: never */
     struct command *parked;
+    uint64_t listed;       /* the turn (engine.serial) that writes its row */
+    uint64_t counted;      /* the turn that counts its results, at: */
+    size_t counted_at;
     uint8_t *fits; /* by class index: 0 unknown, 1 no, 2 yes */
     size_t n_fits;
 };
@@ -173,6 +176,7 @@ struct engine {
     bool claims_left;      /* the last turn put pending tasks back: waiting polls are looked at again, at once */
     int64_t next_time;     /* wall ms of the first time hold; INT64_MAX: none */
     uint64_t looks;        /* polls looked at */
+    uint64_t serial;       /* turns opened; marks what this one has listed */
     int64_t arrivals;      /* the last place given to a waiter for a slot */
     int64_t wanted;        /* boot ms of the turn that was asked for last */
     int64_t offset;        /* wall less boot, the largest since back-offs were looked at: the wall clock may be set back in small steps */
@@ -210,7 +214,11 @@ struct engine {
     struct engine_thread *thread;
 };
 
-struct pending_attempt { struct attempt attempt; bool is_new, removed, ended; };
+struct pending_attempt {
+    struct attempt attempt;
+    bool is_new, removed, ended;
+    struct pending_attempt *before; /* of the same task, in this turn; NULL: none */
+};
 
 struct turn {
     struct engine *engine;
@@ -231,6 +239,7 @@ struct turn {
     const struct spec **specs_new; size_t n_specs_new, cap_specs_new;
     const struct task_class **classes_new; size_t n_classes_new, cap_classes_new;
     struct task_outputs *outputs; size_t n_outputs, cap_outputs;
+    struct map outputs_of; /* task -> struct str, the newest of those */
     struct log_tail *tails; size_t n_tails, cap_tails;
     struct unique_claim *unique_add; size_t n_unique_add, cap_unique_add;
     struct unique_claim *unique_remove; size_t n_unique_remove, cap_unique_remove;
@@ -344,6 +353,7 @@ void cmd_register(struct turn *turn, struct command *command);
 void cmd_poll(struct turn *turn, struct command *command);
 void cmd_finish(struct turn *turn, struct command *command);
 void lanes_resume(struct turn *turn);  /* returns a batch of parked tasks of resumed lanes */
+struct str outputs_told(struct turn *turn, int64_t task); /* in this turn; empty: none */
 void finish_items(struct turn *turn, const struct command *command, struct finish_item *items, size_t n);
 /* executor_owned: may the command speak for it? An executor is its token's (decision 0019). */
 bool executor_owned(const struct executor *executor, const struct command *command);

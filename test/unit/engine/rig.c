@@ -174,7 +174,7 @@ struct command *rig_enqueue_command(struct rig *rig, const char *const *tasks, s
         struct task_def *def = &defs[i];
         *def = (struct task_def){ .queue = STR("default"), .kind = KIND_COMMAND, .body = STR("{}"), .attempts_max = 3, .backoff_ms = 5000,
                                   .retry_on = RETRY_LOST | RETRY_TEMPORARY | RETRY_KILLED, .path = str_fmt(&rig->arena, "/tasks/%zu", i) };
-        def->refs = ARENA_ARRAY(&rig->arena, struct task_ref, 64);
+        def->refs = ARENA_ARRAY(&rig->arena, struct task_ref, 64 + strlen(tasks[i]) / 2);
         def->semaphores = ARENA_ARRAY(&rig->arena, struct str, 8);
         def->labels = ARENA_ARRAY(&rig->arena, struct label, 8);
         assert_true(str_cut(&rest, ' ', &def->name));
