@@ -13,6 +13,11 @@
 
 typedef int copy_entry_fn(int from_fd, int to_fd, const char *name, const struct stat *st); /* 0, or the fault */
 
+struct copy {
+    copy_entry_fn *entry;
+    int64_t newest_ms; /* of the files: when one was last written to */
+};
+
 int copy_file(int from_fd, int to_fd)
 {
     if (ioctl(to_fd, FICLONE, from_fd) == 0)
@@ -75,7 +80,7 @@ static bool copy_fail(struct err *err, const char *name, int fault)
     return err_set(err, code, "can't copy '%.200s': %s", name, strerrordesc_np(fault));
 }
 
-static bool folder_copy(int from_fd, int to_fd, copy_entry_fn *entry_copy, int depth, struct err *err)
+static bool folder_copy(int from_fd, int to_fd, struct copy *copy, int depth, struct err *err)
 {
     if (depth > COPY_DEPTH_MAX)
         return err_set(err, ERR_body_too_large, "there are more than %d folders within folders", COPY_DEPTH_MAX);
@@ -98,26 +103,32 @@ static bool folder_copy(int from_fd, int to_fd, copy_entry_fn *entry_copy, int d
             int from = openat(from_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
             bool made = from >= 0 && mkdirat(to_fd, name, 0777) == 0;
             int to = made ? openat(to_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
-            good = to >= 0 ? folder_copy(from, to, entry_copy, depth + 1, err) : copy_fail(err, name, errno);
+            good = to >= 0 ? folder_copy(from, to, copy, depth + 1, err) : copy_fail(err, name, errno);
             if (from >= 0)
                 close(from);
             if (to >= 0)
                 close(to);
         } else if (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)) {
-            int fault = entry_copy(from_fd, to_fd, name, &st);
+            int64_t written_ms = (int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;
+            int fault = copy->entry(from_fd, to_fd, name, &st);
             good = fault == 0 || copy_fail(err, name, fault);
+            if (S_ISREG(st.st_mode) && written_ms > copy->newest_ms)
+                copy->newest_ms = written_ms;
         }
     }
     closedir(dir);
     return good;
 }
 
-bool copy_links(int from_fd, int to_fd, struct err *err)
+bool copy_links(int from_fd, int to_fd, int64_t *out_newest_ms, struct err *err)
 {
-    return folder_copy(from_fd, to_fd, entry_link, 0, err);
+    struct copy copy = { .entry = entry_link };
+    bool good = folder_copy(from_fd, to_fd, &copy, 0, err);
+    *out_newest_ms = copy.newest_ms;
+    return good;
 }
 
 bool copy_content(int from_fd, int to_fd, struct err *err)
 {
-    return folder_copy(from_fd, to_fd, entry_content, 0, err);
+    return folder_copy(from_fd, to_fd, &(struct copy){ .entry = entry_content }, 0, err);
 }

@@ -9,7 +9,8 @@
 
 enum { COPY_DEPTH_MAX = 256 };
 
-bool copy_links(int from_fd, int to_fd, struct err *err);
+/* *out_newest_ms: wall ms at which a file of them was last written to; 0: there is none. */
+bool copy_links(int from_fd, int to_fd, int64_t *out_newest_ms, struct err *err);
 bool copy_content(int from_fd, int to_fd, struct err *err); /* shares blocks where the file system can */
 
 /* copy_file: content of one file into another; both are open. 0, or the fault. */

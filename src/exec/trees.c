@@ -3,6 +3,10 @@
  * Promises: a tree under its name is whole; one that somebody holds open is never removed; hard links share files only because nobody
  * ever writes into one (source_export_changed makes new ones).
  *
+ * Nothing is synced, so the files of a tree may be empty after a power cut: NAME.lock says in which boot of the machine the tree was made,
+ * and one of another boot counts for nothing and goes. It also says when: a file that was written to since keeps a tree from being the base
+ * of others.
+ *
  * When a tree can't be made from an older one it is made from nothing; only when that fails too the job hears of it. */
 #include "exec/trees.h"
 
@@ -26,7 +30,7 @@
 #include "io/clock.h"
 #include "source/source.h"
 
-enum { NAME_BYTES = 240, SAY_FIRST_MS = 2000, SAY_EVERY_MS = 5000, LOCK_BYTES = 64 };
+enum { NAME_BYTES = 240, SAY_FIRST_MS = 2000, SAY_EVERY_MS = 5000, LOCK_BYTES = 160 };
 
 struct tree_name {
     char z[NAME_BYTES];
@@ -122,6 +126,35 @@ static int lock_take(int trees_fd, const char *tree, int how)
     }
 }
 
+struct tree_note { /* what NAME.lock says of the tree: BYTES, then BOOT MADE */
+    uint64_t bytes;    /* what it cost, for the limit */
+    int64_t made_ms;   /* wall ms */
+    bool of_this_boot;
+};
+
+static struct tree_note note_read(int lock_fd)
+{
+    char text[LOCK_BYTES] = "";
+    struct tree_note note = { 0 };
+    ssize_t n = pread(lock_fd, text, sizeof text - 1, 0);
+    struct str rest = { text, n > 0 ? (size_t)n : 0 }, line, boot;
+    str_cut(&rest, '\n', &line);
+    if (!str_to_u64(line, &note.bytes))
+        note.bytes = 0;
+    struct boot_id now = clock_boot_id();
+    note.of_this_boot = str_cut(&rest, ' ', &boot) && boot.len > 0 && str_eqz(boot, now.z) && str_to_i64(str_trim(rest), &note.made_ms);
+    return note;
+}
+
+/* Without it (a full disk) the tree counts as small, and is made anew for the next job. */
+static void note_write(int lock_fd, uint64_t bytes)
+{
+    char text[LOCK_BYTES];
+    int n = snprintf(text, sizeof text, "%" PRIu64 "\n%s %" PRId64 "\n", bytes, clock_boot_id().z, clock_wall_ms());
+    ssize_t wrote = ftruncate(lock_fd, 0) == 0 ? pwrite(lock_fd, text, (size_t)n, 0) : -1;
+    (void)wrote;
+}
+
 static int tree_open(int trees_fd, const char *name)
 {
     return openat(trees_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -151,7 +184,7 @@ static bool make_progress(void *context, const struct source_progress *progress)
 
 struct base { /* the tree that a new one begins with */
     char name[NAME_BYTES];
-    int64_t rev;
+    int64_t rev, made_ms;
     int fd, lock_fd;
 };
 
@@ -183,7 +216,9 @@ static bool base_find(const struct tree_make *make, struct base *out)
     if (out->rev < 0)
         return false;
     out->lock_fd = lock_take(make->trees_fd, out->name, LOCK_SH | LOCK_NB);
-    out->fd = out->lock_fd >= 0 ? tree_open(make->trees_fd, out->name) : -1;
+    struct tree_note note = out->lock_fd >= 0 ? note_read(out->lock_fd) : (struct tree_note){ 0 };
+    out->made_ms = note.made_ms;
+    out->fd = note.of_this_boot ? tree_open(make->trees_fd, out->name) : -1;
     if (out->fd < 0 && out->lock_fd >= 0)
         close(out->lock_fd);
     return out->fd >= 0;
@@ -193,7 +228,9 @@ static bool make_from(struct tree_make *make, struct base *base, struct source_i
 {
     const struct source_export_options options = { .progress = make_progress, .context = make };
     struct source_ident from = ident_of(str_sub(str_of(base->name), make->name->prefix, strlen(base->name)));
-    bool good = copy_links(base->fd, make->tmp_fd, err) && source_export_changed(make->source, from, wanted, make->tmp_fd, &options, err);
+    int64_t newest_ms;
+    bool good = copy_links(base->fd, make->tmp_fd, &newest_ms, err) && newest_ms <= base->made_ms &&
+                source_export_changed(make->source, from, wanted, make->tmp_fd, &options, err);
     close(base->fd);
     close(base->lock_fd);
     return good;
@@ -319,7 +356,7 @@ static int tmp_open(int trees_fd, char *name, size_t size)
 static bool tree_make(int trees_fd, const struct tree_wish *wish, const struct tree_name *name, void (*say)(const char *line), int lock_fd,
     struct err *err)
 {
-    char tmp[64], size[LOCK_BYTES];
+    char tmp[64];
     struct tree_make make = { .trees_fd = trees_fd, .wish = wish, .name = name, .say = say, .began_ms = clock_boot_ms() };
     make.tmp_fd = tmp_open(trees_fd, tmp, sizeof tmp);
     if (make.tmp_fd < 0)
@@ -332,9 +369,7 @@ static bool tree_make(int trees_fd, const struct tree_wish *wish, const struct t
         workdir_remove(trees_fd, tmp);
         return false;
     }
-    int n = snprintf(size, sizeof size, "%" PRIu64 "\n", make.progress.bytes); /* what it cost, for the limit */
-    ssize_t wrote = pwrite(lock_fd, size, (size_t)n, 0);
-    (void)wrote; /* without it the tree counts as small */
+    note_write(lock_fd, make.progress.bytes);
     return true;
 }
 
@@ -344,6 +379,7 @@ struct tree_row {
     char name[NAME_BYTES];
     struct timespec used;
     uint64_t bytes;
+    bool of_this_boot;
 };
 
 static int row_compare(const void *a, const void *b) /* the newest first */
@@ -356,15 +392,15 @@ static int row_compare(const void *a, const void *b) /* the newest first */
 
 static void row_read(int trees_fd, struct tree_row *row)
 {
-    char name[NAME_BYTES + 8], text[LOCK_BYTES] = "";
+    char name[NAME_BYTES + 8];
     struct stat st;
     lock_name(row->name, name);
     int fd = openat(trees_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return;
-    ssize_t n = pread(fd, text, sizeof text - 1, 0);
-    if (n <= 0 || !str_to_u64(str_trim((struct str){ text, (size_t)n }), &row->bytes))
-        row->bytes = 0;
+    struct tree_note note = note_read(fd);
+    row->bytes = note.bytes;
+    row->of_this_boot = note.of_this_boot;
     if (fstat(fd, &st) == 0)
         row->used = st.st_mtim;
     close(fd);
@@ -425,7 +461,7 @@ static void trees_trim(int trees_fd, struct trees_limits limits)
         qsort(rows, n, sizeof *rows, row_compare);
     for (size_t i = 0; i < n; i++) {
         bytes += rows[i].bytes;
-        if (i >= limits.count_max || (bytes > limits.bytes_max && i > 0))
+        if (!rows[i].of_this_boot || i >= limits.count_max || (bytes > limits.bytes_max && i > 0))
             tree_remove(trees_fd, rows[i].name);
     }
     arena_release(&arena);
@@ -433,7 +469,7 @@ static void trees_trim(int trees_fd, struct trees_limits limits)
 
 /* -- the whole ------------------------------------------------------------------------------------------------------------------- */
 
-/* tree_use: the tree with its lock for reading; false: it isn't there. */
+/* tree_use: the tree with its lock for reading; false: it isn't there. One of another boot goes. */
 static bool tree_use(int trees_fd, const char *name, int *out_tree_fd, int *out_lock_fd)
 {
     int lock_fd = lock_take(trees_fd, name, LOCK_SH);
@@ -443,6 +479,13 @@ static bool tree_use(int trees_fd, const char *name, int *out_tree_fd, int *out_
         if (lock_fd >= 0)
             close(lock_fd);
         errno = fault;
+        return false;
+    }
+    if (!note_read(lock_fd).of_this_boot) {
+        close(tree_fd);
+        close(lock_fd);
+        tree_remove(trees_fd, name);
+        errno = ENOENT;
         return false;
     }
     futimens(lock_fd, NULL); /* used just now */
@@ -468,8 +511,10 @@ bool trees_take(int trees_fd, const struct tree_wish *wish, struct trees_limits 
         if (errno != ENOENT)
             break;
         int lock_fd = lock_take(trees_fd, name.z, LOCK_EX); /* whoever comes second waits here for the first */
-        int tree_fd = lock_fd >= 0 ? tree_open(trees_fd, name.z) : -1;
+        int tree_fd = lock_fd >= 0 && note_read(lock_fd).of_this_boot ? tree_open(trees_fd, name.z) : -1;
         bool good = lock_fd >= 0;
+        if (good && tree_fd < 0)
+            workdir_remove(trees_fd, name.z); /* of another boot, and in use a moment ago */
         if (good && tree_fd < 0)
             made = good = tree_make(trees_fd, wish, &name, say, lock_fd, err);
         if (tree_fd >= 0)

@@ -6,8 +6,11 @@
 #include "io/clock.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <string.h>
 #include <sys/random.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/err.h"
 
@@ -34,6 +37,18 @@ int64_t clock_boot_us(void)
 {
     struct timespec ts = clock_read(CLOCK_BOOTTIME);
     return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
+
+struct boot_id clock_boot_id(void)
+{
+    struct boot_id id = { "" };
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, id.z, sizeof id.z - 1) : 0;
+    if (fd >= 0)
+        close(fd);
+    id.z[n > 0 ? n : 0] = '\0';
+    id.z[strcspn(id.z, "\n")] = '\0';
+    return id;
 }
 
 void clock_entropy(void *out, size_t n)

@@ -118,6 +118,48 @@ static void tells_failures(void **state)
     assert_true(shell("test -z \"$(ls -A $0/trees | grep '^[.]' || :)\"")); /* nothing half */
 }
 
+/* The power cut: files lose their bytes, and the machine starts again. */
+static void a_tree_of_another_boot_is_not_used(void **state)
+{
+    (void)state;
+    struct err err = { .code = ERR_none };
+    int tree, lock;
+    for (int64_t rev = 5; rev <= 6; rev++) { /* used again, then as the base of another */
+        assert_true(shell("rm -rf $0/trees/*"));
+        assert_true(take(5, TREES_LIMITS_USUAL, &tree, &lock, &err));
+        close(tree);
+        close(lock);
+        assert_true(shell("for f in $0/trees/ark.*/d*/f; do touch -r $f $0/time; : >$f; touch -r $0/time $f; done\n"
+                          "sed -i '2s/^./z/' $0/trees/ark.*.lock"));
+        assert_true(take(rev, TREES_LIMITS_USUAL, &tree, &lock, &err));
+        assert_true(shell("test -s $0/trees/ark.*.5/d3/f -o -s $0/trees/ark.*.6/d3/f"));
+        close(tree);
+        close(lock);
+    }
+    assert_true(take(6, TREES_LIMITS_USUAL, &tree, &lock, &err));
+    close(tree);
+    close(lock);
+    assert_int_equal(count(), 1); /* the one of the other boot is gone */
+}
+
+static void a_tree_that_was_written_to_is_no_base(void **state)
+{
+    (void)state;
+    struct err err = { .code = ERR_none };
+    int tree, lock;
+    assert_true(shell("rm -rf $0/trees/*"));
+    assert_true(take(5, TREES_LIMITS_USUAL, &tree, &lock, &err));
+    close(tree);
+    close(lock);
+    assert_true(shell("for f in $0/trees/ark.*/d2/f; do : >$f; touch -d '1 minute' $f; done"));
+    assert_true(take(6, TREES_LIMITS_USUAL, &tree, &lock, &err));
+    struct stat st;
+    assert_int_equal(fstatat(tree, "d2/f", &st, 0), 0);
+    assert_int_equal(st.st_size, 2);
+    close(tree);
+    close(lock);
+}
+
 static void leftovers_go(void **state)
 {
     (void)state;
@@ -177,13 +219,14 @@ static void copies(void **state)
     struct err err = { .code = ERR_none };
     assert_true(shell("cd $0; mkdir -p from/a/b; echo 1 >from/a/b/f; ln -s nowhere from/l; chmod +x from/a/b/f; mkdir links content"));
     int from = workdir_open(root_fd, "from"), links = workdir_open(root_fd, "links"), content = workdir_open(root_fd, "content");
-    assert_true(copy_links(from, links, &err) && copy_content(from, content, &err));
+    int64_t newest;
+    assert_true(copy_links(from, links, &newest, &err) && copy_content(from, content, &err));
     struct stat one, two, three;
     assert_true(fstatat(from, "a/b/f", &one, 0) == 0 && fstatat(links, "a/b/f", &two, 0) == 0 && fstatat(content, "a/b/f", &three, 0) == 0);
     assert_true(one.st_ino == two.st_ino && one.st_ino != three.st_ino && three.st_mode == one.st_mode);
     assert_true(shell("cd $0; test \"$(readlink links/l)\" = nowhere; test \"$(readlink content/l)\" = nowhere\n"
                       "cmp from/a/b/f content/a/b/f"));
-    assert_false(copy_links(from, links, &err)); /* they are there */
+    assert_false(copy_links(from, links, &newest, &err)); /* they are there */
     close(from);
     close(links);
     close(content);
@@ -192,6 +235,8 @@ static void copies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(makes_and_forgets), cmocka_unit_test(tells_failures),
-        cmocka_unit_test(leftovers_go), cmocka_unit_test(tar_in_pieces), cmocka_unit_test(copies) };
+        cmocka_unit_test(leftovers_go),
+        cmocka_unit_test(a_tree_of_another_boot_is_not_used),
+        cmocka_unit_test(a_tree_that_was_written_to_is_no_base), cmocka_unit_test(tar_in_pieces), cmocka_unit_test(copies) };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
