@@ -730,9 +730,12 @@ static void log_seal_left(void *owner, int64_t id, int64_t grant)
     bool found, stored = false;
     const struct store_ops *ops = engine->store->ops;
     bool known = ops->load_task(engine->store, &scratch, id, &task, &found, &ignored);
-    if (known && found && task.grant == grant) known = ops->load_attempt(engine->store, id, grant, &attempt, &stored, &ignored);
+    if (known && found) known = ops->load_attempt(engine->store, id, grant, &attempt, &stored, &ignored);
     bool over = !found || task.grant > grant || (stored && attempt.finished > 0 && attempt.outcome != OUTCOME_lost);
-    if (known && over) logs_seal(engine->config.logs, id, grant);
+    int64_t size = 0, ends = stored ? attempt.log_bytes : 0;
+    bool whole = ends <= 0 || !logs_size(engine->config.logs, id, grant, &size, &ignored) || size >= ends;
+    if (known && over && whole) logs_seal(engine->config.logs, id, grant);
+    else if (known && over) logs_expect(engine->config.logs, id, grant, ends); /* its executor has the rest */
     arena_release(&scratch);
 }
 

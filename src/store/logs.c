@@ -80,6 +80,10 @@ struct log_plain *log_plain_note(struct log_files *logs, struct log_key key)
 void log_plain_drop(struct log_files *logs, struct log_key key)
 {
     struct log_plain *plain = smap_take(&logs->plain, key_view(&key));
+    if (plain && plain->ends) {
+        plain->ends = 0;
+        logs->n_expected--;
+    }
     if (plain && plain->slot >= 0) {
         list_append(&logs->spare, &plain->spare);
     } else {
@@ -332,6 +336,12 @@ static bool file_append(struct log_files *logs, struct log_file *file, int64_t o
         return err_set(err, ERR_already_ended, "the log of task %" PRId64 ", grant %" PRId64 " ended at %" PRId64, file->key.task,
             file->key.grant, file->size);
     }
+    const struct log_plain *plain = logs->n_expected ? log_plain_find(logs, file->key) : NULL;
+    int64_t ends = plain ? plain->ends : 0;
+    if (ends && (int64_t)fresh.len > ends - file->size) {
+        return err_set(err, ERR_already_ended, "the log of task %" PRId64 ", grant %" PRId64 " ends at %" PRId64, file->key.task,
+            file->key.grant, ends);
+    }
     if ((int64_t)fresh.len > SEEK_BYTES_MAX - file->size) {
         return err_set(err, ERR_body_too_large, "a log has at most %lld bytes", (long long)SEEK_BYTES_MAX);
     }
@@ -339,6 +349,9 @@ static bool file_append(struct log_files *logs, struct log_file *file, int64_t o
         return false;
     }
     file_mark_dirty(logs, file);
+    if (ends && file->size >= ends) {
+        log_seal_held(logs, file->key);
+    }
     return true;
 }
 
@@ -647,6 +660,7 @@ static const struct logs_ops files_ops = {
     .size = files_size,
     .read = files_read,
     .remove = log_files_remove,
+    .expect = log_files_expect,
     .seal = log_files_seal,
     .each_open = log_files_each_open,
     .wait = files_wait,

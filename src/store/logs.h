@@ -33,8 +33,11 @@ bool logs_read(struct logs *logs, int64_t task, int64_t grant, int64_t offset, s
 /* logs_remove: a log of an attempt that has ended is gone. Its bytes read as none from then on. */
 void logs_remove(struct logs *logs, int64_t task, int64_t grant);
 void logs_seal(struct logs *logs, int64_t task, int64_t grant); /* no more bytes will come: compress when there is time */
-/* logs_each_open: every plain log that nobody has sealed. After a start the owner seals those whose attempt has ended: the crash came
- * between the finish and the seal. */
+/* logs_expect: instead of logs_seal, for an attempt that has ended after `bytes` bytes of which a power cut has left fewer: those that its
+ * executor still has are taken, up to that length; then it is sealed. */
+void logs_expect(struct logs *logs, int64_t task, int64_t grant, int64_t bytes);
+/* logs_each_open: every plain log that nobody has sealed, or that lost bytes by a power cut. After a start the owner seals those whose
+ * attempt has ended: the crash came between the finish and the seal. */
 void logs_each_open(struct logs *logs, void (*each)(void *owner, int64_t task, int64_t grant), void *owner);
 void logs_wait(struct logs *logs); /* until everything appended is durable and everything sealed is compressed (tests, shutdown) */
 /* logs_on_sync: called from the log thread after appended bytes became durable (to tell those who wait). */

@@ -39,6 +39,7 @@ struct log_plain {
     struct list_node spare; /* its file is gone: the slot is free */
     int64_t slot;           /* in the file of marks; -1: none yet */
     int64_t durable;        /* as found at the start */
+    int64_t ends;           /* it has ended, and is short of this: bytes up to there are taken, then it is sealed; 0: as usual */
 };
 #define LOG_PLAIN_OF(node_ptr) ((struct log_plain *)(void *)((char *)(node_ptr)-offsetof(struct log_plain, spare)))
 
@@ -68,6 +69,7 @@ struct log_files {
     bool syncing, packing, pack_failed;
     struct list spare;                /* log_plains that are only a free slot */
     int64_t n_slots;
+    size_t n_expected;                /* of `plain`: with an end that is waited for */
     struct sync_item batch[LOG_OPEN_MAX];
     struct seek_reader reader;
     void (*synced)(void *owner);
@@ -103,6 +105,8 @@ void log_mark_take(struct log_files *logs, struct sync_item *item);         /* w
 bool log_marks_write(struct log_files *logs, const struct sync_item *items, size_t n); /* durably, for those that are ok */
 
 /* logs_seal.c: of the port */
+void log_seal_held(struct log_files *logs, struct log_key key); /* lock held */
+void log_files_expect(struct logs *port, int64_t task, int64_t grant, int64_t ends);
 void log_files_seal(struct logs *port, int64_t task, int64_t grant);
 void log_files_remove(struct logs *port, int64_t task, int64_t grant);
 void log_files_each_open(struct logs *port, void (*each)(void *owner, int64_t task, int64_t grant), void *owner);

@@ -104,7 +104,7 @@ static bool marks_read(struct marks_load *load, int fd, const char head[HEAD_BYT
     return n >= 0;
 }
 
-/* Cuts a log that was found to its mark; a sealed one, too. */
+/* Cuts a log that was found to its mark; a sealed one, too, which is open again: whoever knows how long it was says whether it is whole. */
 static bool plain_cut(struct log_files *logs, struct log_key key, int64_t size, bool sealed)
 {
     char name[LOG_NAME_BYTES];
@@ -118,7 +118,7 @@ static bool plain_cut(struct log_files *logs, struct log_key key, int64_t size, 
     if (fd >= 0) {
         close(fd);
     }
-    return (!sealed || fchmodat(logs->live_fd, name, 0400, 0) == 0) && ok;
+    return ok;
 }
 
 static void plain_load(void *owner, struct log_key key, bool sealed)

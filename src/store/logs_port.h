@@ -16,6 +16,7 @@ struct logs_ops {
     bool (*read)(struct logs *logs, int64_t task, int64_t grant, int64_t offset, size_t max, struct buf *out, struct err *err);
     void (*remove)(struct logs *logs, int64_t task, int64_t grant);
     void (*seal)(struct logs *logs, int64_t task, int64_t grant);
+    void (*expect)(struct logs *logs, int64_t task, int64_t grant, int64_t bytes); /* NULL: it just stays open */
     void (*each_open)(struct logs *logs, void (*each)(void *owner, int64_t task, int64_t grant), void *owner);
     void (*wait)(struct logs *logs);
     void (*on_sync)(struct logs *logs, void (*synced)(void *owner), void *owner);

@@ -212,25 +212,43 @@ void *log_pack_run(void *arg)
     return NULL;
 }
 
-void log_files_seal(struct logs *port, int64_t task, int64_t grant)
+void log_seal_held(struct log_files *logs, struct log_key key)
 {
-    struct log_files *logs = files_of(port);
-    struct log_key key = { task, grant };
     char name[LOG_NAME_BYTES];
     log_name_plain(name, key);
-    pthread_mutex_lock(&logs->lock);
-    if (logs->plain_known && !smap_find(&logs->plain, (struct str){ (const char *)&key, sizeof key })) {
-        pthread_mutex_unlock(&logs->lock);
+    struct log_plain *plain = log_plain_find(logs, key);
+    if (logs->plain_known && !plain) {
         return;
+    }
+    if (plain && plain->ends) {
+        plain->ends = 0;
+        logs->n_expected--;
     }
     struct log_file *file = log_file_find(logs, key);
     if (file) {
         file->sealed = true;
     }
     /* ENOENT: nothing was stored, or it is packed already. */
-    if (task >= 0 && grant >= 0 && (fchmodat(logs->live_fd, name, 0400, 0) == 0 || errno != ENOENT)) {
+    if (key.task >= 0 && key.grant >= 0 && (fchmodat(logs->live_fd, name, 0400, 0) == 0 || errno != ENOENT)) {
         pack_add(logs, key);
     }
+}
+
+void log_files_seal(struct logs *port, int64_t task, int64_t grant)
+{
+    struct log_files *logs = files_of(port);
+    pthread_mutex_lock(&logs->lock);
+    log_seal_held(logs, (struct log_key){ task, grant });
+    pthread_mutex_unlock(&logs->lock);
+}
+
+void log_files_expect(struct logs *port, int64_t task, int64_t grant, int64_t ends)
+{
+    struct log_files *logs = files_of(port);
+    pthread_mutex_lock(&logs->lock);
+    struct log_plain *plain = log_plain_note(logs, (struct log_key){ task, grant });
+    logs->n_expected += plain->ends == 0;
+    plain->ends = ends;
     pthread_mutex_unlock(&logs->lock);
 }
 

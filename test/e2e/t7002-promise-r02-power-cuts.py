@@ -20,7 +20,7 @@ from house import TMP, House, Worker, end, ok, until  # noqa: E402
 
 STATES, SECONDS = scaled(250), 40 * SCALE
 p = Promise('R2', 'power loss is a crash')
-for what in ('accepted lost', 'invented', 'finished lost', 'durable log bytes lost', 'log mismatches', 'verify faults', 'no restart'):
+for what in ('accepted lost', 'invented', 'finished lost', 'durable log bytes lost', 'log mismatches', 'log bytes refused', 'verify faults', 'no restart'):
     p.zero(what)
 record = TMP / 'record'
 s = House('data', slots=0, env=dict(LD_PRELOAD=str(ROOT / 'build-fail/power.so'), POWER_ROLE='serve', POWER_DIR=str(TMP / 'data'), POWER_LOG=str(record)))
@@ -59,10 +59,10 @@ for life in range(2):
             while at < len(text):
                 step = rng.randint(1, 20000)
                 answer = w.log(grant, at, text[at:at + step]).json
-                durable.append((now(), grant['task'], grant['spec']['attempt'], answer['durable'], text))
+                durable.append((now(), grant['task'], grant['spec']['attempt'], answer['durable'], text, grant['fence']))
                 at = min(at + step, len(text))
             if rng.random() < 0.7:
-                if w.finish(grant, exit=0, outputs={'a': 'b'}, log=None if rng.random() < 2 else '').status == 200:
+                if w.finish(grant, exit=0, outputs={'a': 'b'}, log_bytes=len(text)).status == 200:
                     finished.append((now(), grant['task']))
     # a kill between a rename and its record would make the record untrue: packing has come to rest
     until(lambda: not packing())
@@ -104,13 +104,18 @@ def check(h, position, files):
     late = [i for at, i in finished if at <= position and tasks.get(i, {}).get('state') != 'D']
     p.zero('finished lost', len(late), (position, late[:5]))
     told = {}
-    for at, task, attempt, size, text in durable:
+    for at, task, attempt, size, text, fence in durable:
         if at <= position:
-            told[task, attempt] = (size, text)
-    for (task, attempt), (size, text) in told.items():  # one that was lost in between may have been granted again
+            told[task, attempt] = (size, text, fence)
+    for (task, attempt), (size, text, fence) in told.items():  # one that was lost in between may have been granted again
         got = h.get(f'/v1/tasks/{task}/log?attempt={attempt}', local=True).body
         p.zero('durable log bytes lost', max(0, size - len(got)), (position, task, size, len(got)))
         p.zero('log mismatches', int(not text.startswith(got)), (position, task, len(got)))
+        if tasks.get(task, {}).get('state') == 'D' and len(got) < len(text):  # its executor still has what was never durable
+            p.did('short logs made whole')
+            rest = h.ask('POST', f'/v1/tasks/{task}/log?fence={fence}&offset={len(got)}', text[len(got):], local=True)
+            whole = h.get(f'/v1/tasks/{task}/log?attempt={attempt}', local=True).body
+            p.zero('log bytes refused', len(text) - len(whole), (position, task, len(got), rest))
     answer = h.get('/v1/verify', local=True)
     p.zero('verify faults', int(not answer.json.get('ok')), answer)
 

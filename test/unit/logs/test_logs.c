@@ -426,6 +426,41 @@ static void test_power_cut(void **state)
     bed_close(&bed);
 }
 
+static void short_one(void *owner, int64_t task, int64_t grant)
+{
+    if (task == 3) logs_expect(owner, task, grant, 900);
+    else logs_seal(owner, task, grant);
+}
+
+/* An attempt has ended, a power cut took bytes of its log that were never durable: what its executor still has is taken, and no more. */
+static void test_power_cut_after_the_end(void **state)
+{
+    (void)state;
+    struct bed bed;
+    bed_open(&bed);
+    bed_append_ok(bed.logs, 3, 0, 700);
+    bed_append_ok(bed.logs, 4, 0, 200);
+    logs_close(bed.logs);
+    tail_add(&bed, 3, 200, true);
+    tail_add(&bed, 4, 0, true);
+    boot_anew(&bed);
+    struct err err = { 0 };
+    bed.logs = logs_open(bed.dir, &err);
+    assert_non_null(bed.logs);
+    logs_each_open(bed.logs, short_one, bed.logs);
+    logs_wait(bed.logs);
+    assert_true(bed_has(&bed, "live/3.7.log")); /* it isn't packed before */
+    assert_false(bed_has(&bed, "live/4.7.log"));
+    bed_append_ok(bed.logs, 3, 700, 100);
+    assert_int_equal(bed_append(bed.logs, 3, 800, 101, NULL, NULL), ERR_already_ended);
+    bed_append_ok(bed.logs, 3, 800, 100);
+    logs_wait(bed.logs);
+    assert_false(bed_has(&bed, "live/3.7.log"));
+    assert_int_equal(bed_append(bed.logs, 3, 900, 1, NULL, NULL), ERR_already_ended);
+    bed_expect_all(bed.logs, 3, 900);
+    bed_close(&bed);
+}
+
 /* Logs of a Weir that kept no marks are taken as they are, whatever was booted. */
 static void test_power_cut_unmarked(void **state)
 {
@@ -504,6 +539,7 @@ int main(void)
         cmocka_unit_test(test_damage),
         cmocka_unit_test(test_restart),
         cmocka_unit_test(test_power_cut),
+        cmocka_unit_test(test_power_cut_after_the_end),
         cmocka_unit_test(test_power_cut_unmarked),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_tail_of_large),
