@@ -68,7 +68,6 @@
     X(cancels_behind_lock, "a task that waits for the archive's lock doesn't cancel what it supersedes") \
     X(cancels_not_handed_on, "what a task was to cancel is forgotten when it ends before it was ready") \
     X(lock_shared_waits, "behind a stopped task shared locks wait for shared ones") \
-    X(lock_path_broken, "a retried task has no lock edge from those that wait for it through others") \
     X(lock_replaced, "a task that isn't made because of its unique key takes the archive's lock") \
     X(prev_not_handed_on, "a task that is stopped while it waits for PREV lets the next revision go") \
     X(promotion_parked, "a pause forgets that a task was promoted") \

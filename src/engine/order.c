@@ -175,7 +175,7 @@ static bool waits_for(struct look *look, struct node *from)
         } else beside[n_beside++] = pred;
     }
     for (size_t i = 0; found && i < n_beside; i++) come_after(look, beside[i]);
-    if (found && !clash && conflicts(look, from) && !PLANT(lock_path_broken)) slice_edge_lock_again(look->turn->slice, from, look->target);
+    if (found && !clash && conflicts(look, from)) slice_edge_lock_again(look->turn->slice, from, look->target);
     return found;
 }
 
