@@ -1,5 +1,5 @@
-/* cost KIND N | cost: what a kind of command costs the engine and its store (SQLite), in instructions: bench/cost.py runs it under callgrind,
- * which counts only while cost_measured runs, with N and with 4 N, and compares.
+/* cost KIND N | cost: what a kind of command costs the engine and its store (SQLite), in instructions: bench/cost.py runs it under
+ * callgrind, which counts only while cost_measured runs, with N and with 4 N, and compares.
  *
  * Everything before that is made ready: tasks that wait, polls, finishes. Without arguments: lists the kinds, each with what it may cost:
  * `linear` (N are worked on) or `flat` (N are there, one is worked on). */
@@ -186,8 +186,8 @@ static void finish_each(struct cost *c)
         int64_t id = rig_executor(&c->rig, text(c, "e%", i), NULL);
         struct command *poll = rig_poll(&c->rig, id, 1), *end = rig_new(&c->rig, CMD_FINISH);
         end->in.finish.items = ARENA_NEW(&c->rig.arena, struct finish_item);
-        end->in.finish.items[0] = (struct finish_item){ .fence = poll->out.poll.grants[0].fence, .signal = -1, .cpu_ms = 1, .max_rss_bytes = 1,
-                                                        .hash = { 1 } };
+        end->in.finish.items[0] = (struct finish_item){
+            .fence = poll->out.poll.grants[0].fence, .signal = -1, .cpu_ms = 1, .max_rss_bytes = 1, .hash = { 1 } };
         end->in.finish.n_items = 1;
         put(c, end);
     }
