@@ -34,14 +34,36 @@ void chain_link(const uint8_t key[CHAIN_KEY_BYTES], const uint8_t before[STORE_H
     crypto_generichash_final(&state, out, STORE_HASH_BYTES);
 }
 
-void chain_seal(const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, uint8_t out[STORE_HASH_BYTES])
+enum { SEAL_FIRST_BYTES = 4 + 24 + STORE_HASH_BYTES }; /* what the first form covered */
+
+static void seal_over(const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, bool whole, uint8_t out[STORE_HASH_BYTES])
 {
-    uint8_t bytes[4 + 24 + STORE_HASH_BYTES] = { 'h', 'e', 'a', 'd' };
+    const int64_t rest[] = { head->next_task, head->next_spec, head->next_lane, head->next_class, head->next_slot, head->next_executor,
+                             head->next_token, head->v_now };
+    uint8_t bytes[SEAL_FIRST_BYTES + sizeof rest] = { 'h', 'e', 'a', 'd' };
     number_put(bytes + 4, (int64_t)head->incarnation);
     number_put(bytes + 12, head->turn);
     number_put(bytes + 20, head->seq);
     memcpy(bytes + 28, head->hash, STORE_HASH_BYTES);
-    crypto_generichash(out, STORE_HASH_BYTES, bytes, sizeof bytes, key, CHAIN_KEY_BYTES);
+    for (size_t i = 0; i < sizeof rest / sizeof rest[0]; i++)
+        number_put(bytes + SEAL_FIRST_BYTES + 8 * i, rest[i]);
+    crypto_generichash(out, STORE_HASH_BYTES, bytes, whole ? sizeof bytes : SEAL_FIRST_BYTES, key, CHAIN_KEY_BYTES);
+}
+
+void chain_seal(const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, uint8_t out[STORE_HASH_BYTES])
+{
+    seal_over(key, head, true, out);
+}
+
+bool chain_seal_fits(const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, const uint8_t seal[STORE_HASH_BYTES])
+{
+    uint8_t expected[STORE_HASH_BYTES];
+    for (int whole = 1; whole >= 0; whole--) {
+        seal_over(key, head, whole, expected);
+        if (sodium_memcmp(seal, expected, STORE_HASH_BYTES) == 0)
+            return true;
+    }
+    return false;
 }
 
 bool chain_key_load(const char *data_dir, uint8_t out[CHAIN_KEY_BYTES], struct err *err)

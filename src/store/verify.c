@@ -1,9 +1,11 @@
 /* verify: is the recorded history whole, and do the rows agree with it? The same for every store.
  *
  * Walks the turns in order: each hash must follow from the one before, events must be dense, unpack, and move tasks
- * only along the table; at the end the head must be sealed and equal. Then every task's row must have the state that its events lead to,
- * and every task of the history its row. Works in steps, each a snapshot of STEP_US or so: each step first follows what a running server
- * has added, so that rows and history are compared as of one snapshot.
+ * only along the table; at the end the head must be sealed and equal. Then every task's row must have the state, the lane and the grant
+ * that its events lead to, and every task of the history its row; last the small tables: counts and pauses of lanes, ready, live, tokens.
+ *
+ * Works in steps, each a snapshot of STEP_US or so: each step first follows what a running server has added, so that rows and history are
+ * compared as of one snapshot.
  *
  * A damaged store is a report with ok == false and the first fault in words, also where the database itself refuses to read on. */
 #include "store/verify.h"
@@ -15,9 +17,11 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/map.h"
 #include "base/plant.h"
 #include "core/task_state.h"
 #include "io/clock.h"
+#include "store/cells.h"
 #include "store/pack.h"
 
 enum { CLOCK_STEPS = 256, STEP_US = 25000 };
@@ -34,11 +38,22 @@ struct verify {
     int64_t turn, seq;      /* how far the turns are walked */
     uint8_t hash[STORE_HASH_BYTES];
     uint8_t *states;        /* by task id: the state its events lead to */
+    int32_t *lanes;         /* by task id: its lane */
+    int32_t *grants;        /* by task id: the last grant that its events name */
     size_t n_states;
+    struct map counts;      /* lane + 1 -> struct lane_fold */
+    struct smap tokens;     /* subjects of tokens that were made and not revoked */
+    struct arena words;     /* of those */
+    int64_t n_pending, n_executing;
     int64_t compared;       /* tasks up to this id are */
     struct arena arena;
     int64_t deadline;
     int steps;
+};
+
+struct lane_fold { /* what the events say of a lane */
+    int64_t counts[STATE_COUNT];
+    bool paused, seen; /* seen: it has a row */
 };
 
 static bool fault(struct verify *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -62,6 +77,8 @@ static uint8_t *state_of(struct verify *v, int64_t task)
         while (n <= (size_t)task)
             n *= 2;
         v->states = mem_realloc(v->states, n);
+        v->lanes = mem_realloc(v->lanes, n * sizeof *v->lanes);
+        v->grants = mem_realloc(v->grants, n * sizeof *v->grants);
         memset(v->states + v->n_states, STATE_NONE, n - v->n_states);
         v->n_states = n;
     }
@@ -73,8 +90,43 @@ static char letter_of(unsigned state)
     return state ? state_letter((enum task_state)state) : '-';
 }
 
+static struct lane_fold *lane_of(struct verify *v, int64_t lane)
+{
+    struct lane_fold *fold = map_find(&v->counts, (uint64_t)lane + 1);
+    if (!fold) {
+        fold = ARENA_NEW(&v->words, struct lane_fold);
+        *fold = (struct lane_fold){ 0 };
+        map_put(&v->counts, (uint64_t)lane + 1, fold);
+    }
+    return fold;
+}
+
+/* What isn't about a task. */
+static void site_fold(struct verify *v, const struct event *e)
+{
+    if (e->kind == EVENT_pause || e->kind == EVENT_resume)
+        lane_of(v, e->lane)->paused = e->kind == EVENT_pause;
+    if (e->kind == EVENT_token)
+        smap_put(&v->tokens, str_dup(&v->words, e->subject), v);
+    if (e->kind == EVENT_token_revoked)
+        (void)smap_take(&v->tokens, e->subject);
+}
+
+static void counts_fold(struct verify *v, const struct event *e)
+{
+    struct lane_fold *lane = lane_of(v, e->lane);
+    if (e->from != STATE_NONE)
+        lane->counts[e->from]--;
+    lane->counts[e->to]++;
+    v->lanes[e->task] = (int32_t)e->lane;
+    v->grants[e->task] = (int32_t)e->grant;
+    v->n_pending += (e->to == STATE_P) - (e->from == STATE_P);
+    v->n_executing += (e->to == STATE_X) - (e->from == STATE_X);
+}
+
 static bool event_fold(struct verify *v, int64_t turn, const struct event *e)
 {
+    site_fold(v, e);
     if (e->kind != EVENT_created && e->kind != EVENT_move)
         return true;
     uint8_t *state = state_of(v, e->task);
@@ -84,6 +136,7 @@ static bool event_fold(struct verify *v, int64_t turn, const struct event *e)
         return fault(v, "event %" PRId64 " (turn %" PRId64 ") moves task %" PRId64 " from %c to %c, which stood in %c", e->seq, turn,
                      e->task, letter_of(e->from), letter_of(e->to), letter_of(*state));
     *state = (uint8_t)e->to;
+    counts_fold(v, e);
     return true;
 }
 
@@ -129,14 +182,13 @@ static enum verify_visit turn_visit(void *owner, const struct verify_turn *turn)
 
 static bool head_compare(struct verify *v, const uint8_t seal[STORE_HASH_BYTES])
 {
-    uint8_t expected[STORE_HASH_BYTES];
-    chain_seal(v->key, &v->head, expected);
     if (v->head.seq != v->seq)
         return fault(v, "the history ends with event %" PRId64 ", but the head says %" PRId64, v->seq, v->head.seq);
     if (v->head.turn < v->turn || memcmp(v->head.hash, v->hash, STORE_HASH_BYTES) != 0)
         return fault(v, "the head (turn %" PRId64 ") isn't the end of the history (turn %" PRId64 ")", v->head.turn, v->turn);
-    if (sodium_memcmp(seal, expected, STORE_HASH_BYTES) != 0)
-        return fault(v, "the head's seal is broken: turns may have been cut off after event %" PRId64, v->head.seq);
+    if (!chain_seal_fits(v->key, &v->head, seal))
+        return fault(v, "the head's seal is broken: turns may have been cut off after event %" PRId64 ", or its numbers changed",
+                     v->head.seq);
     return true;
 }
 
@@ -149,7 +201,7 @@ static bool gap_compare(struct verify *v, int64_t from, int64_t to)
     return true;
 }
 
-static bool task_check(struct verify *v, int64_t id, enum task_state state)
+static bool task_check(struct verify *v, int64_t id, enum task_state state, int64_t lane, struct str rest)
 {
     if (!gap_compare(v, v->compared + 1, id))
         return false;
@@ -157,17 +209,68 @@ static bool task_check(struct verify *v, int64_t id, enum task_state state)
         return fault(v, "task %" PRId64 " has a row but no history", id);
     if (v->states[id] != state)
         return fault(v, "task %" PRId64 " stands in %c, but its history leads to %c", id, letter_of(state), letter_of(v->states[id]));
+    if (v->lanes[id] != lane)
+        return fault(v, "task %" PRId64 " is in lane %" PRId64 ", but its history is of lane %d", id, lane, (int)v->lanes[id]);
+    struct task row = { 0 };
+    if (!task_unpack(rest, &row))
+        return fault(v, "the row of task %" PRId64 " can't be read", id);
+    if (row.grant != v->grants[id])
+        return fault(v, "task %" PRId64 " was granted %" PRId64 " times, but its history says %d", id, row.grant, (int)v->grants[id]);
     v->compared = id;
     v->report->tasks++;
     return true;
 }
 
-static enum verify_visit task_visit(void *owner, int64_t id, enum task_state state)
+static enum verify_visit task_visit(void *owner, int64_t id, enum task_state state, int64_t lane, struct str rest)
 {
     struct verify *v = owner;
-    if (!task_check(v, id, state))
+    if (!task_check(v, id, state, lane, rest))
         return VERIFY_FAULT;
     return ++v->steps % CLOCK_STEPS == 0 && clock_boot_us() > v->deadline ? VERIFY_STOP : VERIFY_ON;
+}
+
+static bool lane_check(struct verify *v, const struct lane *lane)
+{
+    struct lane_fold *fold = lane_of(v, lane->id);
+    fold->seen = true;
+    for (int state = STATE_Q; state < STATE_COUNT; state++)
+        if (lane->counts[state] != fold->counts[state])
+            return fault(v, "lane %" PRId64 " counts %" PRId64 " tasks in %c, but the history leads to %" PRId64, lane->id,
+                         lane->counts[state], letter_of((unsigned)state), fold->counts[state]);
+    if ((lane->paused_since != 0) != fold->paused)
+        return fault(v, "lane %" PRId64 " is %spaused, but the history says otherwise", lane->id, lane->paused_since ? "" : "not ");
+    return true;
+}
+
+/* The small tables, in the snapshot up to which the history was folded. */
+static bool small_compare(struct verify *v, struct err *err)
+{
+    struct verify_small small = { 0 };
+    arena_reset(&v->arena);
+    if (!v->source->small(v->source->owner, &v->arena, &small, err))
+        return false;
+    for (size_t i = 0; i < small.n_lanes; i++)
+        if (!lane_check(v, &small.lanes[i]))
+            return false;
+    MAP_EACH (&v->counts, e)
+        if (!((struct lane_fold *)e->value)->seen)
+            return fault(v, "lane %" PRIu64 " is in the history but has no row", e->key - 1);
+    if (small.n_ready != v->n_pending)
+        return fault(v, "%" PRId64 " tasks are ready, but the history has %" PRId64 " in P", small.n_ready, v->n_pending);
+    if ((int64_t)small.n_lives != v->n_executing)
+        return fault(v, "%zu attempts run, but the history has %" PRId64 " tasks in X", small.n_lives, v->n_executing);
+    for (size_t i = 0; i < small.n_lives; i++) {
+        const uint8_t *state = state_of(v, small.lives[i]);
+        if (!state || *state != STATE_X)
+            return fault(v, "an attempt of task %" PRId64 " runs, but its history leads to %c", small.lives[i],
+                         state ? letter_of(*state) : '-');
+    }
+    for (size_t i = 0; i < small.n_tokens; i++)
+        if (!smap_take(&v->tokens, small.tokens[i]))
+            return fault(v, "there is a token '%.*s' that the history doesn't know", (int)small.tokens[i].len, small.tokens[i].ptr);
+    SMAP_EACH (&v->tokens, e)
+        return fault(v, "the token '%.*s' is in the history but has no row", (int)e->key.len, e->key.ptr);
+    return true;
 }
 
 /* One snapshot. *out_end: everything is walked and compared. */
@@ -186,7 +289,7 @@ static bool step_in_snapshot(struct verify *v, bool *out_end, struct err *err)
     if (!head_compare(v, seal) || !from->tasks(from->owner, v->compared, task_visit, v, &how, err) || how == VERIFY_FAULT)
         return false;
     *out_end = how == VERIFY_ON;
-    return !*out_end || gap_compare(v, v->compared + 1, (int64_t)v->n_states);
+    return !*out_end || (gap_compare(v, v->compared + 1, (int64_t)v->n_states) && small_compare(v, err));
 }
 
 static bool steps_run(struct verify *v, struct err *err)
@@ -216,6 +319,11 @@ bool verify_run(const struct verify_source *source, const uint8_t key[CHAIN_KEY_
     out->head_seq = v.seq;
     memcpy(out->head_hash, v.hash, sizeof v.hash);
     mem_free(v.states);
+    mem_free(v.lanes);
+    mem_free(v.grants);
+    map_release(&v.counts);
+    smap_release(&v.tokens);
+    arena_release(&v.words);
     arena_release(&v.arena);
     return ok;
 }

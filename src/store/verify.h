@@ -10,6 +10,13 @@ struct verify_turn { /* one row of `turn`; its bytes live until the visit return
 };
 enum verify_visit { VERIFY_ON, VERIFY_STOP, VERIFY_FAULT }; /* go on; enough for this snapshot; the report says why not */
 
+struct verify_small { /* tables that are compared as a whole */
+    struct lane *lanes;  size_t n_lanes;   /* id, counts, paused_since */
+    struct str *tokens;  size_t n_tokens;  /* as events name them: NAME, TENANT/NAME */
+    int64_t *lives;      size_t n_lives;   /* tasks of the attempts that run */
+    int64_t n_ready;
+};
+
 /* turns and tasks give what is above `after` (an event, a task), ascending, to `visit` until it stops them; *out_how is its last word,
  * VERIFY_ON: there was no more in this snapshot. False: could not be read. */
 struct verify_source {
@@ -19,8 +26,9 @@ struct verify_source {
     bool (*head)(void *owner, struct store_head *out, uint8_t out_seal[STORE_HASH_BYTES], struct err *err);
     bool (*turns)(void *owner, int64_t after, enum verify_visit (*visit)(void *, const struct verify_turn *), void *visitor,
                   enum verify_visit *out_how, struct err *err);
-    bool (*tasks)(void *owner, int64_t after, enum verify_visit (*visit)(void *, int64_t, enum task_state), void *visitor,
-                  enum verify_visit *out_how, struct err *err);
+    bool (*tasks)(void *owner, int64_t after, enum verify_visit (*visit)(void *, int64_t, enum task_state, int64_t lane, struct str rest),
+                  void *visitor, enum verify_visit *out_how, struct err *err);
+    bool (*small)(void *owner, struct arena *arena, struct verify_small *out, struct err *err);
 };
 
 bool verify_run(const struct verify_source *source, const uint8_t key[CHAIN_KEY_BYTES], int64_t witness_seq, const uint8_t *witness_hash,

@@ -304,7 +304,7 @@ static void life_event(struct world *w, struct life *life, struct task *task, en
 {
     int64_t turn = w->head.turn + 1; /* the one being built */
     turn_event(w, (struct event){ .kind = kind, .task = task->id, .lane = 1, .from = from, .to = to, .actor = STR("test"),
-                                  .prev_turn = task->last_turn });
+                                  .grant = task->grant, .prev_turn = task->last_turn });
     if (from)
         life->lane.counts[from]--;
     life->lane.counts[to]++;

@@ -56,8 +56,8 @@ static bool source_turns(void *owner, int64_t after, enum verify_visit (*visit)(
     return true;
 }
 
-static bool source_tasks(void *owner, int64_t after, enum verify_visit (*visit)(void *, int64_t, enum task_state), void *visitor,
-                         enum verify_visit *out_how, struct err *err)
+static bool source_tasks(void *owner, int64_t after, enum verify_visit (*visit)(void *, int64_t, enum task_state, int64_t, struct str),
+                         void *visitor, enum verify_visit *out_how, struct err *err)
 {
     PGresult *result;
     int n;
@@ -68,9 +68,40 @@ static bool source_tasks(void *owner, int64_t after, enum verify_visit (*visit)(
         n = PQntuples(result);
         for (int i = 0; i < n && *out_how == VERIFY_ON; i++) {
             after = cell_i64(result, i, 0);
-            *out_how = visit(visitor, after, cell_state(result, i, 1));
+            *out_how = visit(visitor, after, cell_state(result, i, 1), cell_i64(result, i, 2), cell_view(result, i, 3));
         }
     } while (n == TASKS_STEP && *out_how == VERIFY_ON);
+    return true;
+}
+
+static bool source_small(void *owner, struct arena *arena, struct verify_small *out, struct err *err)
+{
+    struct postgres_reader *self = owner;
+    PGresult *result;
+    if (!pg_run(&self->pg, PG_verify_lanes, NULL, &result, err))
+        return false;
+    out->n_lanes = (size_t)PQntuples(result);
+    out->lanes = ARENA_ARRAY(arena, struct lane, out->n_lanes + 1);
+    for (int i = 0; i < (int)out->n_lanes; i++) {
+        out->lanes[i] = (struct lane){ .id = cell_i64(result, i, 0), .paused_since = cell_i64(result, i, 1) };
+        for (int state = STATE_Q; state < STATE_COUNT; state++)
+            out->lanes[i].counts[state] = cell_i64(result, i, 2 + state - STATE_Q);
+    }
+    if (!pg_run(&self->pg, PG_verify_tokens, NULL, &result, err))
+        return false;
+    out->n_tokens = (size_t)PQntuples(result);
+    out->tokens = ARENA_ARRAY(arena, struct str, out->n_tokens + 1);
+    for (int i = 0; i < (int)out->n_tokens; i++)
+        out->tokens[i] = str_dup(arena, cell_view(result, i, 0));
+    if (!pg_run(&self->pg, PG_verify_live, NULL, &result, err))
+        return false;
+    out->n_lives = (size_t)PQntuples(result);
+    out->lives = ARENA_ARRAY(arena, int64_t, out->n_lives + 1);
+    for (int i = 0; i < (int)out->n_lives; i++)
+        out->lives[i] = cell_i64(result, i, 0);
+    if (!pg_run(&self->pg, PG_verify_ready, NULL, &result, err))
+        return false;
+    out->n_ready = cell_i64(result, 0, 0);
     return true;
 }
 
@@ -89,6 +120,7 @@ bool pg_verify_inside(struct postgres_reader *self, const uint8_t key[CHAIN_KEY_
 {
     const struct verify_source source = {
         .owner = self, .begin = nothing_begin, .end = nothing_end, .head = source_head, .turns = source_turns, .tasks = source_tasks,
+        .small = source_small,
     };
     return verify_run(&source, key, 0, NULL, out, err);
 }
@@ -105,6 +137,7 @@ bool postgres_verify(const struct store_config *config, int64_t witness_seq, con
     if (ok) {
         const struct verify_source source = {
             .owner = reader, .begin = source_begin, .end = source_end, .head = source_head, .turns = source_turns, .tasks = source_tasks,
+            .small = source_small,
         };
         ok = verify_run(&source, key, witness_seq, witness_hash, out, err);
         reader->ops->close(reader);

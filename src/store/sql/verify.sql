@@ -6,7 +6,20 @@
 SELECT t.turn, t.first_seq, t.at, t.hash, t.events FROM turn i CROSS JOIN turn t ON t.turn = i.turn WHERE i.first_seq > $1 ORDER BY i.first_seq;
 
 -- name: tasks_after
-SELECT id, state FROM task WHERE id > $1 ORDER BY id;
+SELECT id, state, lane, rest FROM task WHERE id > $1 ORDER BY id;
+
+-- name: verify_lanes
+SELECT id, paused_since, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a FROM lane ORDER BY id;
+
+-- name: verify_tokens
+-- As events name them.
+SELECT CASE WHEN tenant IN ('', 'default') THEN name ELSE tenant || '/' || name END FROM token ORDER BY id;
+
+-- name: verify_ready
+SELECT count(*) FROM ready;
+
+-- name: verify_live
+SELECT task FROM live;
 
 -- name: logs_after
 -- Ended attempts whose log's length was reported, with what their task remembers of being pruned.

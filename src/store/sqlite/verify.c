@@ -41,8 +41,8 @@ static bool source_turns(void *owner, int64_t after, enum verify_visit (*visit)(
     return step != DB_ERROR;
 }
 
-static bool source_tasks(void *owner, int64_t after, enum verify_visit (*visit)(void *, int64_t, enum task_state), void *visitor,
-                         enum verify_visit *out_how, struct err *err)
+static bool source_tasks(void *owner, int64_t after, enum verify_visit (*visit)(void *, int64_t, enum task_state, int64_t, struct str),
+                         void *visitor, enum verify_visit *out_how, struct err *err)
 {
     struct db *db = owner;
     sqlite3_stmt *stmt = db->stmts[SQL_tasks_after];
@@ -50,9 +50,43 @@ static bool source_tasks(void *owner, int64_t after, enum verify_visit (*visit)(
     *out_how = VERIFY_ON;
     bind_i64(stmt, 1, after);
     while (*out_how == VERIFY_ON && (step = db_next(db, SQL_tasks_after, err)) == DB_ROW)
-        *out_how = visit(visitor, sqlite3_column_int64(stmt, 0), column_state(stmt, 1));
+        *out_how =
+            visit(visitor, sqlite3_column_int64(stmt, 0), column_state(stmt, 1), sqlite3_column_int64(stmt, 2), column_view(stmt, 3));
     db_reset(db, SQL_tasks_after);
     return step != DB_ERROR;
+}
+
+static bool number_get(struct db *db, enum sql_id id, int64_t *out, struct err *err)
+{
+    if (db_next(db, id, err) != DB_ROW)
+        return false;
+    *out = sqlite3_column_int64(db->stmts[id], 0);
+    db_reset(db, id);
+    return true;
+}
+
+static bool source_small(void *owner, struct arena *arena, struct verify_small *out, struct err *err)
+{
+    struct db *db = owner;
+    sqlite3_stmt *lanes = db->stmts[SQL_verify_lanes], *tokens = db->stmts[SQL_verify_tokens];
+    size_t cap_lanes = 0, cap_tokens = 0;
+    enum db_step step;
+    while ((step = db_next(db, SQL_verify_lanes, err)) == DB_ROW) {
+        struct lane *lane = ARENA_PUSH(arena, out->lanes, out->n_lanes, cap_lanes);
+        *lane = (struct lane){ .id = sqlite3_column_int64(lanes, 0), .paused_since = sqlite3_column_int64(lanes, 1) };
+        for (int state = STATE_Q; state < STATE_COUNT; state++)
+            lane->counts[state] = sqlite3_column_int64(lanes, 2 + state - STATE_Q);
+    }
+    while (step == DB_DONE && (step = db_next(db, SQL_verify_tokens, err)) == DB_ROW) {
+        *ARENA_PUSH(arena, out->tokens, out->n_tokens, cap_tokens) = column_text(tokens, 0, arena);
+        step = DB_DONE;
+    }
+    size_t cap_lives = 0;
+    while (step == DB_DONE && (step = db_next(db, SQL_verify_live, err)) == DB_ROW) {
+        *ARENA_PUSH(arena, out->lives, out->n_lives, cap_lives) = sqlite3_column_int64(db->stmts[SQL_verify_live], 0);
+        step = DB_DONE;
+    }
+    return step == DB_DONE && number_get(db, SQL_verify_ready, &out->n_ready, err);
 }
 
 bool verify_walk(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], int64_t witness_seq, const uint8_t *witness_hash,
@@ -60,6 +94,7 @@ bool verify_walk(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], int64_t witn
 {
     const struct verify_source source = {
         .owner = db, .begin = source_begin, .end = source_end, .head = source_head, .turns = source_turns, .tasks = source_tasks,
+        .small = source_small,
     };
     return verify_run(&source, key, witness_seq, witness_hash, out, err);
 }
