@@ -238,6 +238,7 @@ struct str key_text(struct api *api, struct arena *arena, int64_t lane, int64_t 
 void names_release(struct api *api);
 
 /* ---- render (render.c) ---- */
+void render_key(struct json *json, struct str lane_name, enum lane_kind kind, const struct task *task); /* member `key`, an object */
 void render_task(struct api *api, struct json *json, const struct task_view *view, struct str spec);
 void render_task_existing(struct api *api, struct json *json, const struct task_view *view); /* it was there already, by its unique key */
 struct render_new { /* a task as just created: nothing is read from the store */

@@ -287,17 +287,7 @@ static void needs_render(struct api *api, struct json *json, const struct grant 
 static void archive_render(struct json *json, const struct grant *grant)
 {
     const struct grant_source *source = &grant->source;
-    if (grant->lane_kind != LANE_ARCHIVE)
-        return;
-    json_key(json, "key");
-    json_object_begin(json);
-    json_put_str(json, "archive", grant->lane_name);
-    json_put_i64(json, "rev", grant->task.rev);
-    json_put_str(json, "name", grant->task.name);
-    if (grant->task.variant.len > 0)
-        json_put_str(json, "variant", grant->task.variant);
-    json_object_end(json);
-    if (source->kind == ARCHIVE_NONE)
+    if (grant->lane_kind != LANE_ARCHIVE || source->kind == ARCHIVE_NONE)
         return;
     json_key(json, "source");
     json_object_begin(json);
@@ -320,6 +310,7 @@ static void grant_render(struct api *api, struct json *json, const struct grant 
     json_put_i64(json, "task", grant->task.id);
     json_put_z(json, "fence", fence_seal(&api->fence_key, grant->fence).z);
     json_put_i64(json, "lease_ms", lease_ms);
+    render_key(json, grant->lane_name, grant->lane_kind, &grant->task);
     archive_render(json, grant);
     json_key(json, "spec");
     json_object_begin(json);

@@ -5,7 +5,7 @@
 #include "api/call.h"
 #include "base/when.h"
 
-static void key_object(struct json *json, struct str lane_name, enum lane_kind kind, const struct task *task)
+void render_key(struct json *json, struct str lane_name, enum lane_kind kind, const struct task *task)
 {
     json_key(json, "key");
     json_object_begin(json);
@@ -60,7 +60,7 @@ void render_reason(struct api *api, struct json *json, const struct task *task)
 static void head_render(struct api *api, struct json *json, struct str lane_name, enum lane_kind kind, const struct task *task)
 {
     json_put_i64(json, "id", task->id);
-    key_object(json, lane_name, kind, task);
+    render_key(json, lane_name, kind, task);
     state_put(json, "state", task->state);
     json_put_z(json, "word", state_word(task->state));
     if (task->ending != STATE_NONE)

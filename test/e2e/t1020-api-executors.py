@@ -40,7 +40,7 @@ a, b = made[0]['id'], made[1]['id']
 got = w.poll(free=5)
 grant = got['grants'][0]
 same((len(got['grants']), got['cancels'], got['state'], got['lease_ms']), (1, [], 'active', 2000), 'only what is ready is granted')
-same((grant['task'], grant['lease_ms']), (a, 2000), 'the grant')
+same((grant['task'], grant['lease_ms'], grant['key']), (a, 2000, dict(queue='q', name='a')), 'the grant, with the key of a task of a queue')
 ok(grant['spec'].pop('token').startswith('weirjob_' + grant['fence'] + '_'), 'a token for the job')
 same(grant['spec'], dict(key=f'q:{a}', name='a', queue='q', attempt=1, holds=False, data={'x': [1, 2.5]}), 'the spec of a task with data')
 same((s.task(a)['state'], s.task(a)['attempts'][0]['executor'], s.task(a)['attempts'][0]['finished']), ('X', 'w', None), 'it executes')
