@@ -356,6 +356,7 @@ static int64_t work_beside(const struct world *w)
             const struct command *poll = e->parked[k];
             const struct executor *row = poll ? map_find(&w->store->executors, (uint64_t)poll->in.poll.executor) : NULL;
             if (!row || row->state != EXECUTOR_ACTIVE || poll->in.poll.free <= 0 || w->boot - w->servers[k].well_since < WELL_MS) continue;
+            if (executor_full(w, row)) continue;
             MAP_EACH(&w->store->tasks, t) {
                 const struct task *task = t->value;
                 if (task->state == STATE_P && executor_fits(w, e, task) && !lane_shut(w, task->lane)) return task->id;

@@ -469,12 +469,17 @@ static void check_grants(struct world *w)
 }
 
 /* slots_left: what the store doesn't hold it to have; an executor that doesn't name all of that isn't granted more than its slots. */
-static int64_t slots_left(struct world *w, const struct executor *row)
+static int64_t slots_left(const struct world *w, const struct executor *row)
 {
     int64_t left = row->slots;
     for (size_t i = 0; i < w->store->n_attempts; i++)
         left -= !w->store->attempts[i].finished && w->store->attempts[i].executor == row->id;
     return left;
+}
+
+bool executor_full(const struct world *w, const struct executor *row)
+{
+    return slots_left(w, row) <= 0;
 }
 
 /* An executor with room and a pending task that fits it never wait for each other. */

@@ -419,6 +419,7 @@ void quotas_after(struct world *world, struct command **commands, size_t n, bool
 /* backup.c: a backup is taken, and put back while executors of the time between report. */
 void backup_step(struct world *world);
 void backup_close(struct world *world);
+bool executor_full(const struct world *w, const struct executor *row); /* watch.c */
 void fence_issue(struct world *world, int64_t task, int64_t grant);
 void mail_forget(struct world *world); /* what clients and servers have said to each other is gone */
 

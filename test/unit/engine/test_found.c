@@ -729,6 +729,14 @@ static void test_an_executor_is_granted_no_more_than_its_slots(void **state)
     struct fence kept[2] = { held[1], granted(poll, 0) };
     poll = rig_one(&rig, rig_poll_command(&rig, e, 100000, 4, &kept[1], 1)); /* one that it doesn't name any more isn't held either */
     assert_int_equal(poll->out.poll.n_grants, 1);
+    struct fence last[2] = { kept[1], granted(poll, 0) };
+    struct command *waits = rig_poll_command(&rig, e, 9, 5, last, 2); /* it waits before its end is told, and is granted when it is */
+    waits->in.poll.wait_ms = 4000;
+    rig_turn(&rig, &waits, 1);
+    assert_false(waits->answered);
+    assert_int_equal(rig_finish(&rig, last[0], 0, -1), ERR_none);
+    rig_turn(&rig, NULL, 0);
+    assert_int_equal(waits->out.poll.n_grants, 1);
     assert_int_equal(rig_one(&rig, rig_poll_command(&rig, narrow_executor(&rig, 0), 9, 9, NULL, 0))->out.poll.n_grants, 0);
 }
 
