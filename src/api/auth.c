@@ -167,7 +167,7 @@ static bool token_check(struct call *call, struct str authorization)
     const struct token_entry *entry = map_find(&call->api->tokens, hash_head(hash));
     if (entry == NULL || sodium_memcmp(entry->token.hash, hash, sizeof hash) != 0)
         return token_unknown(call);
-    if (entry->token.expires > 0 && entry->token.expires <= clock_wall_ms())
+    if (entry->token.expires > 0 && entry->token.expires <= engine_late(call->api->config.engine))
         return token_refused(call);
     call->token = entry->token.id;
     call->token_head = hash_head(hash);

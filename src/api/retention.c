@@ -22,7 +22,7 @@ struct prune {
     struct call *call; /* who asked; NULL: the rule, or the client went away */
     struct actor actor;
     struct str lane;
-    int64_t before, tasks, log_bytes;
+    int64_t before, newest, tasks, log_bytes;
     int64_t epoch; /* of the duty, when the rule asks; 0: a person */
     bool dry_run;
 };
@@ -108,8 +108,8 @@ static void sweep_woken(void *owner)
 
 static void sweep_start(struct retention *r)
 {
-    if (r->sweeping || r->api->closing)
-        return;
+    if (r->sweeping || r->api->closing || !engine_clock_agrees(r->api->config.engine))
+        return; /* a wrong clock would make files look old that are just being uploaded; the next prune sweeps them */
     atomic_store(&r->over, false);
     r->sweeping = pthread_create(&r->thread, NULL, sweep_main, r) == 0;
 }
@@ -166,6 +166,7 @@ static void prune_done(struct command *command)
         prune->tasks += command->out.prune.tasks;
         prune->log_bytes += command->out.prune.log_bytes;
         after = command->out.prune.after;
+        prune->newest = command->out.prune.newest;
     }
     if (after > 0 && !prune->retention->api->closing)
         prune_submit(prune, after);
@@ -181,6 +182,7 @@ static void prune_submit(struct prune *prune, int64_t after)
     prune->command.under.epoch = prune->epoch;
     prune->command.in.prune.before = prune->before;
     prune->command.in.prune.after = after;
+    prune->command.in.prune.newest = prune->newest;
     prune->command.in.prune.lane = prune->lane;
     prune->command.in.prune.dry_run = prune->dry_run;
     engine_submit(prune->retention->api->config.engine, &prune->command);
@@ -204,7 +206,7 @@ static void rule_due(struct loop_timer *timer)
         return; /* of the servers that share a store one does it */
     struct prune *prune = mem_alloc(sizeof *prune);
     *prune = (struct prune){ .retention = r, .epoch = epoch, .actor = { STR("retention"), { 0 } } };
-    prune->before = clock_wall_ms() - engine_history(api->config.engine);
+    prune->before = engine_past(api->config.engine) - engine_history(api->config.engine);
     r->running = prune;
     prune_submit(prune, 0);
 }
@@ -280,7 +282,7 @@ void serve_prune_create(struct call *call)
         return;
     }
     struct prune *prune = mem_alloc(sizeof *prune);
-    *prune = (struct prune){ .retention = r, .call = call, .dry_run = dry_run, .before = clock_wall_ms() - older };
+    *prune = (struct prune){ .retention = r, .call = call, .dry_run = dry_run, .before = engine_past(call->api->config.engine) - older };
     prune->actor = (struct actor){ str_dup(&prune->arena, call->actor.name), str_dup(&prune->arena, call->actor.tenant) };
     prune->lane = str_dup(&prune->arena, lane);
     call->state = prune;

@@ -55,6 +55,7 @@
     X(lock_past_shared, "who takes the archive's lock alone doesn't wait for those who share it") \
     X(lock_not_handed_on, "a task that is stopped while it waits for the lock lets all behind it go") \
     X(slot_kept, "a slot of a schedule that comes late isn't moved on") \
+    X(schedule_ahead, "a schedule's minute stays in the wrong future when the clock is put right") \
     X(schedule_unheard, "schedules of a newer workflow count after a restart only") \
     X(depth_ignored, "revisions made by jobs start jobs without an end") \
     X(why_lock_late, "why names the archive's lock only while its holder executes") \

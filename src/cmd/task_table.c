@@ -49,7 +49,9 @@ bool task_filters(struct session *s, struct buf *path, int64_t limit)
 bool task_took(const json_t *task, int64_t now_ms, int64_t *out_ms)
 {
     int64_t started, finished = now_ms;
-    if (!field_time(task, "started", &started))
+    const char *state = json_string_value(json_object_get(task, "state")); /* an attempt has none */
+    bool waits = state != NULL && state[0] != '\0' && strchr("QSP", state[0]) != NULL;
+    if (waits || !field_time(task, "started", &started))
         return false;
     field_time(task, "finished", &finished);
     *out_ms = finished - started;

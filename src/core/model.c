@@ -137,3 +137,14 @@ const char *revision_state_name(enum revision_state state)
     ASSERT(state < REVISION_STATE_COUNT);
     return names[state];
 }
+
+int64_t task_pruned(const struct task *task)
+{
+    return task->marks >> MARKS_PRUNED_SHIFT;
+}
+
+void task_pruned_set(struct task *task, int64_t grant)
+{
+    unsigned kept = grant < MARKS_PRUNED_MAX ? (unsigned)grant : MARKS_PRUNED_MAX;
+    task->marks = (task->marks & ((1u << MARKS_PRUNED_SHIFT) - 1)) | kept << MARKS_PRUNED_SHIFT;
+}

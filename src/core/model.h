@@ -134,10 +134,17 @@ struct latest { /* the newest revision that has a task of this name; survives pr
 struct schedule { /* one cron line of a task of an archive */
     int64_t lane;
     struct str task, cron, zone;
-    int64_t next; /* ms: the minute that fires next */
+    int64_t next;  /* ms: the minute that fires next */
+    int64_t fired; /* ms: the slots up to here have fired; 0: none has */
 };
 
-/* What is known of a task without reading its edges; a mark is never taken back, but for MARK_PROMOTED. */
+struct wall_known { /* what is known of the wall clock (core/wall.h) */
+    int64_t time; /* the newest wall time that was confirmed; 0: none */
+    int64_t ran;  /* ms that servers have run with a wall clock that contradicts it */
+    int64_t seen; /* what that clock said last; 0: it doesn't contradict */
+};
+
+/* What is known of a task without reading more than its row; only MARK_PRUNED, MARK_KEPT and MARK_PROMOTED are taken back. */
 enum task_mark {
     MARK_CANCELS = 1, /* it has edges of that kind, as the one that cancels */
     MARK_OUTPUTS = 2, /* a finish brought outputs */
@@ -148,6 +155,8 @@ enum task_mark {
     MARK_KEPT = 128,   /* what it left behind is counted in its lane's bytes */
     MARK_LOCKED = 16,  /* it has the archive's lock, shared or exclusive, while it runs */
     MARK_PROMOTED = 256, /* a person put it to the front: there it stays until it ends, also after a pause */
+    MARKS_PRUNED_SHIFT = 16, /* above: the grant up to which its logs were removed, also of a task that went on since */
+    MARKS_PRUNED_MAX = 0xffff,
 };
 
 struct task {
@@ -295,6 +304,8 @@ enum quota {
 
 /* A task's fence as text: INCARNATION-TASK-GRANT (text/key.h formats it). */
 
+int64_t task_pruned(const struct task *task); /* the grant up to which its logs were removed; 0: none */
+void task_pruned_set(struct task *task, int64_t grant);
 const char *quota_name(enum quota quota);
 const char *state_word(enum task_state state);
 char state_letter(enum task_state state);

@@ -171,12 +171,14 @@ void slice_move(struct slice *slice, struct node *node, enum task_state to, cons
     if (state_ended(to)) {
         row->finished = slice->stamp;
         row->marks &= ~(unsigned)MARK_PROMOTED;
+        if (from != STATE_X) row->started = 0; /* it waited: `started` to `finished` would be no run of its */
     }
     if (state_ended(from)) {
-        row->finished = 0;
+        row->finished = row->started = 0;
         row->outcome = OUTCOME_none;
         row->reason = (struct str){ 0 };
         row->cause = 0;
+        row->marks &= ~(unsigned)MARK_PRUNED; /* what it leaves behind from now on is counted, and pruned, again */
     }
     slice_node_event(slice, node, EVENT_move, from, to, because);
 }

@@ -230,6 +230,7 @@ static void changes_small(struct turn *turn, struct changes *c)
     c->duties = turn->duties; c->n_duties = turn->n_duties;
     c->notes = turn->notes; c->n_notes = turn->n_notes;
     c->server = turn->beats ? &turn->server : NULL;
+    c->clock = turn->ticks ? &turn->clock : NULL;
     c->results_remove = turn->pruned; c->n_results_remove = turn->n_pruned;
     c->unique_add = turn->unique_add; c->n_unique_add = turn->n_unique_add;
     c->unique_remove = turn->unique_remove; c->n_unique_remove = turn->n_unique_remove;
@@ -316,6 +317,7 @@ static void caches_follow(struct turn *turn)
     engine->arrivals = turn->slice->arrivals;
     leases_commit(turn);
     duties_commit(turn);
+    expiry_commit(turn);
     polls_commit(turn);
 }
 
@@ -323,8 +325,14 @@ bool tokens_load(struct engine *engine, struct err *err)
 {
     struct token **rows;
     size_t n;
-    if (!engine->store->ops->load_tokens(engine->store, &engine->arena, &rows, &n, err)) return false;
-    engine->tokens = ARENA_ARRAY(&engine->arena, struct token, n + 1);
+    struct arena arena = { 0 };
+    if (!engine->store->ops->load_tokens(engine->store, &arena, &rows, &n, err)) {
+        arena_release(&arena);
+        return false;
+    }
+    arena_release(&engine->token_arena);
+    engine->token_arena = arena;
+    engine->tokens = ARENA_ARRAY(&engine->token_arena, struct token, n + 1);
     for (size_t i = 0; i < n; i++) engine->tokens[i] = *rows[i];
     engine->n_tokens = n;
     atomic_fetch_add(&engine->tokens_version, 1);
@@ -418,11 +426,7 @@ static bool turn_run(struct turn *turn, struct command **commands, size_t *n_com
     polls_settle(turn);
     for (size_t i = 0; i < n && !turn->slice->failed; i++)
         if (commands[i]->kind == CMD_ENQUEUE && !commands[i]->err.code) enqueue_fill(turn, commands[i]);
-    engine->turns_since_expiry += turn->n_idempotency > 0;
-    if (engine->turns_since_expiry >= 256 && !turn->narrow) {
-        engine->turns_since_expiry = 0;
-        if (!store->ops->idempotency_expire(store, turn->wall, BATCH, err)) turn->slice->failed = true;
-    }
+    expiry_run(turn);
     if (turn->slice->failed || !turn_commit(turn, err)) {
         store->ops->rollback(store);
         return false;
@@ -468,7 +472,7 @@ bool engine_anew(struct engine *engine, int64_t boot, struct err *err)
     if (!caches_load(engine, err) || !resuming_load(engine, err) || !leases_load(engine, boot, err) || !tokens_load(engine, err))
         return false;
     engine->next_time = 0; /* look again */
-    engine->offset = OFFSET_UNKNOWN;
+    engine->offset = engine->schedules_offset = OFFSET_UNKNOWN;
     engine->next_watch = 0;
     engine->claims_left = true;
     atomic_fetch_add(&engine->archives_version, 1);
@@ -485,7 +489,7 @@ static bool engine_recover(struct engine *engine, struct command **commands, siz
     leases_watch_anew(engine, boot);
     leases_count(engine);
     engine->next_time = 0; /* look again */
-    engine->offset = OFFSET_UNKNOWN;
+    engine->offset = engine->schedules_offset = OFFSET_UNKNOWN;
     engine->claims_left = true;
     return true;
 }
@@ -548,7 +552,7 @@ static void store_lost(struct engine *engine, struct command **commands, size_t 
 {
     commands_undo(engine, commands, n);
     engine->stale = true;
-    engine->offset = OFFSET_UNKNOWN; /* back-offs are looked at anew: the turn may have seen that the clock was set */
+    engine->offset = engine->schedules_offset = OFFSET_UNKNOWN; /* looked at again: the turn may have seen that the clock was set */
 }
 
 /* A turn came to nothing. A shared store is read anew by the next turn, which may have to wait for that; one that is this server's, now. */
@@ -597,8 +601,10 @@ static int64_t next_turn(struct engine *engine, int64_t wall, int64_t boot)
     if (first && first->key < next) next = first->key;
     if (engine->n_resuming || engine->claims_left || engine->n_removing || engine->archives_left || engine->slots_left.n) next = boot;
     if (engine->taken.commit != engine->head.commit) next = boot; /* others committed beside the last turn */
+    if (schedules_due(engine, wall, boot)) next = boot;
     if (engine->next_watch < next) next = engine->next_watch;
     if (duties_next(engine) < next) next = duties_next(engine);
+    if (expiry_next(engine) < next) next = expiry_next(engine);
     int64_t due = coord_holds(engine->coord, DUTY_schedules) ? schedules_next(engine) : INT64_MAX;
     if (coord_holds(engine->coord, DUTY_timers) && engine->next_time < due) due = engine->next_time;
     if (engine->space.full && boot + SPACE_LOOK_MS < next) next = boot + SPACE_LOOK_MS; /* intake opens by itself */
@@ -707,6 +713,7 @@ static bool start_turn(struct engine *engine, int64_t wall, int64_t boot, struct
     bool ok = engine->store->ops->begin(engine->store, err) && others_follow(&turn, err);
     engine->beside = ok && duties_elsewhere(engine);
     if (ok) site_start(&turn);
+    if (ok) clock_tick(&turn);
     slice_event(turn.slice, &(struct event){ .kind = EVENT_started, .subject = engine->config.server_name, .actor = STR("engine") });
     slots_admit(&turn);
     slice_settle(turn.slice);
@@ -753,7 +760,8 @@ struct engine *engine_new(const struct engine_config *config, int64_t wall, int6
         .wanted = boot,
         .next_watch = boot,
         .began = boot,
-        .offset = OFFSET_UNKNOWN };
+        .offset = OFFSET_UNKNOWN,
+        .schedules_offset = OFFSET_UNKNOWN };
     if (engine->config.lease_ms <= 0) engine->config.lease_ms = 15000;
     engine->batch = config->batch ? config->batch : BATCH;
     engine->many = config->many ? config->many : GRANTS_MANY;
@@ -762,7 +770,7 @@ struct engine *engine_new(const struct engine_config *config, int64_t wall, int6
     engine->rows = caches_rows(engine);
     space_open(&engine->space, config->data_dir);
     bool ok = duties_open(engine, err) && caches_load(engine, err) && leases_load(engine, boot, err) && tokens_load(engine, err) &&
-              start_turn(engine, wall, boot, err);
+              wall_load(engine, boot, err) && start_turn(engine, wall, boot, err);
     if (!ok) {
         engine_free(engine);
         return NULL;
@@ -803,6 +811,7 @@ void engine_free(struct engine *engine)
     arena_release(&engine->arena);
     arena_release(&engine->cache_arena);
     arena_release(&engine->spec_arena);
+    arena_release(&engine->token_arena);
     arena_release(&engine->turn_arena);
     health_release(&engine->health);
     pthread_mutex_destroy(&engine->heard_lock);

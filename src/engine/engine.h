@@ -194,6 +194,7 @@ struct command {
         struct {
             int64_t before; /* tasks that ended earlier than this */
             int64_t after;  /* go on behind this id; 0: from the first */
+            int64_t newest; /* as the batch before this one found it; 0: it is the first */
             struct str lane; /* only of this archive or queue; empty: all */
             bool dry_run;
         } prune;
@@ -219,7 +220,7 @@ struct command {
         struct { struct revision row; } revision; /* as it is kept; rev 0: nothing is (it is below the archive's first) */
         struct { int64_t task; } run;
         struct { struct site_key before[SITE_KEYS], after[SITE_KEYS]; } site;
-        struct { int64_t tasks, log_bytes, after; } prune; /* after: where the next batch begins; 0: that was all */
+        struct { int64_t tasks, log_bytes, after, newest; } prune; /* after, newest: of the next batch; after 0: that was all */
     } out;
 
     _Atomic bool gone;        /* polls: the caller sets it when nobody waits for the answer any more; nothing is granted to it then */
@@ -247,6 +248,8 @@ struct engine_config {
     struct str coordination_auth; /* USER:PASSWORD; empty: none */
     struct str server_host, server_version, server_address, server_instance; /* for the others; a shared store only */
 };
+
+#define SCHEDULE_AGAIN "it fires next at" /* in the reason of an event: a schedule was moved, nothing fired */
 
 struct engine;
 struct engine *engine_new(const struct engine_config *config, int64_t wall_ms, int64_t boot_ms, struct err *err);
@@ -324,6 +327,12 @@ void engine_wake(struct engine *engine); /* another server has committed: a turn
 uint64_t engine_site_version(struct engine *engine);
 unsigned engine_site_differs(struct engine *engine);
 int64_t engine_history(struct engine *engine);
+
+/* What time it is as far as the wall clock is believed (core/wall.h). engine_past: at least so late, for what is removed when it is old;
+ * engine_late: it may be so late, for what must not outlive its time; engine_clock_agrees: the wall clock isn't in doubt. Any thread. */
+int64_t engine_past(struct engine *engine);
+int64_t engine_late(struct engine *engine);
+bool engine_clock_agrees(struct engine *engine);
 
 /* engine_tokens_version: changes whenever tokens or the site's keys change, so that the api knows its copy is stale. */
 uint64_t engine_tokens_version(struct engine *engine);

@@ -26,7 +26,7 @@ bool idempotency_met(struct turn *turn, struct command *command, struct kept_ans
         turn->slice->failed = true;
         return true;
     }
-    if (!row && found && stored.expires > turn->wall) row = &stored;
+    if (!row && found && stored.expires > turn_past(turn)) row = &stored;
     if (!row) return false;
     if (memcmp(row->body_hash, command->idempotency.body_hash, sizeof row->body_hash) != 0) {
         turn_refuse(turn, command, ERR_idempotency_mismatch, "Idempotency-Key '%.*s' was used with another body",
@@ -47,7 +47,7 @@ void idempotency_keep(struct turn *turn, struct command *command, const int64_t 
     struct idempotency *row = ARENA_NEW(turn->arena, struct idempotency);
     *row = (struct idempotency){ .tenant = command->actor.tenant, .token = command->actor.name, .route = command->idempotency.route,
                                  .key = command->idempotency.key, .status = command->status, .ids = ids, .n_ids = n,
-                                 .expires = turn->wall + IDEMPOTENCY_MS };
+                                 .expires = turn_late(turn) + IDEMPOTENCY_MS };
     memcpy(row->body_hash, command->idempotency.body_hash, sizeof row->body_hash);
     *ARENA_PUSH(turn->arena, turn->idempotency, turn->n_idempotency, turn->cap_idempotency) = *row;
     smap_put(&turn->idempotents, key_text(turn, command), row);

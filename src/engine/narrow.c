@@ -79,10 +79,9 @@ bool something_due(struct engine *engine, int64_t wall, int64_t boot)
     const struct heap_node *first = heap_first(&engine->deadlines);
     int64_t ahead = wall - boot - engine->offset; /* the clock was set: see holds_lift */
     if (coord_holds(engine->coord, DUTY_timers) && (ahead > 0 || ahead < -1000)) return true;
-    if ((first && first->key <= boot) || duties_next(engine) <= boot) return true;
+    if ((first && first->key <= boot) || duties_next(engine) <= boot || expiry_next(engine) <= boot) return true;
     if (engine->n_resuming || engine->n_removing || engine->archives_left || engine->slots_left.n || engine->coord->leaving) return true;
-    return (coord_holds(engine->coord, DUTY_timers) && engine->next_time <= wall) ||
-           (coord_holds(engine->coord, DUTY_schedules) && schedules_next(engine) <= wall);
+    return (coord_holds(engine->coord, DUTY_timers) && engine->next_time <= wall) || schedules_due(engine, wall, boot);
 }
 
 static bool posts_many(struct command **commands, size_t n)
@@ -164,7 +163,7 @@ static const struct lane *lane_before(struct turn *turn, const struct lane *lane
 bool changes_narrow(struct turn *turn, struct changes *c)
 {
     size_t others = c->n_classes + c->n_results_remove + c->n_executors + c->n_tokens + c->n_tokens_remove + c->n_site + c->n_schedules +
-                    c->n_schedules_remove + c->n_duties + c->n_notes;
+                    c->n_schedules_remove + c->n_duties + c->n_notes + (c->clock != NULL);
     bool pause = holds_pause(c->holds_add, c->n_holds_add) || holds_pause(c->holds_remove, c->n_holds_remove);
     if (others || c->server || pause || !archives_are_own(turn, c)) return turn_widen(turn), false;
     const struct lane **was = ARENA_ARRAY(turn->arena, const struct lane *, c->n_lanes + 1);

@@ -404,7 +404,7 @@ void duties_commit(struct turn *turn)
     coord_commit(engine->coord, turn->duties, turn->n_duties, turn->boot);
     if (timers || !coord_holds(engine->coord, DUTY_timers)) return;
     engine->next_time = 0; /* what the one before has left; back-offs too: the clock may have been set since this server had the duty */
-    engine->offset = OFFSET_UNKNOWN;
+    engine->offset = engine->schedules_offset = OFFSET_UNKNOWN;
 }
 
 int64_t duties_next(struct engine *engine)

@@ -1,6 +1,9 @@
 /* prune: what old tasks have left behind goes: logs, outputs, artifacts. What a task was, when it ran and how it ended stays for ever, so
  * that PREV, dependencies and the history still find it.
  *
+ * A task counts as old by its end, and by when it was made: tasks are numbered in the order in which they were made, so none is older than
+ * one before it, whatever the wall clock said when it was made and when it ended.
+ *
  * A batch of the history a turn; the caller goes on where it ended. A task whose outputs somebody may still ask for (a dependent that
  * hasn't ended) is left alone. A crash between the commit and the removal of a log leaves a file that nobody reads. */
 #include "engine/turn.h"
@@ -19,7 +22,8 @@ static bool wanted_still(struct turn *turn, struct node *node)
 static bool prunable(struct turn *turn, const struct command *command, struct node *node, const struct lane *lane)
 {
     const struct task *row = &node->row;
-    bool old = state_ended(row->state) && row->finished > 0 && (row->finished < command->in.prune.before || PLANT(prune_recent));
+    bool before = row->finished < command->in.prune.before && command->out.prune.newest < command->in.prune.before;
+    bool old = state_ended(row->state) && row->finished > 0 && (before || PLANT(prune_recent));
     return old && row->grant > 0 && !(row->marks & MARK_PRUNED) && (!lane || row->lane == lane->id) &&
            (!command->actor.tenant.len || str_eq(slice_lane(turn->slice, row->lane)->tenant, command->actor.tenant)) &&
                !wanted_still(turn, node);
@@ -28,7 +32,7 @@ static bool prunable(struct turn *turn, const struct command *command, struct no
 static int64_t log_bytes_of(struct turn *turn, const struct node *node)
 {
     int64_t bytes = 0;
-    for (int64_t grant = 1; grant <= node->row.grant; grant++) {
+    for (int64_t grant = task_pruned(&node->row) + 1; grant <= node->row.grant; grant++) {
         const struct pending_attempt *found = attempt_find(turn, node->row.id, grant);
         if (found && found->attempt.log_bytes > 0) bytes += found->attempt.log_bytes;
     }
@@ -47,19 +51,25 @@ void cmd_prune(struct turn *turn, struct command *command)
         return;
     }
     command->out.prune.tasks = command->out.prune.log_bytes = command->out.prune.after = 0;
+    command->out.prune.newest = command->in.prune.newest;
+    int64_t past = turn_past(turn);
     if (!store->ops->tasks_after(store, turn->arena, command->in.prune.after, turn->engine->batch, &ids, &n, turn->err)) {
         turn->slice->failed = true;
         return;
     }
     for (size_t i = 0; i < n && !turn->slice->failed; i++) {
         struct node *node = slice_find(turn->slice, ids[i]);
-        if (!node || !prunable(turn, command, node, lane)) continue;
+        if (!node) continue;
+        /* One that is made later than now was made by a wrong clock, and says nothing. */
+        if (node->row.created <= past && node->row.created > command->out.prune.newest) command->out.prune.newest = node->row.created;
+        if (!prunable(turn, command, node, lane)) continue;
         command->out.prune.tasks++;
         int64_t bytes = log_bytes_of(turn, node);
         command->out.prune.log_bytes += bytes;
         if (command->in.prune.dry_run) continue;
         kept_drop(turn, node, bytes);
         node->row.marks = (node->row.marks | MARK_PRUNED) & ~(unsigned)MARK_OUTPUTS;
+        task_pruned_set(&node->row, node->row.grant);
         slice_touch(turn->slice, node);
         *ARENA_PUSH(turn->arena, turn->pruned, turn->n_pruned, turn->cap_pruned) = node->row.id;
     }

@@ -1,8 +1,10 @@
 /* schedules: tasks that the clock starts. Each cron line of an archive's newest workflow has a row with the minute that fires next; firing
  * makes the run and moves the minute on in the same turn, so each slot fires exactly once, whatever restarts lie between. Slots that were
- * missed while no server ran fire once together; a wall clock that is set back fires nothing twice, because the minute only moves forward.
- */
+ * missed while no server ran fire once together. A row also says up to which time its slots have fired (`fired`), as far as the wall clock
+ * was believed (core/wall.h). A wall clock that is set back fires nothing twice; one that was wrong by hours or years and is put right
+ * leaves no minute in the wrong time: each row's minute is looked at then, a batch a turn, and counted again from `fired` or from now. */
 #include "base/when.h"
+#include "core/wall.h"
 #include "engine/turn.h"
 #include "io/zone.h"
 #include "text/cron.h"
@@ -32,13 +34,16 @@ static void known_add(struct engine *engine, const struct schedule *row)
 {
     struct known_schedule *known = ARENA_NEW(&engine->schedule_arena, struct known_schedule);
     known->row = (struct schedule){ row->lane, str_dup(&engine->schedule_arena, row->task), str_dup(&engine->schedule_arena, row->cron),
-                                    str_dup(&engine->schedule_arena, row->zone), row->next };
+                                    str_dup(&engine->schedule_arena, row->zone), row->next, row->fired };
+    known->other = engine->schedules_known;
+    engine->schedules_known = known;
     if (row->next < INT64_MAX) heap_put(&engine->schedules, &known->due, row->next);
 }
 
 void schedules_drop(struct engine *engine)
 {
     heap_release(&engine->schedules);
+    engine->schedules_known = NULL;
     arena_reset(&engine->schedule_arena);
 }
 
@@ -58,6 +63,13 @@ int64_t schedules_next(const struct engine *engine)
 {
     const struct heap_node *first = heap_first(&engine->schedules);
     return first ? first->key : INT64_MAX;
+}
+
+bool schedules_due(const struct engine *engine, int64_t wall, int64_t boot)
+{
+    bool looks = engine->schedules_known && engine->schedules_looked != SIZE_MAX;
+    return coord_holds(engine->coord, DUTY_schedules) &&
+           (looks || schedules_next(engine) <= wall || engine->schedules_offset - (wall - boot) > 1000);
 }
 
 static bool schedule_same(const struct schedule *a, const struct schedule *b)
@@ -133,12 +145,53 @@ void schedules_set(struct turn *turn, const struct archive *archive, const struc
     }
 }
 
+/* Far from now: this clock or the one by which it fired is wrong. */
+static bool fired_counts(const struct turn *turn, const struct schedule *row)
+{
+    return row->fired > 0 && row->fired - turn->wall <= WALL_STEP_MS && turn->wall - row->fired <= WALL_STEP_MS;
+}
+
+/* The first minute that hasn't fired; of a row that says nothing about that: the first since the last look, by the clock of now. */
+static int64_t minute_unfired(struct turn *turn, const struct schedule *row)
+{
+    int64_t looked = turn->engine->schedules_boot, since = looked ? turn->wall - (turn->boot - looked) : turn->wall;
+    struct str key = schedule_key(turn, turn_archive(turn, row->lane), row->task);
+    return minute_after(row->cron, key, row->zone, fired_counts(turn, row) ? row->fired : since);
+}
+
+/* Moves it without firing, and tells so: other servers read their schedules again by this event. */
+static void schedule_count_again(struct turn *turn, const struct schedule *row, int64_t next)
+{
+    struct schedule moved = *row;
+    moved.next = next;
+    schedule_put(turn, &moved);
+    turn->schedules_changed = true;
+    slice_event(turn->slice, &(struct event){ .kind = EVENT_scheduled, .lane = row->lane, .actor = STR("engine"), .subject = row->task,
+                                 .reason = str_fmt(turn->arena, "%.*s: the wall clock was set back, " SCHEDULE_AGAIN " %s",
+                                     STR_ARG(row->cron), when_format(next).z) });
+}
+
+/* Its slot has fired before: the clock was set back since, and has come to it again. */
+static bool slot_passed(struct turn *turn, const struct schedule *row)
+{
+    if (row->next > row->fired || row->fired - turn->wall > WALL_STEP_MS) return false;
+    struct str key = schedule_key(turn, turn_archive(turn, row->lane), row->task);
+    int64_t next = minute_after(row->cron, key, row->zone, row->fired);
+    if (next <= turn->wall) return false; /* and later ones haven't */
+    schedule_count_again(turn, row, next);
+    return true;
+}
+
 static void schedule_fire(struct turn *turn, const struct schedule *row)
 {
     struct archive *archive = turn_archive(turn, row->lane);
     struct schedule moved = *row;
-    moved.next = minute_after(row->cron, schedule_key(turn, archive, row->task), row->zone, turn->wall);
+    int64_t past = turn_past(turn);
     turn->schedules_changed = true;
+    if (slot_passed(turn, row)) return;
+    moved.next = minute_after(row->cron, schedule_key(turn, archive, row->task), row->zone, turn->wall);
+    if (row->next > past && row->next - past <= WALL_STEP_MS) past = row->next; /* it is early, but it has fired */
+    if (past > row->fired || turn_agrees(turn)) moved.fired = past;
     if (PLANT(slot_kept) && turn->wall - row->next > 60000) moved.next = row->next;
     schedule_put(turn, &moved);
     if (archive->removed || archive->definition == 0 || archive->next <= archive->first) return;
@@ -159,12 +212,37 @@ static void schedule_fire(struct turn *turn, const struct schedule *row)
                                      full ? ": left out, the tenant has as many open tasks as it may" : "") });
 }
 
+/* After a start, and when the wall clock was set back: a minute that is later than the first that hasn't fired was counted from a time that
+ * hasn't come. */
+static void schedules_look(struct turn *turn)
+{
+    struct engine *engine = turn->engine;
+    size_t at = 0;
+    const struct known_schedule *known = engine->schedules_known;
+    for (; known && at < engine->schedules_looked; at++) known = known->other;
+    for (size_t n = 0; known && n < FIRED_BATCH && !turn->slice->failed; n++, at++, known = known->other) {
+        struct schedule moved = known->row;
+        if (moved.next == INT64_MAX || moved.next <= turn->wall || PLANT(schedule_ahead)) continue;
+        moved.next = minute_unfired(turn, &known->row);
+        if (known->row.next - moved.next <= WALL_STEP_MS) continue; /* a clock that is set back a little fires nothing twice */
+        if (moved.next > turn->wall) schedule_count_again(turn, &known->row, moved.next);
+        else schedule_fire(turn, &moved);
+    }
+    engine->schedules_looked = known ? at : SIZE_MAX;
+}
+
 /* Before the commands, so that what they add counts from now. */
 void schedules_fire(struct turn *turn)
 {
     struct engine *engine = turn->engine;
     struct heap_node *first;
     if (!duty_acts(turn, DUTY_schedules)) return;
+    int64_t offset = turn->wall - turn->boot;
+    bool set_back = engine->schedules_offset - offset > 1000;
+    if (set_back) engine->schedules_looked = 0;
+    if (set_back || offset > engine->schedules_offset) engine->schedules_offset = offset;
+    if (engine->schedules_looked != SIZE_MAX) schedules_look(turn);
+    engine->schedules_boot = turn->boot;
     for (size_t n = 0; n < FIRED_BATCH && !turn->slice->failed && (first = heap_first(&engine->schedules)) && first->key <= turn->wall;
          n++) {
         const struct known_schedule *known = CONTAINER_OF(first, struct known_schedule, due);

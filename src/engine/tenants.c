@@ -271,10 +271,10 @@ static int64_t kept_files(struct turn *turn, const struct node *node)
 void kept_add(struct turn *turn, struct node *node, int64_t log_bytes, struct str outputs)
 {
     struct lane *lane = slice_lane(turn->slice, node->row.lane);
-    if (node->row.marks & MARK_PRUNED) return; /* it isn't pruned twice, so it would never be taken off */
     int64_t files = outputs.len ? artifacts_bytes(outputs) : 0, before = outputs.len && node->row.marks & MARK_KEPT ? kept_files(turn,
         node) : 0;
     if (log_bytes <= 0 && files == before) return;
+    if (task_pruned(&node->row) >= node->row.grant) task_pruned_set(&node->row, node->row.grant - 1); /* a late result */
     lane->log_bytes += log_bytes > 0 && log_bytes < INT64_MAX / 2 - lane->log_bytes ? log_bytes : 0;
     lane->file_bytes += files - before;
     node->row.marks |= MARK_KEPT;

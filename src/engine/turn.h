@@ -114,6 +114,7 @@ struct known_archive { /* its row; what grows or changes often has a place of it
 struct known_schedule { /* a cron line of an archive's task */
     struct schedule row;
     struct heap_node due; /* by the minute it fires next */
+    struct known_schedule *other; /* in the list of all */
 };
 
 struct known_tenant { /* one that the configuration lists, and what it has as of the last commit */
@@ -127,6 +128,11 @@ struct numbers { /* that this server may give without asking, up to the end: for
     uint64_t incarnation;
     int64_t turn, turn_end;
     int64_t spec, spec_end;
+};
+
+struct known_clock { /* of the wall clock: known.time was right at this boot ms; due: boot ms of the next look */
+    struct wall_known known;
+    int64_t boot, due;
 };
 
 struct engine {
@@ -144,6 +150,7 @@ struct engine {
     size_t batch, many;
     struct arena arena, cache_arena; /* for ever; the small tables (caches.c), until they are read anew */
     struct arena spec_arena, turn_arena; /* specs until the cache is full; one turn */
+    struct arena token_arena; /* of the tokens, until they are read again */
 
     struct map lanes, classes, slots, executors, specs, lives; /* by id (lanes: id + 1) */
     struct map slots_open;   /* those that have room and waiters, as of the last commit: the first of them wait for something else too */
@@ -165,6 +172,10 @@ struct engine {
     struct map definitions;  /* spec id -> definition, a few that were needed lately */
     struct heap schedules;   /* known_schedule by the wall ms of its next minute */
     struct arena schedule_arena;
+    struct known_schedule *schedules_known; /* all, also those that never fire again */
+    size_t schedules_looked; /* of them, for a minute in the wrong future, since the clock was set back; SIZE_MAX: all */
+    int64_t schedules_offset; /* wall less boot, the largest since then */
+    int64_t schedules_boot;   /* of the last turn that fired what was due; 0: none */
     int64_t *removing;       /* lanes of removed archives whose tasks are being put to an end */
     size_t n_removing, cap_removing;
     bool archives_left;      /* waiting revisions whose gap has closed are still to be opened */
@@ -183,7 +194,8 @@ struct engine {
     int64_t next_watch;    /* boot ms: executors are looked at for silence */
     int64_t began;         /* boot ms */
     bool beside;           /* when it began another server had a duty: who isn't lost by the store's rows counts as heard then */
-    int64_t turns_since_expiry;
+    struct known_clock clock; /* heard_lock, for who isn't in a turn */
+    size_t keys_added;     /* idempotency keys for which none has been looked for that has expired */
     struct rows rows;
     struct recent *recent; /* by the lower bits of the id */
     uint64_t recent_since; /* what was put there before isn't counted any more: another server has committed */
@@ -270,6 +282,9 @@ struct turn {
     struct str *notes; size_t n_notes, cap_notes;
     struct server_row server;
     bool beats; /* this turn moves the server's beat on */
+    bool ticks; /* it looks at the wall clock: */
+    struct wall_known clock;
+    int64_t clock_due;
     int64_t *pruned; size_t n_pruned, cap_pruned; /* tasks whose results go */
 };
 
@@ -338,6 +353,16 @@ void slots_sweep(struct turn *turn);                   /* of a shared store: wha
 struct kept_answer { const int64_t *numbers; size_t n; };
 bool idempotency_met(struct turn *turn, struct command *command, struct kept_answer *out);
 void idempotency_keep(struct turn *turn, struct command *command, const int64_t *numbers, size_t n);
+
+/* expiry.c: the wall clock, as far as it is believed: see core/wall.h */
+bool wall_load(struct engine *engine, int64_t boot, struct err *err);
+int64_t turn_past(const struct turn *turn); /* by which what is old is removed */
+int64_t turn_late(const struct turn *turn); /* from which time limits count */
+bool turn_agrees(const struct turn *turn);  /* the wall clock isn't in doubt */
+void clock_tick(struct turn *turn);
+void expiry_run(struct turn *turn);
+void expiry_commit(struct turn *turn);
+int64_t expiry_next(const struct engine *engine); /* boot ms */
 
 /* intake.c, orders.c, finish.c, polls.c: commands. Each either refuses (command->err) or changes the slice. */
 void cmd_enqueue(struct turn *turn, struct command *command);
@@ -458,6 +483,7 @@ void schedules_drop(struct engine *engine);
 void schedules_set(struct turn *turn, const struct archive *archive, const struct definition *definition); /* NULL: none any more */
 void schedules_fire(struct turn *turn);
 int64_t schedules_next(const struct engine *engine); /* wall ms; INT64_MAX: none */
+bool schedules_due(const struct engine *engine, int64_t wall, int64_t boot); /* this server has something to do about them now */
 
 /* leases: attempts that are out. */
 struct pending_attempt *attempt_find(

@@ -79,6 +79,7 @@ struct changes {
     const struct schedule *schedules;       size_t n_schedules;  /* upsert by lane, task, cron, zone */
     const struct schedule *schedules_remove; size_t n_schedules_remove;
     const struct server_row *server;            /* upsert by name; NULL: none */
+    const struct wall_known *clock;             /* upsert; NULL: as it is */
     const struct duty *duties;              size_t n_duties;     /* upsert by name */
     const struct str *notes;                size_t n_notes;      /* told to the other servers, if they listen; not kept */
     struct store_head head;   /* after the turn; head.hash is filled in by the store */
@@ -148,6 +149,7 @@ struct store_ops {
     bool (*load_executors)(struct store *store, struct arena *arena, struct executor ***out, size_t *out_n, struct err *err);
     bool (*load_tokens)(struct store *store, struct arena *arena, struct token ***out, size_t *out_n, struct err *err);
     bool (*load_site)(struct store *store, struct arena *arena, struct site_key **out, size_t *out_n, struct err *err);
+    bool (*load_clock)(struct store *store, struct wall_known *out, struct err *err); /* all 0: nothing is known */
     /* unfinished attempts */
     bool (*load_live)(struct store *store, struct arena *arena, struct attempt **out, size_t *out_n, struct err *err);
 

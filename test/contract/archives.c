@@ -163,6 +163,27 @@ static void a_page_of_archives_and_one_lane(void **state)
     world_release(&w);
 }
 
+static void what_is_known_of_the_clock_is_kept(void **state)
+{
+    struct world w;
+    struct wall_known known = { 1000, 20, 3000 }, got;
+    (void)state;
+    world_make(&w);
+    MUST(&w, OPS(&w)->load_clock(w.store, &got, &w.err));
+    assert_true(got.time == 0 && got.ran == 0 && got.seen == 0);
+    for (int i = 0; i < 2; i++, known.time += 5, known.ran = 0, known.seen = 0) {
+        int64_t before = w.store->commit;
+        turn_begin(&w);
+        w.c.clock = &known;
+        turn_end(&w);
+        assert_int_equal(w.store->commit, before + 1); /* without an event, but a commit */
+        world_reopen(&w);
+        MUST(&w, OPS(&w)->load_clock(w.store, &got, &w.err));
+        assert_true(got.time == known.time && got.ran == known.ran && got.seen == known.seen);
+    }
+    world_release(&w);
+}
+
 static void what_prev_means_is_kept(void **state)
 {
     struct world w;
@@ -171,7 +192,7 @@ static void what_prev_means_is_kept(void **state)
         { .lane = 1, .name = STR("build"), .rev = 6, .task = 60 },
     }, got;
     struct schedule schedules[] = {
-        { 1, STR("nightly"), STR("0 3 * * *"), STR("UTC"), 1000 }, { 2, STR("weekly"), STR("0 4 * * 0"), { 0 }, 2000 },
+        { 1, STR("nightly"), STR("0 3 * * *"), STR("UTC"), 1000, 0 }, { 2, STR("weekly"), STR("0 4 * * 0"), { 0 }, 2000, 0 },
     };
     struct schedule *out;
     struct task tasks[6];
@@ -193,6 +214,7 @@ static void what_prev_means_is_kept(void **state)
     turn_end(&w);
     latest[0].rev = 9, latest[0].task = 90;
     schedules[0].next = 1500;
+    schedules[0].fired = 1400;
     turn_begin(&w);
     w.c.latest = latest, w.c.n_latest = 1;
     w.c.schedules = schedules, w.c.n_schedules = 1;
@@ -208,6 +230,7 @@ static void what_prev_means_is_kept(void **state)
     MUST(&w, OPS(&w)->load_schedules(w.store, &w.arena, &out, &n, &w.err));
     assert_true(n == 1 && out[0].next == 1500);
     str_same(out[0].cron, schedules[0].cron);
+    assert_int_equal(out[0].fired, 1400);
     MUST(&w, reader_schedules(w.reader, &w.arena, 2, &out, &n, &w.err));
     assert_int_equal(n, 0);
     MUST(&w, OPS(&w)->task_upto(w.store, 1, STR("build"), STR(""), 2, &task, &rev, &w.err));
@@ -229,5 +252,6 @@ const struct CMUnitTest contract_archives[] = {
     cmocka_unit_test(archives_and_revisions_are_kept),
     cmocka_unit_test(a_page_of_archives_and_one_lane),
     cmocka_unit_test(what_prev_means_is_kept),
+    cmocka_unit_test(what_is_known_of_the_clock_is_kept),
 };
 const size_t n_contract_archives = sizeof contract_archives / sizeof contract_archives[0];

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # time limit: 200
 """R15, clock jumps are harmless: server and executor under libfaketime, their wall clock set a day and ten years forward and back while jobs run: no
-lease expires, no job runs twice, nothing starts early or hangs."""
+lease expires, no job runs twice, nothing starts early or hangs; nothing is old, and no key gone, because the clock jumped; a schedule is right when the clock is."""
+import calendar
 import glob
 import os
 import pathlib
@@ -20,7 +21,7 @@ if not library:
     end()
 JUMPS = scaled(8)
 p = Promise('R15', 'clock jumps are harmless')
-for what in ('wrongly expired leases', 'reruns', 'started early', 'hangs', 'calls that failed'):
+for what in ('wrongly expired leases', 'reruns', 'started early', 'hangs', 'calls that failed', 'destroyed by the clock', 'missed slots'):
     p.zero(what)
 clock = TMP / 'clock'
 
@@ -38,6 +39,27 @@ jobs = [t['id'] for t in s.enqueue(*[dict(name=f'long{i}', script=f'unset LD_PRE
 until(lambda: all((TMP / f'ran{i}').exists() for i in range(3)), 'jobs run', 30)
 # what is to start in a thousand days of real time must not start by a jump back and forth that ends where it began; a back-off must end
 temporary = s.enqueue(dict(name='temporary', retry=dict(attempts=3, backoff='1s'), script=f'unset LD_PRELOAD; echo x >> {TMP}/temporary; [ $(wc -l < {TMP}/temporary) -gt 1 ] || exit 111'))['id']
+# what has a time of its own: results, a key, a schedule
+first = s.enqueue(dict(name='precious', command='true'))['id']
+until(lambda: s.state(first) == 'D', seconds=30)
+
+
+def keyed():
+    return s.ask('POST', '/v1/tasks', dict(name='keyed', command='true'), {'Idempotency-Key': 'k'}, local=True)
+
+
+keyed_first = keyed().json['id']
+s.post('/v1/archives', dict(name='clock', kind='external'), local=True)
+s.post('/v1/archives/clock/revisions', dict(rev=1, workflow=[dict(name='tick', schedule='* * * * *', command='true', checkout=False)]), local=True)
+
+
+def destroyed(offset):
+    old = s.post('/v1/prune', dict(older_than='90d', dry_run=True), local=True).json
+    p.zero('destroyed by the clock', old['tasks'], (offset, old))
+    again = keyed()
+    p.zero('destroyed by the clock', int(again.json.get('id') != keyed_first), (offset, again.json))
+
+
 for n, offset in enumerate((['+1d', '-1d', '+3650d', '-3650d', '+0', '-2h', '+400d', '+0'] * scaled(1))[:JUMPS]):
     jump(offset)
     p.did('jumps')
@@ -47,6 +69,7 @@ for n, offset in enumerate((['+1d', '-1d', '+3650d', '-3650d', '+0', '-2h', '+40
     done = until(lambda: s.state(quick) in 'DFTA', seconds=40)
     p.zero('hangs', int(not done), (offset, s.task(quick), s.get(f'/v1/tasks/{quick}/why').body))
     p.did('tasks')
+    destroyed(offset)
     deadline = time.monotonic() + rng.uniform(0.4, 1.2)
     while time.monotonic() < deadline:
         states = [s.state(j) for j in jobs]
@@ -59,6 +82,22 @@ ok(len(told) >= JUMPS - 1, f'each jump is a line in the log: {len(told)}', *told
 ok('clock jumped' in s.cli('nodes').err and 'clock jumped' in s.cli('status').err and 'clock jumped' in s.cli('top').out, 'nodes, status and top say it')
 jump('+0')
 time.sleep(0.1)
+s.kill()
+jump('+400d')
+s.start()
+destroyed('a start a year ahead')
+jump('+0')
+s.enqueue(dict(name='turn', command='true'))
+destroyed('put right')
+
+
+def next_minute():
+    text = s.get('/v1/archives/clock', local=True).json['schedules'][0]['next']
+    return calendar.timegm(time.strptime(text[:19], '%Y-%m-%dT%H:%M:%S')) - time.time()
+
+
+right = until(lambda: next_minute() < 121, seconds=90)
+p.zero('missed slots', int(not right), s.get('/v1/archives/clock', local=True).json)
 late = s.enqueue(dict(name='late', command='true', not_before=time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(time.time() + 3600))))['id']
 until(lambda: s.state(late) == 'S', seconds=30)
 p.zero('started early', int(s.state(late) != 'S'), s.task(late))

@@ -233,6 +233,13 @@ static void site_apply(struct memstore *m, const struct changes *c)
     }
 }
 
+static bool mem_clock(struct store *store, struct wall_known *out, struct err *err)
+{
+    (void)err;
+    *out = mem(store)->clock;
+    return true;
+}
+
 static bool mem_site(struct store *store, struct arena *arena, struct site_key **out, size_t *out_n, struct err *err)
 {
     struct memstore *m = mem(store);
@@ -293,6 +300,7 @@ void memstore_apply(struct memstore *m, const struct changes *c)
 {
     small_apply(m, c);
     site_apply(m, c);
+    if (c->clock) m->clock = *c->clock;
     work_apply(m, c);
     archives_apply(m, c);
     if (c->events.len) {
@@ -495,6 +503,7 @@ struct store_ops memstore_ops = {
     .load_executors = mem_executors,
     .load_tokens = mem_tokens,
     .load_site = mem_site,
+    .load_clock = mem_clock,
     .load_live = mem_live,
     .load_task = mem_task,
     .load_edges = mem_edges,
@@ -591,6 +600,7 @@ void memstore_keep(struct memstore *to, const struct memstore *from, struct aren
     LIST_COPY(to, from, arena, schedules);
     memcpy(to->site, from->site, sizeof to->site);
     to->n_site = from->n_site;
+    to->clock = from->clock;
     memcpy(to->duties, from->duties, sizeof to->duties);
     to->n_duties = from->n_duties;
     to->head = from->head;

@@ -53,6 +53,7 @@ struct memstore {
     struct smap idempotency;  /* text -> struct idempotency */
     struct map outputs;       /* task -> struct str */
     struct site_key site[4]; size_t n_site;
+    struct wall_known clock;
     struct map archives;      /* by lane */
     struct revision *revisions; size_t n_revisions, cap_revisions;
     struct latest *latests; size_t n_latests, cap_latests;

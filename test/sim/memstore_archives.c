@@ -39,7 +39,8 @@ static struct revision revision_copy(struct arena *arena, const struct revision 
 
 static struct schedule schedule_copy(struct arena *arena, const struct schedule *row)
 {
-    return (struct schedule){ row->lane, str_dup(arena, row->task), str_dup(arena, row->cron), str_dup(arena, row->zone), row->next };
+    return (struct schedule){ row->lane, str_dup(arena, row->task), str_dup(arena, row->cron), str_dup(arena, row->zone), row->next,
+        row->fired };
 }
 
 static struct latest latest_copy(struct arena *arena, const struct latest *row)

@@ -117,7 +117,7 @@ static bool changes_any(const struct memstore *m, const struct changes *c)
                   c->n_attempts_changed + c->n_attempts_remove + c->n_outputs + c->n_unique_add + c->n_unique_remove + c->n_idempotency +
                   c->n_executors + c->n_counts + c->n_tokens + c->n_tokens_remove + c->n_site + c->n_archives + c->n_revisions +
                   c->n_latest + c->n_schedules + c->n_schedules_remove + c->n_duties + c->n_notes + c->n_results_remove;
-    return rows > 0 || c->server || c->events.len > 0 || memcmp(&a, &b, sizeof a) != 0;
+    return rows > 0 || c->server || c->clock || c->events.len > 0 || memcmp(&a, &b, sizeof a) != 0;
 }
 
 static void duties_apply(struct memstore *m, const struct changes *c)

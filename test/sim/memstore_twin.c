@@ -128,7 +128,7 @@ static uint64_t ready_sum(const struct ready_row *r)
 static uint64_t schedule_sum(const struct schedule *s)
 {
     uint64_t h = 12;
-    NUMBERS(h, s->lane, s->next);
+    NUMBERS(h, s->lane, s->next, s->fired);
     return mix_str(mix_str(mix_str(h, s->task), s->cron), s->zone);
 }
 
@@ -344,6 +344,16 @@ static bool twin_idempotency(struct store *store, struct arena *arena, struct st
     SAID(a, b, "what a key was used for");
 }
 
+static bool twin_clock(struct store *store, struct wall_known *out, struct err *err)
+{
+    struct wall_known known;
+    uint64_t a = 13, b = 13;
+    LOAD(load_clock, (real, out, err), (store, &known, err));
+    NUMBERS(a, out->time, out->ran, out->seen);
+    NUMBERS(b, known.time, known.ran, known.seen);
+    SAID(a, b, "the clock");
+}
+
 static bool twin_expire(struct store *store, int64_t now, size_t n_max, struct err *err)
 {
     (void)store, (void)now, (void)n_max, (void)err; /* memory keeps them */
@@ -467,6 +477,7 @@ void memport_twin(struct memport *port, struct store *real)
     ops.load_executors = twin_executors;
     ops.load_tokens = twin_tokens;
     ops.load_site = twin_site;
+    ops.load_clock = twin_clock;
     ops.load_live = twin_live;
     ops.load_task = twin_task;
     ops.load_edges = twin_edges;

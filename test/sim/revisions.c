@@ -6,6 +6,7 @@
 
 #include "base/when.h"
 #include "core/settle.h"
+#include "core/wall.h"
 #include "engine/definition.h"
 #include "world.h"
 
@@ -249,6 +250,18 @@ static void check_edges(struct world *w, const struct task *task)
     if (!(task->holds & (1u << HOLD_pause))) world_fail(w, "I15 a task that is ready hasn't cancelled what it supersedes", task->id);
 }
 
+static bool clock_is_wrong(const struct world *w)
+{
+    int64_t away = w->wall - (INT64_C(1800000000000) + w->boot - 1000000);
+    return (away < 0 ? -away : away) > WALL_JUMP_MS / 2;
+}
+
+/* Hours ahead, or by a clock that is, or was, so far from the truth: when it is put right, schedules go on from there. */
+static bool fired_by_a_wrong_clock(const struct world *w, const struct fired *fired)
+{
+    return fired->wrong || clock_is_wrong(w) || w->clocks_differ || fired->slot * 1000 - w->wall > WALL_STEP_MS * 3 / 4;
+}
+
 static const struct schedule *schedule_find(const struct world *w, const struct fired *fired)
 {
     for (size_t i = 0; i < w->store->n_schedules; i++) {
@@ -270,7 +283,7 @@ void check_archives(struct world *w)
         struct fired *fired = &w->known.fired[i];
         const struct schedule *row = schedule_find(w, fired);
         if (fired->slot * 1000 > w->wall) MARK(w, scheduled_back);
-        bool anew = w->revised & (1u << fired->lane);
+        bool anew = w->revised & (1u << fired->lane) || fired_by_a_wrong_clock(w, fired);
         if (row && row->next <= fired->slot * 1000 && !anew) world_fail(w, "I14 a schedule wasn't moved on", fired->lane);
         if (!row || row->next <= fired->slot * 1000) *fired = w->known.fired[--w->known.n_fired], i--;
     }
@@ -301,13 +314,17 @@ static void check_fired(struct world *w, const struct event *e)
 void check_scheduled(struct world *w, const struct event *e)
 {
     const char *at = memmem(e->reason.ptr, e->reason.len, " for ", 5);
+    if (memmem(e->reason.ptr, e->reason.len, SCHEDULE_AGAIN, strlen(SCHEDULE_AGAIN))) {
+        MARK(w, schedule_again);
+        return;
+    }
     if (!at || !e->task) world_fail(w, "the clock started nothing", e->task);
     struct str cron = str_sub(e->reason, 0, (size_t)(at - e->reason.ptr));
     struct str when = str_sub(e->reason, cron.len + 5, e->reason.len);
     ptrdiff_t end = str_index(when, ';');
     int64_t slot_ms = 0;
     if (!when_parse(end < 0 ? when : str_sub(when, 0, (size_t)end), &slot_ms)) world_fail(w, "a slot of a schedule isn't told", e->task);
-    struct fired now = { .lane = e->lane, .slot = slot_ms / 1000,
+    struct fired now = { .lane = e->lane, .wrong = clock_is_wrong(w), .slot = slot_ms / 1000,
                          .task = str_fmt(&w->arena, "%.*s %.*s", STR_ARG(e->subject), STR_ARG(cron)) };
     MARK(w, scheduled);
     if (now.slot * 1000 + 60000 <= w->wall) MARK(w, scheduled_missed);
@@ -315,7 +332,8 @@ void check_scheduled(struct world *w, const struct event *e)
     for (size_t i = 0; i < w->known.n_fired; i++) {
         struct fired *fired = &w->known.fired[i];
         if (fired->lane != now.lane || !str_eq(fired->task, now.task)) continue;
-        if (now.slot <= fired->slot) world_fail(w, "I14 a slot of a schedule fired twice", e->task);
+        if (fired_by_a_wrong_clock(w, fired)) MARK(w, scheduled_right);
+        else if (now.slot <= fired->slot) world_fail(w, "I14 a slot of a schedule fired twice", e->task);
         *fired = now;
         return;
     }
@@ -327,6 +345,8 @@ void check_schedules(struct world *w)
     for (size_t i = 0; i < w->store->n_schedules; i++) {
         const struct schedule *row = &w->store->schedules[i];
         if (row->next <= w->wall && duty_acted(w, DUTY_schedules)) world_fail(w, "I14 a slot of a schedule wasn't fired", row->lane);
+        if (!w->clocks_differ && row->next < INT64_MAX && row->next - w->wall > 2 * WALL_STEP_MS + 120000 && duty_acted(w, DUTY_schedules))
+            world_fail(w, "R15 a schedule was left in the wrong future", row->lane);
         int64_t in = row->next - w->wall < 60000 ? row->next - w->wall : 60000; /* the wall clock may be set */
         if (in < 0) in = 0;
         if (w->at->next_turn > w->boot + in && duty_had(w, DUTY_schedules)) world_fail(w, "I10 no wake-up for a schedule", row->lane);

@@ -398,8 +398,9 @@ void world_open(struct world *w, bool tracing)
 
 static void clock_jump(struct world *w)
 {
-    static const int64_t jumps[] = { 3600000, -3600000, 86400000, -86400000, 1000, -1000 };
-    int64_t jump = jumps[choose(&w->choices, 6)];
+    static const int64_t year = INT64_C(366) * 86400000;
+    const int64_t jumps[] = { 3600000, -3600000, 86400000, -86400000, 1000, -1000, year, -year };
+    int64_t jump = jumps[choose(&w->choices, 8)];
     w->wall += jump;
     if (jump > 0) MARK(w, clock_forward);
     else MARK(w, clock_back);

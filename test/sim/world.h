@@ -52,6 +52,8 @@ enum { EXECUTORS_MAX = 5, JOBS_MAX = 6, TASKS_MAX = 400, LEASE_MS = 3000, CALLS_
     X(admit_batches, "waiters for slots were left to another turn") \
     X(clock_forward, "the wall clock was set forward") \
     X(clock_back, "the wall clock was set back") \
+    X(schedule_again, "a schedule's minute was counted again after the clock was set back") \
+    X(scheduled_right, "a schedule that a clock a year ahead had fired fires by the right one") \
     X(clock_back_waiting, "it was set back while a back-off waited") \
     X(idempotent_replay, "a call was answered from its key") \
     X(idempotent_after_crash, "a call was answered from its key after the server had died") \
@@ -216,7 +218,7 @@ struct known {
     struct passed passed[IDS_MAX];
     bool answered[CALLS_MAX]; /* only in a backup */
     int64_t opened[LANES_MAX]; /* by lane: the revision that is due next */
-    struct fired { int64_t lane, slot; struct str task; } fired[FIRED_MAX]; /* by schedule: the minute that fired last */
+    struct fired { int64_t lane, slot; struct str task; bool wrong; } fired[FIRED_MAX]; /* by schedule: the minute that fired last */
     size_t n_fired;
 };
 

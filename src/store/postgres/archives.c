@@ -67,6 +67,7 @@ static bool rows_schedules(const PGresult *result, struct arena *arena, struct s
             .cron = cell_text(result, i, 2, arena),
             .zone = cell_text(result, i, 3, arena),
             .next = cell_i64(result, i, 4),
+            .fired = cell_i64(result, i, 5),
         };
     return true;
 }
@@ -285,14 +286,16 @@ static void latest_add(struct write *w)
 
 static void schedules_add(struct write *w, enum pg_id id, const struct schedule *schedules, size_t n)
 {
-    struct pg_bulk *b = write_begin(w, id == PG_schedule_put ? "ittti" : "ittt");
+    struct pg_bulk *b = write_begin(w, id == PG_schedule_put ? "itttii" : "ittt");
     for (size_t i = 0; i < n; i++) {
         bulk_i64(b, schedules[i].lane);
         bulk_text(b, schedules[i].task);
         bulk_text(b, schedules[i].cron);
         bulk_text(b, schedules[i].zone);
-        if (id == PG_schedule_put)
+        if (id == PG_schedule_put) {
             bulk_i64(b, schedules[i].next);
+            bulk_i64(b, schedules[i].fired);
+        }
     }
     write_end(w, id, false);
 }

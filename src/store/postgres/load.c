@@ -309,6 +309,17 @@ static bool idempotency_find(struct store *store, struct arena *arena, struct st
     return ok || damage_set(err, "the ids of idempotency key %.*s can't be read", STR_ARG(key));
 }
 
+static bool load_clock(struct store *store, struct wall_known *out, struct err *err)
+{
+    PGresult *result;
+    if (!writer_ask(postgres_of(store), PG_clock_get, NULL, &result, err))
+        return false;
+    *out = (struct wall_known){ 0 };
+    if (PQntuples(result) > 0)
+        *out = (struct wall_known){ cell_i64(result, 0, 0), cell_i64(result, 0, 1), cell_i64(result, 0, 2) };
+    return true;
+}
+
 /* Goes with the turn's commit. */
 static bool idempotency_expire(struct store *store, int64_t now, size_t n_max, struct err *err)
 {
@@ -342,6 +353,7 @@ const struct store_ops postgres_ops = {
     .load_executors = load_executors,
     .load_tokens = load_tokens,
     .load_site = load_site,
+    .load_clock = load_clock,
     .load_live = load_live,
     .load_task = load_task,
     .load_edges = load_edges,

@@ -459,6 +459,18 @@ static void tokens_write(struct write *w)
     write_end(w, PG_token_delete, false);
 }
 
+static void clock_write(struct write *w)
+{
+    const struct wall_known *clock = w->c->clock;
+    struct pg_args args = { 0 };
+    if (!clock || w->full)
+        return;
+    arg_i64(&args, clock->time);
+    arg_i64(&args, clock->ran);
+    arg_i64(&args, clock->seen);
+    pg_queue(&w->self->pg, PG_clock_put, &args);
+}
+
 static void servers_write(struct write *w)
 {
     const struct server_row *server = w->c->server;
@@ -548,7 +560,7 @@ static void turn_queue(struct write *w, struct store_head *head)
 static void (*const writes[])(struct write *w) = {
     lanes_write,   classes_write,  specs_write,   slots_write,   tasks_write,         readies_write,   edges_write,
     holds_write,   pg_attempts_write, results_write, uniques_write, idempotencies_write, executors_write, counts_write, tokens_write,
-    site_write,    pg_archives_write, servers_write, NULL,
+    site_write,    pg_archives_write, servers_write, clock_write, NULL,
 };
 
 /* Of a narrow turn, before and after it has the head: then what carries the number of its commit. */

@@ -301,11 +301,16 @@ ON CONFLICT (lane, name, variant) DO UPDATE SET rev = excluded.rev, task = exclu
     ran_task = excluded.ran_task;
 
 -- name: schedule_put
-INSERT INTO schedule (lane, task, cron, zone, next_ms)
-SELECT DISTINCT ON (u.lane, u.task, u.cron, u.zone) u.lane, u.task, u.cron, u.zone, u.next_ms
-FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[]) WITH ORDINALITY AS u (lane, task, cron, zone, next_ms, n)
+INSERT INTO schedule (lane, task, cron, zone, next_ms, fired_ms)
+SELECT DISTINCT ON (u.lane, u.task, u.cron, u.zone) u.lane, u.task, u.cron, u.zone, u.next_ms, u.fired_ms
+FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[]) WITH ORDINALITY
+    AS u (lane, task, cron, zone, next_ms, fired_ms, n)
 ORDER BY u.lane, u.task, u.cron, u.zone, u.n DESC
-ON CONFLICT (lane, task, cron, zone) DO UPDATE SET next_ms = excluded.next_ms;
+ON CONFLICT (lane, task, cron, zone) DO UPDATE SET next_ms = excluded.next_ms, fired_ms = excluded.fired_ms;
+
+-- name: clock_put
+INSERT INTO clock (one, known_ms, ran_ms, seen_ms) VALUES (1, $1, $2, $3)
+ON CONFLICT (one) DO UPDATE SET known_ms = excluded.known_ms, ran_ms = excluded.ran_ms, seen_ms = excluded.seen_ms;
 
 -- name: schedule_delete
 DELETE FROM schedule s USING unnest($1::bigint[], $2::text[], $3::text[], $4::text[]) AS u (lane, task, cron, zone)

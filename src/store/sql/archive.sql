@@ -20,7 +20,7 @@ SELECT @revision_columns@ FROM revision WHERE lane = $1 AND rev < $2 ORDER BY re
 SELECT rev FROM revision WHERE lane = $1 AND ident = $2 AND ident <> '' ORDER BY rev DESC LIMIT 1;
 
 -- name: schedules
-SELECT lane, task, cron, zone, next_ms FROM schedule ORDER BY lane, task, cron, zone;
+SELECT lane, task, cron, zone, next_ms, fired_ms FROM schedule ORDER BY lane, task, cron, zone;
 
 -- name: schedules_of
-SELECT lane, task, cron, zone, next_ms FROM schedule WHERE lane = $1 ORDER BY task, cron, zone;
+SELECT lane, task, cron, zone, next_ms, fired_ms FROM schedule WHERE lane = $1 ORDER BY task, cron, zone;

@@ -8,6 +8,9 @@ SELECT task, nprio, vt FROM ready WHERE class = $1 ORDER BY nprio, vt, task LIMI
 -- name: holds_due
 SELECT kind, hold_key, rank, task, since FROM hold WHERE kind = $1 AND hold_key <= $2 ORDER BY hold_key, rank, task LIMIT $3;
 
+-- name: clock_get
+SELECT known_ms, ran_ms, seen_ms FROM clock WHERE one = 1;
+
 -- name: unique_get
 SELECT task FROM unique_key WHERE tenant = $1 AND key_text = $2;
 

@@ -166,8 +166,12 @@ ON CONFLICT (lane, name, variant) DO UPDATE SET rev = excluded.rev, task = exclu
     ran_task = excluded.ran_task;
 
 -- name: schedule_put
-INSERT INTO schedule (lane, task, cron, zone, next_ms) VALUES ($1, $2, $3, $4, $5)
-ON CONFLICT (lane, task, cron, zone) DO UPDATE SET next_ms = excluded.next_ms;
+INSERT INTO schedule (lane, task, cron, zone, next_ms, fired_ms) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (lane, task, cron, zone) DO UPDATE SET next_ms = excluded.next_ms, fired_ms = excluded.fired_ms;
+
+-- name: clock_put
+INSERT INTO clock (one, known_ms, ran_ms, seen_ms) VALUES (1, $1, $2, $3)
+ON CONFLICT (one) DO UPDATE SET known_ms = excluded.known_ms, ran_ms = excluded.ran_ms, seen_ms = excluded.seen_ms;
 
 -- name: schedule_delete
 DELETE FROM schedule WHERE lane = $1 AND task = $2 AND cron = $3 AND zone = $4;

@@ -63,6 +63,7 @@ static void row_schedule(sqlite3_stmt *stmt, struct arena *arena, struct schedul
         .cron = column_text(stmt, 2, arena),
         .zone = column_text(stmt, 3, arena),
         .next = sqlite3_column_int64(stmt, 4),
+        .fired = sqlite3_column_int64(stmt, 5),
     };
 }
 
@@ -285,8 +286,10 @@ static bool schedule_write(struct sqlite_store *self, enum sql_id id, const stru
     bind_text(stmt, 2, schedule->task);
     bind_text(stmt, 3, schedule->cron);
     bind_text(stmt, 4, schedule->zone);
-    if (id == SQL_schedule_put)
+    if (id == SQL_schedule_put) {
         bind_i64(stmt, 5, schedule->next);
+        bind_i64(stmt, 6, schedule->fired);
+    }
     return db_run(&self->db, id, err);
 }
 

@@ -44,6 +44,21 @@ static bool load_site(struct store *store, struct arena *arena, struct site_key 
     return rows_site(&sqlite_of(store)->db, arena, out, out_n, err);
 }
 
+static bool load_clock(struct store *store, struct wall_known *out, struct err *err)
+{
+    struct db *db = &sqlite_of(store)->db;
+    sqlite3_stmt *stmt = db->stmts[SQL_clock_get];
+    enum db_step step = db_next(db, SQL_clock_get, err);
+    if (step == DB_ERROR)
+        return false;
+    *out = (struct wall_known){ 0 };
+    if (step == DB_DONE)
+        return true;
+    *out = (struct wall_known){ sqlite3_column_int64(stmt, 0), sqlite3_column_int64(stmt, 1), sqlite3_column_int64(stmt, 2) };
+    db_reset(db, SQL_clock_get);
+    return true;
+}
+
 static bool load_live(struct store *store, struct arena *arena, struct attempt **out, size_t *out_n, struct err *err)
 {
     struct db *db = &sqlite_of(store)->db;
@@ -248,6 +263,7 @@ const struct store_ops sqlite_ops = {
     .load_executors = load_executors,
     .load_tokens = load_tokens,
     .load_site = load_site,
+    .load_clock = load_clock,
     .load_live = load_live,
     .load_task = load_task,
     .load_edges = load_edges,

@@ -437,6 +437,17 @@ static bool tokens_write(struct sqlite_store *self, const struct changes *c, str
     return true;
 }
 
+static bool clock_write(struct sqlite_store *self, const struct changes *c, struct err *err)
+{
+    sqlite3_stmt *stmt = self->db.stmts[SQL_clock_put];
+    if (!c->clock)
+        return true;
+    bind_i64(stmt, 1, c->clock->time);
+    bind_i64(stmt, 2, c->clock->ran);
+    bind_i64(stmt, 3, c->clock->seen);
+    return db_run(&self->db, SQL_clock_put, err);
+}
+
 bool turn_write(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const uint8_t before[STORE_HASH_BYTES], int64_t turn, int64_t first_seq,
                 int64_t time, struct str events, uint8_t out_hash[STORE_HASH_BYTES], struct err *err)
 {
@@ -494,7 +505,7 @@ static bool history_write(struct sqlite_store *self, const struct changes *c, st
 static bool (*const writes[])(struct sqlite_store *self, const struct changes *c, struct err *err) = {
     lanes_write,    classes_write, specs_write,   slots_write,         tasks_new_write, tasks_changed_write, readies_write, edges_write,
     holds_write,    attempts_write, results_write, uniques_write,      idempotencies_write, executors_write, tokens_write, site_write,
-    archives_write,
+    archives_write, clock_write,
 };
 
 static bool changes_write(struct sqlite_store *self, const struct changes *c, struct store_head *out_head, struct err *err)
