@@ -8,7 +8,7 @@
 #include "api/call.h"
 #include "api/task_def.h"
 
-enum { SLOTS_MAX = 100000, RENEW_MAX = 100000, LABELS_MAX = 64, TEXT_MAX = 200, SILENT_MS = 4500, SILENT_SHORT_MS = 9000 };
+enum { AHEAD_MAX = 16, SLOTS_MAX = 100000, RENEW_MAX = 100000, LABELS_MAX = 64, TEXT_MAX = 200, SILENT_MS = 4500, SILENT_SHORT_MS = 9000 };
 enum { KINDS_ALL = 1u << KIND_COMMAND | 1u << KIND_SCRIPT | 1u << KIND_IMAGE | 1u << KIND_DATA };
 
 /* Renewals whose fence was never given out for their task. A fence is opaque to who sends it, so they are refused as stale ones are: each
@@ -454,6 +454,7 @@ void serve_executors_poll(struct call *call)
     command->in.poll.executor = executor;
     command->in.poll.seq = -1;
     json_read_i64(&reader, "free", 0, SLOTS_MAX, &command->in.poll.free);
+    json_read_i64(&reader, "ahead", 0, AHEAD_MAX, &command->in.poll.ahead);
     json_read_i64(&reader, "wait_ms", 0, INT64_MAX, &command->in.poll.wait_ms);
     json_read_i64(&reader, "seq", 0, INT64_MAX, &command->in.poll.seq);
     seen_read(call, &reader);

@@ -162,7 +162,7 @@ struct command {
         struct { int64_t task; struct str reason; bool force; } task; /* cancel, retry, promote */
         struct { struct executor executor; struct str memory; } reg; /* memory: what its records of jobs live as long as; empty: not told */
         struct {
-            int64_t executor, free, wait_ms, seq; /* seq -1: none */
+            int64_t executor, free, ahead, wait_ms, seq; /* ahead: of free, beyond its slots; seq -1: none */
             struct renew_item *renew; size_t n_renew;
             struct finish_item *finishes; size_t n_finishes;
             int64_t seen_seq; /* the highest event seq the executor has seen, in that incarnation; 0: none */

@@ -516,11 +516,12 @@ static struct node *pick_next(struct turn *turn, struct known_executor *known, s
     return best.task ? slice_find(turn->slice, best.task) : NULL;
 }
 
-/* How many grants the poll may bring: what it says is free counts as far as the executor's slots aren't taken by what it holds already. */
+/* How many grants the poll may bring: what it says is free counts as far as the executor's slots, and a few that it
+ * takes ahead of them while its jobs are very short, aren't taken by what it holds already. */
 static int64_t grants_most(struct turn *turn, const struct known_executor *known, const struct command *poll)
 {
     int64_t free = poll->in.poll.free, again = (int64_t)poll->out.poll.n_grants;
-    int64_t room = known->row.slots - (int64_t)known->lives.n - poll->revived;
+    int64_t room = known->row.slots + poll->in.poll.ahead - (int64_t)known->lives.n - poll->revived;
     if (again + room >= free) return free;
     for (struct list_node *at = known->lives.first; at; at = at->next) { /* and those that end in this very turn? */
         const struct live *live = CONTAINER_OF(at, struct live, mate);

@@ -521,6 +521,8 @@ static void poll_body(struct agent *agent, struct poll_call *call)
     json_object_begin(&json);
     json_put_i64(&json, "seq", call->seq);
     json_put_i64(&json, "free", agent->told_free);
+    if (agent->told_free > 0 && ahead_wanted(agent) > 0)
+        json_put_i64(&json, "ahead", ahead_wanted(agent)); /* of `free`: beyond the slots */
     if (agent->seen[0] != '\0')
         json_put_z(&json, "seen", agent->seen);
     json_put_i64(&json, "wait_ms", call->wait_ms);
