@@ -1,5 +1,7 @@
 /* Clocks and what goes by them: retention, keys and tokens that expire, schedules, what a retry does to what was pruned. */
+#include <sqlite3.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/turn.h"
@@ -205,6 +207,54 @@ static void test_tokens_take_no_more_memory_with_each_change(void **state)
     }
 }
 
+/* --- a long life -------------------------------------------------------------------------------------------------------------------- */
+
+static int64_t rows_of(struct rig *rig, const char *table)
+{
+    char path[128], sql[128];
+    sqlite3 *db;
+    sqlite3_stmt *stmt;
+    snprintf(path, sizeof path, "%s/weir.db", rig->dir);
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", table);
+    assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &stmt, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
+    int64_t n = sqlite3_column_int64(stmt, 0);
+    sqlite3_finalize(stmt);
+    sqlite3_close(db);
+    return n;
+}
+
+/* Short tokens and keyed calls, day by day: after WEIR_SOAK_DAYS (60; 365: a year) there is as much of them as when keys first began to expire. */
+static void test_a_year_of_tokens_and_keys_leaves_no_more_than_a_month(void **state)
+{
+    (void)state;
+    RIG(rig);
+    const char *days_text = getenv("WEIR_SOAK_DAYS");
+    int64_t days = days_text ? strtoll(days_text, NULL, 10) : 60, keys = 0, tokens = 0;
+    size_t bytes = 0;
+    char name[64];
+    for (int64_t day = 0; day < days; day++) {
+        for (int i = 0; i < 6; i++) {
+            snprintf(name, sizeof name, "%d-%d", (int)day, i);
+            token(&rig, name, 6 * HOUR);
+            keyed(&rig, name);
+            rig_pass(&rig, 4 * HOUR);
+        }
+        if (day == 35) { /* a key lives for 31 days */
+            keys = rows_of(&rig, "idempotency");
+            tokens = rows_of(&rig, "token");
+            bytes = rig.engine->arena.used_bytes + rig.engine->cache_arena.used_bytes + rig.engine->token_arena.used_bytes;
+        }
+        arena_reset(&rig.arena);
+    }
+    size_t bytes_now = rig.engine->arena.used_bytes + rig.engine->cache_arena.used_bytes + rig.engine->token_arena.used_bytes;
+    assert_true(keys > 0 && tokens > 0);
+    assert_true(rows_of(&rig, "idempotency") <= keys + keys / 10);
+    assert_true(rows_of(&rig, "token") <= tokens + tokens / 10 + 1);
+    assert_true(bytes_now <= bytes + bytes / 10);
+}
+
 /* --- schedules -------------------------------------------------------------------------------------------------------------------- */
 
 static int64_t archive(struct rig *rig, const char *yaml)
@@ -307,6 +357,7 @@ int main(void)
         cmocka_unit_test(test_expired_tokens_go_and_no_others),
         cmocka_unit_test(test_a_server_that_was_off_for_a_year_resumes),
         cmocka_unit_test(test_tokens_take_no_more_memory_with_each_change),
+        cmocka_unit_test(test_a_year_of_tokens_and_keys_leaves_no_more_than_a_month),
         cmocka_unit_test(test_schedules_are_right_when_the_clock_is),
         cmocka_unit_test(test_a_clock_set_back_by_minutes_fires_nothing_twice),
         cmocka_unit_test(test_a_daily_slot_fires_once_a_day_whatever_the_clock_does),
