@@ -327,7 +327,8 @@ static bool call_good(const struct call *call)
     const struct token_entry *entry = call->token > 0 ? map_find(&call->api->tokens, call->token_head) : NULL;
     if (call->token == 0)
         return call->job != 0 || call->request->peer.local || call->api->n_tokens == 0;
-    return entry != NULL && entry->token.id == call->token && (call->token_expires == 0 || call->token_expires > engine_late(call->api->config.engine));
+    bool lives = call->token_expires == 0 || call->token_expires > engine_late(call->api->config.engine);
+    return entry != NULL && entry->token.id == call->token && lives;
 }
 
 /* call_cut: a stream ends; a poll is refused at once, and its command is granted nothing any more. */
