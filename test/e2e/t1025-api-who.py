@@ -147,8 +147,11 @@ small = Voice(one.token, 'small', slots=2)
 first = small.say(dict(free=1000)).json['grants']
 renew = [dict(fence=g['fence']) for g in first]
 same((len(first), len(small.say(dict(free=1000, renew=renew)).json['grants'])), (2, 0), 'two slots: two grants, whatever is said to be free')
+refused(small.say(dict(free=1000, ahead=17, renew=renew)), 422, 'invalid', '/ahead', 'so many ahead of its slots')
 node = next(n for n in s.get('/v1/nodes', token=admin).json['nodes'] if n['name'] == 'small')
 same(node['load'], 1, 'and a load of 1')
 got = small.say(dict(free=1000, renew=renew, finishes=[dict(fence=first[0]['fence'], exit=0)])).json['grants']
 same(len(got), 1, 'what ends by the same poll makes room')
+eager = Voice(one.token, 'eager', slots=1)
+same(len(eager.say(dict(free=1000, ahead=1)).json['grants']), 2, 'one ahead of its slot, and no more')
 end()
