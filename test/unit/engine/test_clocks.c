@@ -225,7 +225,7 @@ static int64_t rows_of(struct rig *rig, const char *table)
     return n;
 }
 
-/* Short tokens and keyed calls, day by day: after WEIR_SOAK_DAYS (60; 365: a year) there is as much of them as when keys began to expire. */
+/* Short tokens and keyed calls, day by day: after WEIR_SOAK_DAYS (60; 365: a year) there are as many as when keys began to expire. */
 static void test_a_year_of_tokens_and_keys_leaves_no_more_than_a_month(void **state)
 {
     (void)state;
