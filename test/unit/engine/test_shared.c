@@ -8,9 +8,7 @@
 #include "coord/coord.h"
 #include "engine/definition.h"
 #include "engine/turn.h"
-#include "base/buf.h"
 #include "rig.h"
-#include "store/read.h"
 
 struct pair {
     struct rig a, b;
@@ -957,50 +955,6 @@ static void test_a_token_made_while_a_server_starts_is_good_there(void **state)
     pair_close(&pair);
 }
 
-/* One end frees several slots and lets several tasks go: what moves, in the order of the history. */
-static const char *moves(struct rig *rig, const char *url)
-{
-    struct event *events;
-    size_t n;
-    int64_t last;
-    struct err err = { 0 };
-    struct buf text;
-    int64_t id = ENQUEUE(rig, "one sem=d", "two sem=c", "three sem=b", "four sem=a"); /* numbers of slots go against their names */
-    for (int64_t i = 0; i < 4; i++) rig_order(rig, CMD_CANCEL, id + i);
-    id = ENQUEUE(rig, "holder sem=d,b,a,c", "wb sem=b", "wd sem=d", "wa sem=a", "wc sem=c", "after after=0", "depends depends=0",
-        "both sem=a,b prio=5");
-    rig_order(rig, CMD_CANCEL, id);
-    rig_order(rig, CMD_RETRY, id);
-    rig_order(rig, CMD_CANCEL, id + 7);
-    rig_order(rig, CMD_CANCEL, id + 1);
-    struct reader *reader = reader_open(&(struct store_config){ .url = url, .data_dir = rig->dir }, &err);
-    assert_non_null(reader);
-    assert_true(reader_events(reader, &rig->arena, 0, 0, 1000, &events, &n, &last, &err));
-    buf_init(&text, SIZE_MAX);
-    for (size_t i = 0; i < n; i++)
-        if (events[i].task)
-            buf_addf(&text, "%s %lld %d %d\n", event_kind_name(events[i].kind), (long long)events[i].task, (int)events[i].from,
-                (int)events[i].to);
-    const char *out = str_dupz(&rig->arena, buf_str(&text));
-    buf_release(&text);
-    reader_close(reader);
-    return out;
-}
-
-static void test_both_stores_give_the_same_events(void **state)
-{
-    struct pair pair;
-    struct rig lite = { 0 };
-    char url[128];
-    (void)state;
-    pair_open(&pair);
-    rig_open(&lite);
-    snprintf(url, sizeof url, "sqlite://%s", lite.dir);
-    assert_string_equal(moves(&pair.a, pair.url), moves(&lite, url));
-    rig_close(&lite);
-    pair_close(&pair);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1032,7 +986,6 @@ int main(void)
         cmocka_unit_test(test_who_ends_a_grant_of_a_moment_ago_knows_of_it),
         cmocka_unit_test(test_a_unique_task_is_made_by_one_of_two),
         cmocka_unit_test(test_a_slot_is_taken_by_one_of_two),
-        cmocka_unit_test(test_both_stores_give_the_same_events),
         cmocka_unit_test(test_a_token_made_while_a_server_starts_is_good_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
