@@ -81,6 +81,7 @@ static void lane_changed(struct call *call)
     struct lane lane = { 0 };
     bool found = false;
     struct str tenant = str_eqz(name, "all") ? (struct str){ 0 } : call->actor.tenant;
+    loop_wake(call->api->config.loop); /* a restored store that is resumed follows its repositories from now on */
     if (!reader_lane(call->api->config.reader, &call->arena, tenant, name, &lane, &found, &call->err)) {
         call_problem(call);
         return;

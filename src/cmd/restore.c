@@ -7,7 +7,8 @@
 
 static const struct option_spec restore_options[] = {
     { "data", 0, "DIR", "the data directory (default: $XDG_STATE_HOME/weir)", OPTION_NON_EMPTY, NULL },
-    { "json", 0, NULL, "print one JSON document: {data, artifacts, artifacts_missing, without_artifacts}", 0, NULL },
+    { "active", 0, NULL, "the store goes to work when it is served; else it is paused until `weir resume all`", 0, NULL },
+    { "json", 0, NULL, "print one JSON document: {data, paused, artifacts, artifacts_missing, without_artifacts}", 0, NULL },
     { "quiet", 'q', NULL, "say nothing but errors", 0, NULL },
     { 0 },
 };
@@ -18,7 +19,8 @@ const struct command_spec restore_spec = {
     .operands_max = 1,
     .summary = "bring a backup back into an empty data directory",
     .description = "No server may run there, and a directory that holds a store is refused: move it away first. The restored store takes a "
-                   "new incarnation, so that nothing granted before is believed.",
+                   "new incarnation, so that nothing granted before is believed, and is paused: it starts no task, fires no schedule and "
+                   "follows no repository beside the store that it is a copy of, until `weir resume all`.",
     .options = restore_options,
 };
 
@@ -45,7 +47,7 @@ int restore_main(int argc, char **argv)
     if (!data)
         return session_close(
             &s, usage_error(&restore_spec, "neither XDG_STATE_HOME nor HOME is set: name the data directory with --data DIR"));
-    struct backup_facts facts = { 0 };
+    struct backup_facts facts = { .active = option_get(&s.options, "active") != NULL };
     if (!store_restore(s.options.operands[0], data, &facts, &s.err)) {
         bool bad = s.err.code == ERR_corrupt; /* what was given isn't a backup, or not a whole one */
         s.status = err_exit(bad ? ERR_invalid : s.err.code);
@@ -55,12 +57,15 @@ int restore_main(int argc, char **argv)
         return session_close(&s, s.status);
     }
     session_note(&s, "%s is restored; start it with: weir serve --data %s", data, data);
+    if (!facts.active)
+        session_note(&s, "it is paused: nothing starts, no schedule fires, no repository is followed until: weir resume all");
     if (facts.missing > 0)
         session_note(&s, "%lld artifacts that its tasks list aren't there: %s", (long long)facts.missing,
             facts.without_artifacts ? "the backup was made without them" : "the backup didn't have them");
     if (s.json) {
-        json_t *document = json_pack("{s:o, s:I, s:I, s:b}", "data", session_string(str_of(data)), "artifacts", (json_int_t)facts.artifacts,
-            "artifacts_missing", (json_int_t)facts.missing, "without_artifacts", facts.without_artifacts);
+        json_t *document = json_pack("{s:o, s:b, s:I, s:I, s:b}", "data", session_string(str_of(data)), "paused", !facts.active,
+            "artifacts", (json_int_t)facts.artifacts, "artifacts_missing", (json_int_t)facts.missing,
+            "without_artifacts", facts.without_artifacts);
         session_print(&s, document);
         json_decref(document);
     }

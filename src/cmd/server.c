@@ -610,6 +610,9 @@ static bool address_tell(struct server *server, struct err *err)
         (long long)server->conf.lease_ms);
     log_event("server.trust", "sandbox=none note=\"tasks run as the executor's user (uid %u), with all its rights\"", (unsigned)geteuid());
     say_unused(&server->conf);
+    if (engine_held(server->engine))
+        log_warn("server.paused", "note=\"this store was restored from a backup: nothing starts, no schedule fires, no repository is "
+                                  "followed until: weir resume all\"");
     printf("listening on %s\n", address);
     fflush(stdout);
     return true;

@@ -78,6 +78,7 @@ struct hold {
 };
 
 enum lane_kind { LANE_QUEUE = 1, LANE_ARCHIVE };
+#define PAUSED_BY_RESTORE "restore"
 struct lane { /* an archive or a queue; lane 0 is `all` */
     int64_t id;
     enum lane_kind kind;
@@ -85,7 +86,7 @@ struct lane { /* an archive or a queue; lane 0 is `all` */
     int64_t last_vt;
     int64_t counts[STATE_COUNT]; /* tasks by state */
     int64_t log_bytes, file_bytes; /* kept of its ended tasks, until they are pruned */
-    int64_t paused_since;
+    int64_t paused_since; /* of `all`, and by PAUSED_BY_RESTORE: nothing goes on by itself in this store before somebody says so */
     struct str paused_by, paused_reason;
     int64_t quota; /* not stored: the slot that stands for its tenant's running tasks; 0: they aren't limited */
 };

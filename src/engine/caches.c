@@ -436,6 +436,12 @@ static void executor_refresh(struct engine *engine, const struct executor *row)
     known->row.silent = row->silent;
 }
 
+void caches_held(struct engine *engine)
+{
+    const struct lane *all = map_find(&engine->lanes, 1);
+    atomic_store(&engine->held, all && all->paused_since && str_eqz(all->paused_by, PAUSED_BY_RESTORE));
+}
+
 void caches_refresh(struct engine *engine, const struct others *others)
 {
     bool limits = false;
@@ -471,6 +477,7 @@ void caches_refresh(struct engine *engine, const struct others *others)
     for (size_t i = 0; i < others->n_executors; i++) executor_refresh(engine, others->executors[i]);
     for (size_t i = 0; i < others->n_archives; i++) archive_put(engine, others->archives[i]);
     if (limits) tenants_count(engine);
+    if (others->n_lanes) caches_held(engine);
 }
 
 bool caches_load(struct engine *engine, struct err *err)
@@ -492,6 +499,7 @@ bool caches_load(struct engine *engine, struct err *err)
         recent_open(engine);
         lane_put(engine, &(struct lane){ .id = 0, .kind = LANE_QUEUE, .tenant = STR(""), .name = STR("all") }); /* unless it is stored */
         for (size_t i = 0; i < n_lanes; i++) lane_put(engine, lanes[i]);
+        caches_held(engine);
         for (size_t i = 0; i < n_classes; i++) class_put(engine, classes[i]);
         for (size_t i = 0; i < n_slots; i++) slot_put(engine, slots[i]);
         slots_admit_all(engine);

@@ -310,6 +310,7 @@ static void caches_follow(struct turn *turn)
         struct lane *known = map_find(&engine->lanes, e->key);
         tenant_lane_moved(engine, known, e->value);
         *known = *(struct lane *)e->value;
+        if (known->id == 0) caches_held(engine);
     }
     slots_follow(turn);
     archives_follow(turn);

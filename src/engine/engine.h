@@ -309,6 +309,9 @@ int64_t engine_duty(struct engine *engine, enum duty_kind duty);
 /* engine_duty_claimed: it has it, or had it last: where engine_duty says 0 its turns don't get through in time, and the next one tells
  * whether another server has taken over. */
 bool engine_duty_claimed(struct engine *engine, enum duty_kind duty);
+/* engine_held: the store was restored from a backup and waits for `weir resume all`: no grants, no schedules, no duties that act outside
+ * (repositories, retention), so that it does nothing beside the store that it is a copy of. Any thread. */
+bool engine_held(struct engine *engine);
 const char *engine_duty_name(enum duty_kind duty);
 struct coord *engine_coord(struct engine *engine);
 /* engine_lock: `granted` of the waiter is called when this server, and in it this waiter, has the lock: perhaps before it returns. What it

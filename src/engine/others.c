@@ -448,14 +448,20 @@ uint64_t engine_archives_version(struct engine *engine)
     return atomic_load(&engine->archives_version);
 }
 
+bool engine_held(struct engine *engine)
+{
+    return atomic_load(&engine->held);
+}
+
 int64_t engine_duty(struct engine *engine, enum duty_kind duty)
 {
+    if (engine_held(engine)) return 0;
     return coord_epoch(engine->coord, duty, clock_boot_ms());
 }
 
 bool engine_duty_claimed(struct engine *engine, enum duty_kind duty)
 {
-    return coord_claims(engine->coord, duty);
+    return !engine_held(engine) && coord_claims(engine->coord, duty);
 }
 
 const char *engine_duty_name(enum duty_kind duty)

@@ -61,6 +61,7 @@ bool schedules_load(struct engine *engine, struct err *err)
 
 int64_t schedules_next(const struct engine *engine)
 {
+    if (atomic_load(&engine->held)) return INT64_MAX;
     const struct heap_node *first = heap_first(&engine->schedules);
     return first ? first->key : INT64_MAX;
 }
@@ -243,6 +244,7 @@ void schedules_fire(struct turn *turn)
     if (set_back || offset > engine->schedules_offset) engine->schedules_offset = offset;
     if (engine->schedules_looked != SIZE_MAX) schedules_look(turn);
     engine->schedules_boot = turn->boot;
+    if (atomic_load(&engine->held)) return;
     for (size_t n = 0; n < FIRED_BATCH && !turn->slice->failed && (first = heap_first(&engine->schedules)) && first->key <= turn->wall;
          n++) {
         const struct known_schedule *known = CONTAINER_OF(first, struct known_schedule, due);

@@ -169,6 +169,7 @@ struct engine {
     _Atomic unsigned site_differs;
     _Atomic uint64_t site_version;
     _Atomic int64_t history_ms;
+    atomic_bool held;        /* the store was restored, and is paused since */
     struct map definitions;  /* spec id -> definition, a few that were needed lately */
     struct heap schedules;   /* known_schedule by the wall ms of its next minute */
     struct arena schedule_arena;
@@ -319,6 +320,7 @@ void narrow_undo(struct turn *turn, struct command **commands, size_t n);
 
 /* caches.c */
 bool caches_load(struct engine *engine, struct err *err);
+void caches_held(struct engine *engine); /* the lane `all` may have changed */
 void caches_drop(struct engine *engine);
 void caches_specs_trim(struct engine *engine);
 void caches_specs_drop(struct engine *engine);

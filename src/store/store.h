@@ -237,9 +237,10 @@ struct store *store_open(const struct store_config *config, struct err *err);
 /* Operation: on a data directory that no server has open, except backup, which works beside one. */
 struct backup_facts {
     bool without_artifacts;     /* asked for by who backs up; told by a restore */
+    bool active;                /* a restore: the store goes on at once; else `all` is paused until somebody resumes it */
     int64_t artifacts, missing; /* files that tasks list: how many came along, how many aren't there (or are damaged, or left out) */
 };
-/* facts NULL: everything, and nothing is told. In steps; consistent; fsynced. */
+/* facts NULL: everything, nothing is told; a restored store is active. In steps; consistent; fsynced. */
 bool store_backup(const char *data_dir, const char *to_file, struct backup_facts *facts, struct err *err);
 /* refuses a directory that holds a store; new incarnation */
 bool store_restore(const char *from_file, const char *data_dir, struct backup_facts *facts, struct err *err);

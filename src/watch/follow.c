@@ -333,7 +333,8 @@ static void follow_rest(struct follow *follow)
     follow_source_close(follow);
     follow->recheck = true;
     follow->pause_ms = 0;
-    status_set(follow, WATCH_OK, "another server of this store follows it");
+    status_set(follow, WATCH_OK, engine_held(follow->watch->config.engine) ? "the store was restored, and is paused: weir resume all"
+                                                                           : "another server of this store follows it");
 }
 
 static void follow_give(struct follow *follow)

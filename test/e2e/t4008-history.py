@@ -131,7 +131,7 @@ for thread in threads:
     thread.join()
 refusal = run('restore', TMP / 'copy.backup', '--data', s.dir)
 ok(refusal.code not in (0, 2) and refusal.err, 'restore over a living store is refused', refusal.err)
-restored = run('restore', TMP / 'copy.backup', '--data', TMP / 'data2')
+restored = run('restore', TMP / 'copy.backup', '--data', TMP / 'data2', '--active')
 same(restored.code, 0, f'restore elsewhere: {(restored.out + restored.err).strip()[:120]}')
 same(run('restore', TMP / 'copy.backup', '--data', TMP / 'data2').code != 0, True, 'a second time is refused')
 same(run('restore', TMP / 'none', '--data', TMP / 'data3').code, 66, 'no such backup: 66')

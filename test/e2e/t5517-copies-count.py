@@ -46,7 +46,7 @@ s = House('data', slots=0, lease='60s')
 worker, grants = begun(s, 'first')
 same(s.cli('backup', TMP / 'file').code, 0, 'backup')
 s.stop(signal.SIGINT)
-ok(run('restore', TMP / 'file', '--data', TMP / 'restored').code == 0, 'restore')
+ok(run('restore', TMP / 'file', '--data', TMP / 'restored', '--active').code == 0, 'restore')
 judge(House('restored', slots=0, lease='60s'), 'restored', worker, grants)
 
 shutil.copytree(s.dir, TMP / 'directory')

@@ -26,7 +26,7 @@ for round in range(ROUNDS):
         w.finish(g, exit=1)  # and these ends are forgotten by the restore
     s.stop(signal.SIGINT)
     shutil.move(s.dir, TMP / f'gone{round}')
-    same(run('restore', TMP / f'copy{round}', '--data', s.dir).code, 0, f'restore {round + 1}')
+    same(run('restore', TMP / f'copy{round}', '--data', s.dir, '--active').code, 0, f'restore {round + 1}')
     s.start()
     p.did('restores')
     p.zero('accepted before the backup lost', sum(s.get(f'/v1/tasks/{i}').status != 200 for i in ids))

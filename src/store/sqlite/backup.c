@@ -28,6 +28,7 @@
 enum { STEP_PAGES = 1024, PAUSE_NS = 2000000, RESTARTS_MAX = 2, LOCKED_MAX = 2500, KEY_HEX_BYTES = CHAIN_KEY_BYTES * 2 + 1 };
 
 #define KEY_NAME STR("verify_key")
+#define HELD_REASON "restored from a backup: nothing goes on by itself before weir resume all"
 #define WITHOUT_NAME STR("without_artifacts")
 
 static void pause_briefly(void)
@@ -316,13 +317,26 @@ bool store_backup(const char *data_dir, const char *to_file, struct backup_facts
     return ok && dir_sync(dir, err);
 }
 
+static bool restored_hold(struct db *db, struct err *err)
+{
+    sqlite3_stmt *stmt = db->stmts[SQL_restored_hold];
+    bind_i64(stmt, 1, clock_wall_ms());
+    bind_text(stmt, 2, STR(PAUSED_BY_RESTORE));
+    bind_text(stmt, 3, STR(HELD_REASON));
+    bind_i64(stmt, 4, LANE_QUEUE);
+    return db_run(db, SQL_restored_hold, err);
+}
+
 /* A new incarnation, told in the history; what is the backup's alone leaves the database, and the place of the store that was copied. */
 static bool restored_mark(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const struct backup_facts *facts, struct err *err)
 {
     char reason[120] = "restored from a backup";
     if (facts->missing > 0)
         snprintf(reason, sizeof reason, "restored from a backup; %lld artifacts that tasks list aren't in it", (long long)facts->missing);
-    if (!db_run(db, SQL_begin, err) || !incarnation_renew(db, key, STR("restore"), str_of(reason), err))
+    struct event events[] = { { .kind = EVENT_incarnation, .actor = STR(PAUSED_BY_RESTORE), .reason = str_of(reason) },
+        { .kind = EVENT_pause, .actor = STR(PAUSED_BY_RESTORE), .subject = STR("all"), .reason = STR(HELD_REASON) } };
+    if (!db_run(db, SQL_begin, err) || !incarnation_events(db, key, events, facts->active ? 1 : 2, err) ||
+        (!facts->active && !restored_hold(db, err)))
         return false;
     bind_text(db->stmts[SQL_meta_delete], 1, WITHOUT_NAME);
     if (!db_run(db, SQL_meta_delete, err))
@@ -388,7 +402,7 @@ static bool restore_into(
 
 bool store_restore(const char *from_file, const char *data_dir, struct backup_facts *facts, struct err *err)
 {
-    struct backup_facts told = { 0 };
+    struct backup_facts told = { .active = true };
     char path[FILES_PATH_MAX], part[FILES_PATH_MAX];
     if (sodium_init() < 0 || !path_join(path, data_dir, "weir.db", err) || !path_join(part, data_dir, "weir.db.part", err))
         return false;

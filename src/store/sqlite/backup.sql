@@ -27,3 +27,10 @@ SELECT coalesce(max(id), 0) FROM backup_blob;
 
 -- name: backup_blob_each
 SELECT hash, start_byte, bytes FROM backup_blob ORDER BY id;
+
+-- name: restored_hold
+-- Nothing begins in a restored store before somebody says so: `all` is paused.
+INSERT INTO lane (id, last_vt, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a, paused_since, paused_by, paused_reason, log_bytes, file_bytes,
+    kind, tenant, name)
+VALUES (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, $1, $2, $3, 0, 0, $4, '', 'all')
+ON CONFLICT (id) DO UPDATE SET paused_since = excluded.paused_since, paused_by = excluded.paused_by, paused_reason = excluded.paused_reason;

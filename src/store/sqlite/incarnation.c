@@ -22,8 +22,12 @@
 
 bool incarnation_renew(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], struct str actor, struct str reason, struct err *err)
 {
+    return incarnation_events(db, key, &(struct event){ .kind = EVENT_incarnation, .actor = actor, .reason = reason }, 1, err);
+}
+
+bool incarnation_events(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const struct event *events, size_t n, struct err *err)
+{
     struct store_head head;
-    struct event event = { .kind = EVENT_incarnation, .actor = actor, .reason = reason };
     struct buf packed;
     uint8_t hash[STORE_HASH_BYTES];
     if (!rows_head(db, &head, NULL, err))
@@ -31,11 +35,11 @@ bool incarnation_renew(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], struct
     if (!PLANT(incarnation_kept))
         store_head_renew(&head);
     buf_init(&packed, 4096);
-    pack_events(&packed, &event, 1);
+    pack_events(&packed, events, n);
     head.turn++;
     memcpy(hash, head.hash, sizeof hash);
     bool ok = turn_write(db, key, hash, head.turn, head.seq + 1, clock_wall_ms(), buf_str(&packed), head.hash, err);
-    head.seq++;
+    head.seq += (int64_t)n;
     head.commit++;
     buf_release(&packed);
     return ok && db_run(db, SQL_lives_forget, err) && head_write(db, key, &head, err);
