@@ -92,7 +92,10 @@ half = send(again, 'half', b'abc', offset=0)
 s.stop(signal.SIGKILL)
 s.start()
 answer = send(again, 'half', b'def', offset=3, last=1)
-ok(answer.status == 409 and answer.json['expected'] == 0, 'a server that was killed wants half a file again', answer)
+if STORE == 'sqlite':
+    ok(answer.status == 409 and answer.json['expected'] == 0, 'a server that was killed wants half a file again', answer)
+else:
+    same(answer.json, facts('half', b'abcdef'), 'a server that was killed has the pieces in the database')
 same(send(again, 'half', b'abcdef', last=1).json, facts('half', b'abcdef'), 'and takes it')
 same(s.get(f'/v1/tasks/{grant["task"]}/artifacts/a/b.txt').body, b'hello world', 'what was kept is still there')
 
