@@ -32,7 +32,7 @@ const char *term_safe(struct arena *arena, struct str s);
 const char *term_safe_z(struct arena *arena, const char *z);
 /* term_say: such a line, and its end: what a person is told with words of the command line or of a file in it */
 void term_say(FILE *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void term_vsay(FILE *out, const char *fmt, va_list args);
+void term_vsay(FILE *out, const char *fmt, va_list args) __attribute__((format(printf, 2, 0)));
 int term_width(struct str s);                                                               /* cells on a terminal */
 struct str term_cut(struct arena *arena, const struct term *term, struct str s, int width); /* at most width cells, with an ellipsis */
 

@@ -23,7 +23,7 @@ static void sample(struct job *job, char **argv, char **envp)
     envp[1] = NULL;
     *job = (struct job){
         .task = 42, .fence = STR("inc-42-00000001"), .holds = true, .timeout_ms = 1500, .grace_ms = 5000,
-        .limits = { 1, 2, 3, 4, 5 }, .log_bytes_max = (uint64_t)64 << 20, .argv = argv, .envp = envp, .script = STR("echo\n"),
+        .limits = { 1, 2, 3, 4, 5, 6 }, .log_bytes_max = (uint64_t)64 << 20, .argv = argv, .envp = envp, .script = STR("echo\n"),
         .needs = STR("{}"), .container = container, .refusal = STR("why"), .refusal_exit = 126,
         .checkout = { .kind = ARCHIVE_GIT, .archive = STR("ark"), .url = STR("/r"), .commit = STR("abc"), .rev = 7, .copy = true },
         .strict = true, .artifacts = envp,

@@ -248,7 +248,7 @@ static void limits(void **state)
     said(export_refused(source, rev(99), NULL, &err), &err, ERR_not_found, "no revision 99");
     sh("mkdir $T/taken && echo mine > $T/taken/large");
     int fd = open(in("taken"), O_RDONLY | O_DIRECTORY);
-    said(source_export(source, rev(1), fd, NULL, &err), &err, ERR_io, "File exists");
+    said(source_export(source, rev(1), fd, NULL, &err), &err, ERR_invalid, "File exists");
     close(fd);
     sh("grep -q mine $T/taken/large");
     source_close(source);
