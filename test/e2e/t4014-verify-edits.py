@@ -11,7 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
 from house import TMP, House, Worker, database, end, ok, run, same  # noqa: E402
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / 'golden/verify_edits.txt'
-BESIDE = ('mark', 'weir_schema', 'log', 'log_chunk', 'blob', 'blob_chunk', 'live_many')  # PostgreSQL's own; t4013 has logs and kept files
+BESIDE = ('mark', 'weir_schema', 'log', 'log_chunk', 'blob', 'blob_chunk', 'live_many')  # PostgreSQL's own; t4015 has logs and kept files
 
 
 def filled(s):
