@@ -103,7 +103,7 @@ for version in sorted({3, 9, newest('postgres') - 1}):  # before there were seve
     pg.sql('CREATE SCHEMA older; SET search_path = older;\n' + '\n'.join(texts) + f'\nUPDATE weir_schema SET version = {version};', name)
     for table in pg.sql("SELECT relname FROM pg_class WHERE relnamespace = 'older'::regnamespace AND relkind = 'r' AND relname <> 'weir_schema'", name).split():
         columns = ', '.join(pg.sql(f"SELECT attname FROM pg_attribute WHERE attrelid = 'older.{table}'::regclass AND attnum > 0 AND attgenerated = '' ORDER BY attnum", name).split())
-        pg.sql(f'INSERT INTO older.{table} ({columns}) SELECT {columns} FROM public.{table}', name)
+        pg.sql(f'INSERT INTO older.{table} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} FROM public.{table}', name)
     pg.sql('DROP SCHEMA public CASCADE; ALTER SCHEMA older RENAME TO public;', name)
     opened(name, version, told, '--store', pg.url(name), '--name', 'first')
     same(pg.sql('SELECT version FROM weir_schema', name), str(newest('postgres')), f'it is {newest("postgres")} now')
