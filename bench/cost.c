@@ -69,7 +69,7 @@ static void order(struct cost *c, enum command_kind kind, int64_t task)
     put(c, command);
 }
 
-static struct command *pause(struct cost *c, const char *lane, bool on)
+static struct command *lane_pause(struct cost *c, const char *lane, bool on)
 {
     struct command *command = rig_new(&c->rig, CMD_LANE_PAUSE);
     command->in.pause.lane = str_of(lane);
@@ -154,15 +154,15 @@ static void give_way(struct cost *c)
     int64_t holder = posted(c, "h sem=one", 1);
     posted(c, "t% queue=q sem=one", c->n);
     posted(c, "last sem=one", 1);
-    rig_one(&c->rig, pause(c, "q", true));
+    rig_one(&c->rig, lane_pause(c, "q", true));
     order(c, CMD_CANCEL, holder);
 }
 
 static void resume(struct cost *c)
 {
-    rig_one(&c->rig, pause(c, "q", true));
+    rig_one(&c->rig, lane_pause(c, "q", true));
     posted(c, "t% queue=q", c->n);
-    put(c, pause(c, "q", false));
+    put(c, lane_pause(c, "q", false));
 }
 
 static void claim(struct cost *c)
@@ -274,7 +274,7 @@ static void pause_among_slots(struct cost *c)
 {
     posted(c, "t% conc=k%", c->n);
     posted(c, "u% conc=k%", c->n);
-    put(c, pause(c, "q", true));
+    put(c, lane_pause(c, "q", true));
 }
 
 static void among_waiters(struct cost *c)

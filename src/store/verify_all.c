@@ -71,7 +71,7 @@ static bool log_verify(const struct bytes_source *from, struct verify_log log, i
 static bool listed_cut(struct str *rest, int64_t *out_bytes, char out_hex[BLOB_HEX + 1])
 {
     static const char bytes_word[] = "\"bytes\":", hash_word[] = "\"sha256\":\"";
-    const char *at = memmem(rest->ptr, rest->len, bytes_word, sizeof bytes_word - 1);
+    const char *at = rest->len > 0 ? memmem(rest->ptr, rest->len, bytes_word, sizeof bytes_word - 1) : NULL;
     if (!at)
         return false;
     struct str left = str_sub(*rest, (size_t)(at - rest->ptr) + sizeof bytes_word - 1, rest->len);

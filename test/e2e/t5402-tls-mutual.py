@@ -51,7 +51,7 @@ def executor(name, *options, wait=None):
 
 token = TMP / 'token'
 token.write_text(s.cli('token', 'create', '--name', 'crew', '--scope', 'execute').out)
-mine = s.cli('token', 'create', '--name', 'me', '--scope', 'read', '--scope', 'enqueue', '--scope', 'execute').out.strip()
+mine = s.cli('token', 'create', '--name', 'me', '--scope', 'read', '--scope', 'enqueue', '--scope', 'admin').out.strip()  # the executor is another token's
 s.token = mine
 for name, options, words in (('bare', (), '--ca'), ('naked', ('--ca', ca), '--client-cert'), ('astray', ('--ca', other_ca), '--ca'),
                              ('alien', ('--ca', ca, '--client-cert', foreign[0], '--client-key', foreign[1]), 'CA of the client certificate')):
