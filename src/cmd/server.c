@@ -23,6 +23,7 @@
 #include "coord/coord.h"
 #include "engine/engine.h"
 #include "io/clock.h"
+#include "io/door.h"
 #include "io/fsx.h"
 #include "io/http.h"
 #include "io/log.h"
@@ -278,7 +279,6 @@ static bool open_api(struct server *server, struct err *err)
         .lease_ms = server->conf.lease_ms,
         .slots = server->conf.slots };
     server->api = api_new(&config, err);
-    http_server_own(server->http, server->api);
     return server->api != NULL;
 }
 
@@ -295,8 +295,13 @@ static unsigned connections_max(void)
     return limit.rlim_cur > 2 * DESCRIPTORS_KEPT ? (unsigned)limit.rlim_cur - DESCRIPTORS_KEPT : DESCRIPTORS_KEPT;
 }
 
-/* open_http: before the engine, whose first turn says that this server has started: an address in use is a start that failed. Whoever
- * connects meanwhile waits until the loop runs. */
+/* check_address: before the engine, whose first turn says that this server has started: with an address in use it can't. Nobody can
+ * connect until there is somebody to answer. */
+static bool check_address(struct server *server, struct err *err)
+{
+    return server->conf.listen.len == 0 || door_check(str_dupz(&server->arena, server->conf.listen), err);
+}
+
 static bool open_http(struct server *server, struct err *err)
 {
     struct http_config config = { .address = str_dupz(&server->arena, server->conf.listen),
@@ -305,6 +310,7 @@ static bool open_http(struct server *server, struct err *err)
         .idle_timeout_s = IDLE_S,
         .body_limit = api_body_limit,
         .serve = api_serve,
+        .owner = server->api,
         .tls = server->tls };
     server->http = http_server_open(server->loop, &config, err);
     return server->http != NULL;
@@ -579,7 +585,7 @@ static void on_hup(int signo, void *owner)
 static bool server_open(struct server *server, struct err *err)
 {
     static bool (*const steps[])(struct server * server, struct err * err) = { open_data, open_tls, open_store, open_logs, open_reader,
-        open_http, open_engine, open_watch, open_api, start_engine, open_coordination, open_check };
+        check_address, open_engine, open_watch, open_api, start_engine, open_http, open_coordination, open_check };
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
         if (!steps[i](server, err))
             return false;

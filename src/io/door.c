@@ -142,7 +142,7 @@ static bool address_split(const char *address, char *host, size_t host_size, con
     return true;
 }
 
-static int tcp_bind(const struct addrinfo *at)
+static int tcp_bind(const struct addrinfo *at, bool listening)
 {
     int fd = socket(at->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
@@ -150,7 +150,7 @@ static int tcp_bind(const struct addrinfo *at)
     int on = 1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* accepted sockets inherit it */
-    if (bind(fd, at->ai_addr, at->ai_addrlen) == 0 && listen(fd, DOOR_BACKLOG) == 0)
+    if (bind(fd, at->ai_addr, at->ai_addrlen) == 0 && (!listening || listen(fd, DOOR_BACKLOG) == 0))
         return fd;
     int saved = errno;
     close(fd);
@@ -158,22 +158,42 @@ static int tcp_bind(const struct addrinfo *at)
     return -1;
 }
 
-static bool door_open_tcp(struct door *door, const char *address, bool tls, struct err *err)
+/* tcp_open: a socket that is bound there, and listens if wanted; -1: said. host: without brackets. */
+static int tcp_open(const char *address, char *host, size_t host_size, bool listening, struct err *err)
 {
-    char host[256];
     const char *port = NULL;
-    if (!address_split(address, host, sizeof host, &port, err))
-        return false;
+    if (!address_split(address, host, host_size, &port, err))
+        return -1;
     struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV }, *found = NULL;
     int fault = getaddrinfo(host, port, &hints, &found);
-    if (fault != 0)
-        return err_set(err, ERR_usage, "can't listen on %s: %s", address, gai_strerror(fault));
-    int fd = tcp_bind(found);
+    if (fault != 0) {
+        err_set(err, ERR_usage, "can't listen on %s: %s", address, gai_strerror(fault));
+        return -1;
+    }
+    int fd = tcp_bind(found, listening);
     int saved = errno;
     freeaddrinfo(found);
     if (fd < 0)
-        return err_set(err, saved == EADDRINUSE ? ERR_name_taken : ERR_io, "can't listen on %s: %s%s", address, strerrordesc_np(saved),
+        err_set(err, saved == EADDRINUSE ? ERR_name_taken : ERR_io, "can't listen on %s: %s%s", address, strerrordesc_np(saved),
             saved == EADDRINUSE ? "; end what listens there, or choose another address with --listen" : "");
+    return fd;
+}
+
+bool door_check(const char *address, struct err *err)
+{
+    char host[256];
+    int fd = tcp_open(address, host, sizeof host, false, err);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+static bool door_open_tcp(struct door *door, const char *address, bool tls, struct err *err)
+{
+    char host[256];
+    int fd = tcp_open(address, host, sizeof host, true, err);
+    if (fd < 0)
+        return false;
     struct sockaddr_storage bound = { 0 };
     socklen_t len = sizeof bound;
     ASSERT(getsockname(fd, (struct sockaddr *)&bound, &len) == 0);

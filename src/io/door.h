@@ -18,6 +18,7 @@ typedef void door_visit(int fd, const struct sockaddr *address, socklen_t addres
  * replaced). NULL and err (usage: can't be read; name_taken: in use; io). */
 struct door *door_open(
     struct loop *loop, const char *address, bool tls, const char *socket_path, door_visit *visit, void *owner, struct err *err);
+bool door_check(const char *address, struct err *err); /* could a door be opened there now? */
 void door_close(struct door *door);            /* the socket file is removed */
 const char *door_url(const struct door *door); /* "http://127.0.0.1:8420", or https; the port as chosen; NULL: no address */
 

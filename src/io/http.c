@@ -369,11 +369,6 @@ void http_server_close(struct http_server *server)
     mem_free(server);
 }
 
-void http_server_own(struct http_server *server, void *owner)
-{
-    server->config.owner = owner;
-}
-
 const char *http_server_address(const struct http_server *server)
 {
     return door_url(server->door);

@@ -52,7 +52,6 @@ struct http_config {
 
 struct http_server *http_server_open(struct loop *loop, const struct http_config *config, struct err *err);
 void http_server_close(struct http_server *server);                /* open requests are dropped */
-void http_server_own(struct http_server *server, void *owner); /* config.owner, before the loop runs */
 const char *http_server_address(const struct http_server *server); /* "http://127.0.0.1:8420", or https; the port as chosen; NULL: none */
 
 struct str http_header(const struct http_request *request, const char *name); /* empty: none */
