@@ -501,7 +501,7 @@ struct lock_before { /* those that a stopped task waited for by the archive's lo
     size_t n_alone, cap_alone, n_shared, cap_shared;
 };
 
-/* Behind one that shares the lock and hasn't it yet stands what that one waits for: others that share it wait for that. */
+/* A waiter with a shared lock stands for the tasks it waits for itself: further shared waiters wait for those tasks, not for it. */
 static void lock_before_find(struct slice *slice, struct node *stopped, struct lock_before *out)
 {
     struct walk walk = slice_walk(slice, stopped);

@@ -556,7 +556,7 @@ static void store_lost(struct engine *engine, struct command **commands, size_t 
     engine->offset = engine->schedules_offset = OFFSET_UNKNOWN; /* looked at again: the turn may have seen that the clock was set */
 }
 
-/* A turn came to nothing. A shared store is read anew by the next turn, which may have to wait for that; one that is this server's, now. */
+/* A turn failed: the caches are reloaded. Of a shared store the next turn does it, since it may have to wait; of our own, now. */
 static bool turn_forget(struct engine *engine, struct command **commands, size_t n, int64_t boot, struct err *err)
 {
     if (engine->store->exclusive) return engine_recover(engine, commands, n, boot, err);

@@ -99,7 +99,7 @@ static void tokens_expire(struct turn *turn)
     for (size_t i = 0, n = 0, n_revoked = turn->n_tokens_gone; i < engine->n_tokens; i++) {
         const struct token *token = &engine->tokens[i];
         bool stays = !token->expires || token->expires > past;
-        for (size_t k = 0; k < n_revoked && !stays; k++) stays = turn->tokens_gone[k] == token->id; /* it goes by this turn's command */
+        for (size_t k = 0; k < n_revoked && !stays; k++) stays = turn->tokens_gone[k] == token->id; /* a command of this turn revokes it */
         if (stays) continue;
         if (n++ == engine->batch) {
             turn->clock_due = turn->boot; /* the rest in the next turn */

@@ -148,7 +148,7 @@ struct engine {
     bool passed_over;        /* the last one left pending tasks to others that may not have taken them: the next is wide */
     int64_t wide_until;      /* boot ms */
     size_t batch, many;
-    struct arena arena, cache_arena; /* for ever; the small tables (caches.c), until they are read anew */
+    struct arena arena, cache_arena; /* for the life of the engine; of the small tables (caches.c): reset when they are reloaded */
     struct arena spec_arena, turn_arena; /* specs until the cache is full; one turn */
     struct arena token_arena; /* of the tokens, until they are read again */
 

@@ -169,7 +169,7 @@ static bool modes_set(struct shim *shim)
 {
     bool container = shim->job.container != NULL;
     if (shim->modes == (container ? FOR_ALL : FOR_US))
-        return !container || fchmod(shim->work_fd, 0777) == 0; /* it was made anew */
+        return !container || fchmod(shim->work_fd, 0777) == 0; /* work/ was created again after the job before */
     if (shim->out_fd >= 0)
         close(shim->out_fd);
     shim->out_fd = -1;

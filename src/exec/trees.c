@@ -146,7 +146,7 @@ static struct tree_note note_read(int lock_fd)
     return note;
 }
 
-/* Without it (a full disk) the tree counts as small, and is made anew for the next job. */
+/* Without it (a full disk) the tree counts as small, and the next job exports it again. */
 static void note_write(int lock_fd, uint64_t bytes)
 {
     char text[LOCK_BYTES];
