@@ -29,6 +29,13 @@ SET standard_conforming_strings = on;
 -- A commit whose wait for the synchronous standby was broken off is told by a warning (notice_take).
 SET client_min_messages = 'warning';
 
+-- name: session_backend
+SELECT pg_backend_pid()::bigint;
+
+-- name: session_writable
+-- Asked, not taken from what the connection was greeted with: a pooler greets with what was true when it started. 1: standby, 2: read-only.
+SELECT '', pg_is_in_recovery()::int + 2 * (current_setting('default_transaction_read_only') = 'on')::int;
+
 -- name: session_place
 -- The cluster, and its timeline, which grows with each promotion; 0: a standby. The checkpoint's timeline would come late.
 SELECT system_identifier::text, CASE WHEN pg_is_in_recovery() THEN 0
@@ -85,9 +92,9 @@ SELECT pg_advisory_lock(1466263922, hashtext('name ' || $1::bigint || ' ' || cur
 
 -- name: own_backend_end
 -- Before the name is asked for again: the database's process that served us before, should it not have noticed that we are gone. Not while
--- it waits for the synchronous standby: see backend_end.
+-- it waits for the synchronous standby: see backend_end. A pooler may have given us the same process once more.
 SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-WHERE pid = $1::bigint::int AND application_name = current_setting('application_name') AND wait_event IS DISTINCT FROM 'SyncRep';
+WHERE pid = $1::bigint::int AND pid <> pg_backend_pid() AND application_name = current_setting('application_name') AND wait_event IS DISTINCT FROM 'SyncRep';
 
 -- name: listen
 LISTEN weir;

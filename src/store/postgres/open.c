@@ -15,6 +15,7 @@
 #include "io/clock.h"
 #include "io/log.h"
 #include "store/files.h"
+#include "store/postgres/pooler.h"
 #include "store/postgres/timeline.h"
 #include "store/postgres/postgres.h"
 
@@ -90,12 +91,14 @@ static bool key_open(struct postgres_store *self, const char *data_dir, bool fre
 
 bool pg_writable(struct pg *pg, struct err *err)
 {
-    const char *standby = PQparameterStatus(pg->conn, "in_hot_standby");
-    const char *only = PQparameterStatus(pg->conn, "default_transaction_read_only");
-    if (standby && strcmp(standby, "on") == 0)
+    char none[2];
+    int64_t why = 0;
+    if (!pg_words(pg, PG_session_writable, none, sizeof none, &why))
+        return err_set(err, ERR_unavailable, "%s doesn't say whether it can be written", pg->place);
+    if (why & 1)
         return err_set(err, ERR_unavailable, "%s is a standby and can't be written: name the primary, or add "
                        "target_session_attrs=read-write to the URL", pg->place);
-    if (only && strcmp(only, "on") == 0)
+    if (why & 2)
         return err_set(err, ERR_unavailable, "%s is read-only (default_transaction_read_only): make it writable, or name another",
                        pg->place);
     return true;
@@ -140,6 +143,7 @@ static bool name_take(struct postgres_store *self, struct err *err)
 static bool writer_connect(struct postgres_store *self, bool create, int64_t *out_version, struct err *err)
 {
     struct pg *pg = &self->pg;
+    pooler_forget();
     if (!pg_connect(pg, self->url, err) || !pg_writable(pg, err) || !pg_exec(pg, PG_session_durable, err) ||
         !pg_schema_know(pg, err) || !pg_schema_check(pg, out_version, err))
         return false;
@@ -158,7 +162,7 @@ static bool writer_ready(struct postgres_store *self, struct err *err)
     atomic_store(&self->port.weak, (unsigned)weak);
     if (!pg_prepare(&self->pg, PG_FOR_WRITER, err) || !pg_run(&self->pg, PG_barrier, NULL, NULL, err))
         return false;
-    self->backend = PQbackendPID(self->pg.conn);
+    self->backend = self->pg.backend;
     return timeline_keep(self->data_dir, err);
 }
 

@@ -20,10 +20,12 @@
 #include "io/clock.h"
 #include "io/log.h"
 #include "store/damage.h"
+#include "store/postgres/pooler.h"
 #include "store/postgres/timeline.h"
 
 enum { ANSWER_BRIEF_MS = 4000 }; /* longer than statement_timeout of session_brief */
 enum { ANSWER_MS = 15000, HOST_BYTES_MAX = 256, HOSTS_MAX = 16, LOOKS_MAX = 8 }; /* the first: longer than lock_timeout of session_turns */
+enum { HELLO_FIRST_MS = 6000, HELLO_MS = 3000 }; /* a pooler lets clients in and has them wait for a connection of its own */
 enum { SILENCE_MS = 1500, SILENT_FOR_MS = 10000 }; /* the first: below the least connect_timeout that libpq knows */
 enum { BULK_BYTES_MAX = 256 << 20, ARRAY_HEAD_BYTES = 20, SERVER_VERSION_MIN = 130000, OID_BYTEA = 17, OID_INT8 = 20, OID_TEXT = 25,
        OID_TID = 27 };
@@ -106,6 +108,8 @@ static bool connect_fail(struct pg *pg, struct err *err)
         { "permission denied for database", ERR_forbidden, "grant CONNECT on the database to this user" },
         { "role \"", ERR_forbidden, "create the user (createuser), or name another one in the URL" },
         { "database \"", ERR_not_found, "create it: createdb --encoding UTF8 --template template0 NAME" },
+        { "max_client_conn", ERR_unreachable, "let pgbouncer take more clients (max_client_conn), or stop one" },
+        { "no such user", ERR_forbidden, "pgbouncer doesn't know the user: add it to its auth_file, or name another one in the URL" },
         { "does not support SSL", ERR_unreachable, "switch ssl on in that PostgreSQL, or say another sslmode in the URL" },
         { "missing \"=\"", ERR_invalid, "write postgresql://USER@HOST:PORT/DATABASE" },
         { "invalid ", ERR_invalid, "write postgresql://USER@HOST:PORT/DATABASE" },
@@ -154,7 +158,8 @@ static bool host_connect(struct pg *pg, const char *url, const char *host, const
     const char *keys[] = { "connect_timeout", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout", "dbname",
                            "client_encoding", "application_name", "host", "port", NULL };
     const char *values[] = { reached ? "2" : "5", "1", "1", "3", "3000", url, "UTF8", pg->name, host, port, NULL };
-    pg->lost = pg->unsure = pg->silent = false;
+    bool patient = !reached;
+    pg->lost = pg->unsure = pg->silent = pg->hello = false;
     snprintf(pg->place, sizeof pg->place, "the database");
     pg->conn = PQconnectdbParams(keys, values, 1);
     if (!pg->conn || PQstatus(pg->conn) != CONNECTION_OK)
@@ -162,7 +167,15 @@ static bool host_connect(struct pg *pg, const char *url, const char *host, const
     reached = true;
     PQsetNoticeReceiver(pg->conn, notice_take, pg);
     place_name(pg);
-    return server_fits(pg, err) && pg_exec(pg, PG_session, err) && timeline_check(pg, err) && pg_exec(pg, PG_session_keepalive, err);
+    pg->answer_by_ms = clock_boot_ms() + (patient ? HELLO_FIRST_MS : HELLO_MS);
+    pg->hello = true;
+    bool ok = server_fits(pg, err) && pooler_check(pg, keys, values, err) && pg_exec(pg, PG_session, err) && timeline_check(pg, err) &&
+              pg_exec(pg, PG_session_keepalive, err);
+    pg->hello = false;
+    if (!ok && pg->silent)
+        err_set(err, ERR_unreachable, "the store: %s accepts connections and doesn't answer: is it overloaded, or has a pooler in front "
+                "of it no connection left (pgbouncer: default_pool_size, at least 10 for each server of Weir)?", pg->place);
+    return ok;
 }
 
 /* Until when a host counts as silent, boot time; by its place in the URL. Only the order of asking hangs on it. */
@@ -307,9 +320,50 @@ static bool result_good(const PGresult *result)
     return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK;
 }
 
+/* Until PQgetResult won't block, or the answer is late (answer_by_ms): then the connection counts as lost. */
+static bool answer_wait(struct pg *pg)
+{
+    while (PQisBusy(pg->conn)) {
+        struct pollfd fd = { .fd = PQsocket(pg->conn), .events = POLLIN };
+        int64_t left = pg->answer_by_ms - clock_boot_ms();
+        int ready = left > 0 ? poll(&fd, 1, (int)left) : 0;
+        if (ready == 0) {
+            pg->lost = pg->silent = true;
+            return false;
+        }
+        if (ready > 0 && !PQconsumeInput(pg->conn))
+            break; /* PQgetResult tells why */
+    }
+    return true;
+}
+
+/* The last result of a text, as PQexec gives it; NULL: the connection is lost. Only while a connection is made there is a time limit: the
+ * steps of a schema may last. */
+static PGresult *text_result(struct pg *pg, const char *text, const char *arg)
+{
+    PGresult *last = NULL, *next;
+    if (!pg->hello)
+        return arg ? PQexecParams(pg->conn, text, 1, NULL, &arg, NULL, NULL, 0) : PQexec(pg->conn, text);
+    if (!(arg ? PQsendQueryParams(pg->conn, text, 1, NULL, &arg, NULL, NULL, 0) : PQsendQuery(pg->conn, text)))
+        return NULL;
+    while (answer_wait(pg) && (next = PQgetResult(pg->conn)) != NULL) {
+        if (!last || PQresultStatus(last) != PGRES_FATAL_ERROR) {
+            PQclear(last);
+            last = next;
+        } else {
+            PQclear(next);
+        }
+    }
+    if (pg->silent) {
+        PQclear(last);
+        return NULL;
+    }
+    return last;
+}
+
 static bool text_exec(struct pg *pg, const char *text, const char *what, struct err *err)
 {
-    PGresult *result = PQexec(pg->conn, text);
+    PGresult *result = text_result(pg, text, NULL);
     bool ok = result_good(result) || pg_fail(pg, result, what, err);
     PQclear(result);
     return ok;
@@ -337,7 +391,7 @@ bool pg_brief(struct pg *pg, struct err *err)
 
 bool pg_number(struct pg *pg, enum pg_id id, int64_t *out, struct err *err)
 {
-    PGresult *result = PQexec(pg->conn, pg_texts[id].text);
+    PGresult *result = text_result(pg, pg_texts[id].text, NULL);
     bool ok = PQresultStatus(result) == PGRES_TUPLES_OK || pg_fail(pg, result, pg_texts[id].name, err);
     *out = 0;
     if (ok && PQntuples(result) > 0 && !str_to_i64(str_of(PQgetvalue(result, 0, 0)), out))
@@ -349,9 +403,8 @@ bool pg_number(struct pg *pg, enum pg_id id, int64_t *out, struct err *err)
 bool pg_number_for(struct pg *pg, enum pg_id id, int64_t arg, int64_t *out, struct err *err)
 {
     char text[24];
-    const char *values[] = { text };
     snprintf(text, sizeof text, "%lld", (long long)arg);
-    PGresult *result = PQexecParams(pg->conn, pg_texts[id].text, 1, NULL, values, NULL, NULL, 0);
+    PGresult *result = text_result(pg, pg_texts[id].text, text);
     bool ok = PQresultStatus(result) == PGRES_TUPLES_OK || pg_fail(pg, result, pg_texts[id].name, err);
     if (ok && out && (PQntuples(result) != 1 || !str_to_i64(str_of(PQgetvalue(result, 0, 0)), out)))
         ok = err_set(err, ERR_internal, "%s: no number came back", pg_texts[id].name);
@@ -361,7 +414,7 @@ bool pg_number_for(struct pg *pg, enum pg_id id, int64_t arg, int64_t *out, stru
 
 bool pg_words(struct pg *pg, enum pg_id id, char *out, size_t size, int64_t *out_number)
 {
-    PGresult *result = PQexec(pg->conn, pg_texts[id].text);
+    PGresult *result = text_result(pg, pg_texts[id].text, NULL);
     bool ok = PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) > 0 && PQnfields(result) > 1;
     if (ok) {
         snprintf(out, size, "%s", PQgetvalue(result, 0, 0));
@@ -382,23 +435,6 @@ void pg_clear(struct pg *pg)
     if (pg->exchanged)
         pg->n_queue = 0;
     pg->exchanged = false;
-}
-
-/* Until PQgetResult won't block, or the exchange has lasted too long: then the connection counts as lost. */
-static bool answer_wait(struct pg *pg)
-{
-    while (PQisBusy(pg->conn)) {
-        struct pollfd fd = { .fd = PQsocket(pg->conn), .events = POLLIN };
-        int64_t left = pg->answer_by_ms - clock_boot_ms();
-        int ready = left > 0 ? poll(&fd, 1, (int)left) : 0;
-        if (ready == 0) {
-            pg->lost = pg->silent = true;
-            return false;
-        }
-        if (ready > 0 && !PQconsumeInput(pg->conn))
-            break; /* PQgetResult tells why */
-    }
-    return true;
 }
 
 /* The results of one queued statement, up to the NULL that ends them; the first is kept. */

@@ -38,6 +38,8 @@ struct pg {
     bool unsure; /* a commit was answered before the synchronous standby had it */
     bool silent; /* lost because no answer came in time */
     size_t host; /* of several in the URL, the one it is or was connected to */
+    bool hello;  /* the connection is being made: an answer that is late ends it */
+    int backend; /* the database's process that serves it; behind a pooler libpq knows another number */
     bool brief;           /* waits a second for a lock, then says ERR_unavailable (pg_brief) */
     int64_t answer_ms;    /* so long an exchange may last; 0: as long as it may anywhere */
     int64_t answer_by_ms; /* boot time */

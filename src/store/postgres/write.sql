@@ -268,7 +268,7 @@ VALUES (1, 0, 0, 0, '', '', 1, 1, 1, 1, 1, 1, 1, 0);
 -- name: backend_end
 -- The connection of this very process that was lost, should the database not have noticed yet. One that waits for the synchronous standby
 -- has committed: ended now, others would see what the standby doesn't have.
-SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1::bigint::int AND application_name = $2 AND wait_event IS DISTINCT FROM 'SyncRep';
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1::bigint::int AND pid <> pg_backend_pid() AND application_name = $2 AND wait_event IS DISTINCT FROM 'SyncRep';
 
 -- name: archive_put
 INSERT INTO archive (lane, kind, url, branch, added, removed, first_rev, next_rev, youngest, tip, definition, lock_users, touched)
