@@ -570,7 +570,8 @@ static bool run_again(
     struct engine *engine, struct command **commands, size_t n, int64_t wall, int64_t boot, struct list *out, struct err *err)
 {
     bool full = err->code == ERR_disk_full;
-    if (full) space_ran_out(&engine->space);
+    if (full && engine->store->exclusive) space_ran_out(&engine->space);
+    else if (full) space_ran_out_away(&engine->space, boot);
     if (err->code == ERR_corrupt) health_corrupt(engine, err);
     if (!turn_forget(engine, commands, n, boot, err)) return false;
     for (size_t i = 0; i < n; i++) {

@@ -51,7 +51,7 @@ void health_set(struct engine *engine, enum engine_health state, const char *why
     struct health *health = &engine->health;
     if (state == ENGINE_OK && atomic_load(&health->state) == ENGINE_OK) return;
     pthread_mutex_lock(&health->lock);
-    if (state == ENGINE_DISK_FULL && engine->space.dir) why = engine->space.dir;
+    if (state == ENGINE_DISK_FULL) why = space_place(&engine->space);
     if (*why || state != (enum engine_health)atomic_load(&health->state)) snprintf(health->text, sizeof health->text, "%s", why);
     atomic_store(&health->state, (int)state);
     pthread_mutex_unlock(&health->lock);
@@ -126,7 +126,8 @@ bool intake_closed(struct turn *turn, struct command *command)
 {
     struct engine *engine = turn->engine;
     if (engine->space.full)
-        return !turn_refuse(turn, command, ERR_disk_full, "there is no room for new tasks in %s; running work goes on", engine->space.dir);
+        return !turn_refuse(turn, command, ERR_disk_full, "there is no room for new tasks in %s; running work goes on",
+            space_place(&engine->space));
     if (!engine_damaged(engine)) return false;
     char text[ENGINE_TEXT_MAX];
     (void)engine_trouble(engine, false, text);

@@ -1,6 +1,7 @@
 /* space: room on the disk. Below the reserve, or when the store says that the disk is full, no new work is taken; a ballast file is given
  * up so that running work can still be recorded. When there is room again the ballast is put back and intake opens by itself. It stays
- * when the server ends. */
+ * when the server ends. The disk of a database elsewhere can't be looked at: intake is closed for AWAY_MS after each time that it was full,
+ * so that the room that comes is for running work first. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/statvfs.h>
@@ -8,7 +9,7 @@
 
 #include "engine/turn.h"
 
-enum { BALLAST_BYTES = 4 << 20, RESERVE_BYTES = 4 << 20 };
+enum { BALLAST_BYTES = 4 << 20, RESERVE_BYTES = 4 << 20, AWAY_MS = 10000 };
 
 static void ballast_path(const struct space *space, char *out, size_t size)
 {
@@ -46,6 +47,11 @@ void space_look(struct space *space, int64_t boot)
 {
     if (space->looked && boot - space->looked < (space->full && PLANT(full_long) ? 12 * SPACE_LOOK_MS : SPACE_LOOK_MS)) return;
     space->looked = boot;
+    if (boot < space->away_until) return;
+    if (space->away_until) { /* as far as it is known */
+        space->away_until = 0;
+        space->full = false;
+    }
     if (!space->dir) { /* no disk to look at: what failed is tried again */
         space->full = false;
         return;
@@ -68,4 +74,15 @@ void space_ran_out(struct space *space)
     space->ballast = false;
     if (PLANT(ballast_kept)) return;
     if (truncate(path, 0) != 0) return; /* then there is none to give */
+}
+
+void space_ran_out_away(struct space *space, int64_t boot)
+{
+    space->full = true;
+    if (space->dir) space->away_until = boot + AWAY_MS;
+}
+
+const char *space_place(const struct space *space)
+{
+    return space->away_until ? "PostgreSQL's disk" : space->dir ? space->dir : "the store";
 }

@@ -83,6 +83,7 @@ struct space { /* room on the disk */
     bool full;
     int64_t looked; /* boot ms */
     bool ballast;
+    int64_t away_until; /* boot ms; the database said that its own disk is full, which can't be looked at: closed until then */
 };
 
 struct health { /* health.c */
@@ -519,6 +520,8 @@ int64_t polls_deadline(struct engine *engine);
 void space_open(struct space *space, const char *dir);
 void space_look(struct space *space, int64_t boot); /* at most once a second */
 void space_ran_out(struct space *space);            /* the store said so: gives the ballast up */
+void space_ran_out_away(struct space *space, int64_t boot); /* the disk of a database that is elsewhere */
+const char *space_place(const struct space *space);        /* which disk is full, in words */
 
 /* health.c */
 void health_open(struct health *health);

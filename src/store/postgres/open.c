@@ -268,7 +268,7 @@ bool writer_reopen(struct postgres_store *self, struct err *err)
     int64_t now = clock_boot_ms();
     bool told = self->away_since != 0;
     if (told && now < self->retry_ms)
-        return err_set(err, ERR_unavailable, "the database of the store is away");
+        return err_set(err, ERR_unavailable, "%s", self->away_why);
     self->away_since = self->away_since ? self->away_since : now;
     writer_gone();
     for (;;) {
@@ -283,6 +283,7 @@ bool writer_reopen(struct postgres_store *self, struct err *err)
         }
         bool hopeless = why.code == ERR_corrupt || why.code == ERR_not_found;
         self->pg.lost = true;
+        snprintf(self->away_why, sizeof self->away_why, "%.*s", (int)sizeof self->away_why - 1, why.text);
         if (!told)
             log_warn("store.away", "error=%s", log_quote(str_of(why.text)).z);
         told = true;

@@ -47,6 +47,7 @@ struct postgres_store {
     char *url, *data_dir;
     int64_t away_since; /* boot ms since when there is no connection; 0: there is one, or it hasn't been missed yet */
     int64_t retry_ms;   /* it was waited for in vain: not before then */
+    char away_why[240]; /* what the last try came to */
     char server[PG_NAME_BYTES]; /* its name; empty: none */
     int lock_fd; /* of the data directory */
     uint8_t key[CHAIN_KEY_BYTES];
