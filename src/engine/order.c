@@ -5,7 +5,7 @@
  * and a task that has the archive's lock queues for it anew, last. */
 #include "engine/turn.h"
 
-enum { LOOK_MAX = 2000 }; /* tasks looked at on the way from a waiter to the task that is retried */
+enum { LOOK_MAX = 5000 }; /* tasks looked at on the way from a waiter to the task that is retried, each once */
 
 const struct node *order_passed(struct turn *turn, struct node *node)
 {
@@ -27,7 +27,7 @@ const struct node *order_passed(struct turn *turn, struct node *node)
 struct circle {
     struct turn *turn;
     struct node **again; /* what is retried, and what it takes along */
-    size_t n_again, cap_again, left;
+    size_t n_again, cap_again;
     const struct node *from;
 };
 
@@ -52,25 +52,27 @@ static void again_collect(struct circle *c)
     }
 }
 
+/* Does the task wait for `from`, by whatever way? Who runs waits again when its executor is lost. */
 static bool comes_back(struct circle *c, struct node *node)
 {
-    size_t n;
-    const struct edge *ins = slice_ins(c->turn->slice, node, &n);
-    for (size_t i = 0; i < n; i++) {
-        struct node *pred = edge_counts(ins[i].kind, ins[i].flags) ? slice_find(c->turn->slice, ins[i].pred) : NULL;
-        if (!pred) continue;
-        if (pred == c->from) return true;
-        if (state_ended(pred->row.state) && !is_again(c, pred)) continue; /* who runs waits again when its executor is lost */
-        if (c->left == 0) return true; /* too far to see: a refusal is safer than a circle */
-        c->left--;
-        if (comes_back(c, pred)) return true;
+    struct walk walk = slice_walk(c->turn->slice, node);
+    for (size_t at = 0; at < walk.n; at++) {
+        size_t n;
+        const struct edge *ins = slice_ins(c->turn->slice, walk.list[at], &n);
+        if (walk.n > LOOK_MAX) return true; /* too far to see: a refusal is safer than a circle */
+        for (size_t i = 0; i < n; i++) {
+            struct node *pred = edge_counts(ins[i].kind, ins[i].flags) ? slice_find(c->turn->slice, ins[i].pred) : NULL;
+            if (!pred) continue;
+            if (pred == c->from) return true;
+            if (!state_ended(pred->row.state) || is_again(c, pred)) slice_walk_add(&walk, pred);
+        }
     }
     return false;
 }
 
 bool retry_circles(struct turn *turn, struct node *node)
 {
-    struct circle c = { .turn = turn, .left = LOOK_MAX };
+    struct circle c = { .turn = turn };
     if (node->row.rev == 0) return false; /* only the lock ever puts a task behind what came after it */
     *ARENA_PUSH(turn->arena, c.again, c.n_again, c.cap_again) = node;
     again_collect(&c);
@@ -84,7 +86,7 @@ bool retry_circles(struct turn *turn, struct node *node)
 /* A late result can't be refused: who waits for the task, or for what it takes along, and would be waited for by it goes first by now. */
 void circles_cut(struct turn *turn, struct node *node)
 {
-    struct circle c = { .turn = turn, .left = LOOK_MAX };
+    struct circle c = { .turn = turn };
     if (node->row.rev == 0) return;
     *ARENA_PUSH(turn->arena, c.again, c.n_again, c.cap_again) = node;
     again_collect(&c);
@@ -102,12 +104,21 @@ void circles_cut(struct turn *turn, struct node *node)
 
 /* --- the archive's lock ----------------------------------------------------------------------------------------------------------- */
 
+static char no, yes; /* what a look has found out about a task: tasks are met on many ways, and looked at once */
+
 struct look {
     struct turn *turn;
     struct node *target;
-    size_t left, left_running;
-    bool exclusive; /* the target's lock */
+    struct map waits, leads, placed; /* by task: waits_for, running_first, come_after */
+    bool exclusive;                  /* the target's lock */
+    bool blind;                      /* there was too much to look at */
 };
+
+static bool too_far(struct look *look, const struct map *seen)
+{
+    look->blind |= seen->n >= LOOK_MAX;
+    return look->blind;
+}
 
 static bool conflicts(const struct look *look, const struct node *other)
 {
@@ -118,27 +129,29 @@ static bool conflicts(const struct look *look, const struct node *other)
  * lead to the target, which was retried since it began, don't count any more. True: `from`, which doesn't run, comes after the target. */
 static bool running_first(struct look *look, struct node *from)
 {
+    const void *seen = map_find(&look->leads, (uint64_t)from->row.id);
+    if (seen) return seen == &yes;
+    if (too_far(look, &look->leads)) return true; /* less order is safer than a circle */
+    map_put(&look->leads, (uint64_t)from->row.id, &no);
     size_t n;
     bool found = false;
     const struct edge *ins = slice_ins(look->turn->slice, from, &n);
     for (size_t i = 0; i < n; i++) {
         struct node *pred = edge_counts(ins[i].kind, ins[i].flags) ? slice_find(look->turn->slice, ins[i].pred) : NULL;
         if (!pred || state_ended(pred->row.state)) continue;
-        bool leads = pred == look->target || look->left_running == 0; /* too far to see: less order is safer than a circle */
-        if (!leads) {
-            look->left_running--;
-            leads = running_first(look, pred);
-        }
+        bool leads = pred == look->target || running_first(look, pred);
         if (leads && from->row.state == STATE_X) slice_edge_flag(look->turn->slice, from, pred, EDGE_AFTER, EDGE_SPENT);
         else found |= leads;
     }
+    if (found) map_put(&look->leads, (uint64_t)from->row.id, &yes);
     return found;
 }
 
 /* The target comes after `from`, which hasn't ended and doesn't wait for it; if their locks don't clash, after those before it. */
 static void come_after(struct look *look, struct node *from)
 {
-    if (state_ended(from->row.state)) return;
+    if (state_ended(from->row.state) || map_find(&look->placed, (uint64_t)from->row.id) || too_far(look, &look->placed)) return;
+    map_put(&look->placed, (uint64_t)from->row.id, &yes);
     if (conflicts(look, from)) {
         if (!PLANT(running_waits)) running_first(look, from);
         slice_edge_lock_again(look->turn->slice, look->target, from);
@@ -146,9 +159,8 @@ static void come_after(struct look *look, struct node *from)
     }
     size_t n;
     const struct edge *ins = slice_ins(look->turn->slice, from, &n);
-    for (size_t i = 0; i < n && look->left > 0 && from->row.state != STATE_X; i++) {
+    for (size_t i = 0; i < n && from->row.state != STATE_X; i++) {
         struct node *pred = edge_counts(ins[i].kind, ins[i].flags) ? slice_find(look->turn->slice, ins[i].pred) : NULL;
-        look->left--;
         if (pred) come_after(look, pred);
     }
 }
@@ -159,8 +171,10 @@ static bool waits_for(struct look *look, struct node *from)
 {
     if (from == look->target) return true;
     if (state_ended(from->row.state) || from->row.state == STATE_X) return false; /* one that runs waits for nobody */
-    if (look->left == 0) return true; /* too far to see: no edge is safer than a circle */
-    look->left--;
+    const void *seen = map_find(&look->waits, (uint64_t)from->row.id);
+    if (seen) return seen == &yes;
+    if (too_far(look, &look->waits)) return true; /* no edge is safer than a circle */
+    map_put(&look->waits, (uint64_t)from->row.id, &no);
     size_t n;
     bool found = false, clash = false;
     const struct edge *ins = slice_ins(look->turn->slice, from, &n);
@@ -174,9 +188,11 @@ static bool waits_for(struct look *look, struct node *from)
             clash |= pred == look->target || conflicts(look, pred);
         } else beside[n_beside++] = pred;
     }
-    for (size_t i = 0; found && i < n_beside; i++) come_after(look, beside[i]);
-    if (found && !clash && conflicts(look, from)) slice_edge_lock_again(look->turn->slice, from, look->target);
-    return found;
+    if (!found) return false;
+    map_put(&look->waits, (uint64_t)from->row.id, &yes);
+    for (size_t i = 0; i < n_beside; i++) come_after(look, beside[i]);
+    if (!clash && conflicts(look, from) && !look->blind) slice_edge_lock_again(look->turn->slice, from, look->target);
+    return true;
 }
 
 struct before { /* those that haven't ended, of a task and of those that it came after */
@@ -227,7 +243,7 @@ void lock_again(struct turn *turn, struct node *node)
     struct archive *archive = node->row.marks & MARK_LOCKED ? archive_own(turn, node->row.lane) : NULL;
     if (!archive || state_ended(node->row.state)) return;
     struct before b = { .again = node, .walk = { .slice = turn->slice, .visit = ++turn->slice->visits } };
-    struct look look = { turn, node, LOOK_MAX, LOOK_MAX, (node->row.marks & MARK_EXCLUSIVE) != 0 };
+    struct look look = { .turn = turn, .target = node, .exclusive = (node->row.marks & MARK_EXCLUSIVE) != 0 };
     struct node *end = archive->lock_exclusive ? slice_find(turn->slice, archive->lock_exclusive) : NULL;
     for (size_t i = 0; i < archive->n_lock_shared; i++) {
         struct node *user = slice_find(turn->slice, archive->lock_shared[i]);
@@ -249,6 +265,9 @@ void lock_again(struct turn *turn, struct node *node)
     if (!look.exclusive && last) shared[kept++] = node->row.id;
     archive->lock_shared = shared;
     archive->n_lock_shared = kept;
+    map_release(&look.waits);
+    map_release(&look.leads);
+    map_release(&look.placed);
 }
 
 void locks_again(struct turn *turn, size_t from, const struct node *except)
