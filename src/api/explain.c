@@ -32,7 +32,7 @@ static void preds_collect(struct call *call, const struct task_view *view, struc
             .key = view_key(call->api, &call->arena, edge),
             .state = edge->state,
             .kind = edge->kind,
-            .fired = edge->flags == EDGE_FIRED, /* what was retried since isn't waited for */
+            .fired = edge_counts(EDGE_CANCELS, edge->flags), /* what was retried since isn't waited for */
             .lock = (edge->flags & EDGE_LOCK) != 0 };
     }
 }

@@ -46,6 +46,8 @@ enum edge_flag {
                        it waited for by such edges */
     EDGE_NEEDED = 16, /* `depends` wrote it, also as an `after` (on: finished): the task is told of the other's end and outputs */
     EDGE_BY_ID = 32,  /* EDGE_NEEDED: and by the other's id, not by its name */
+    EDGE_HANDED = 64, /* PREV, cancels: the other was stopped, and what it waited for or was to cancel is this waiter's by edges of its
+                         own: nobody has to look through this edge again */
 };
 struct edge {
     int64_t waiter, pred; /* the one that waits or cancels; the other */
@@ -56,7 +58,7 @@ struct edge {
 /* Is the edge waited for at all? A cancels edge only between its firing and the other's end. */
 static inline bool edge_counts(enum edge_kind kind, unsigned flags)
 {
-    return kind == EDGE_CANCELS ? flags == EDGE_FIRED : !(flags & EDGE_SPENT);
+    return kind == EDGE_CANCELS ? (flags & (EDGE_FIRED | EDGE_SPENT)) == EDGE_FIRED : !(flags & EDGE_SPENT);
 }
 
 /* Any reason other than an edge why a task waits. Bits in task.holds; each has rows in `hold` that know what lifts it. */

@@ -214,8 +214,8 @@ static void slot_admit(struct slice *slice, int64_t id)
 
 /* --- cancels ------------------------------------------------------------------------------------------------------------------- */
 
-/* What one task cancels, another one is to cancel; `begun`: also what it has begun to cancel. Those of them that ended in this very turn
- * may not have handed on their own yet. */
+/* What one task cancels, another one is to cancel; `begun`: also what it has begun to cancel. Those of them that were stopped hand on their
+ * own, too. */
 static void cancels_copy(struct slice *slice, struct node *heir, struct node *from, bool begun)
 {
     struct walk walk = slice_walk(slice, from);
@@ -227,15 +227,18 @@ static void cancels_copy(struct slice *slice, struct node *heir, struct node *fr
             if (ins[i].flags & EDGE_FIRED && !(begun && at == 0)) continue;
             struct node *other = slice_find(slice, ins[i].pred);
             if (!other) continue;
+            bool kept = state_ended(walk.list[at]->row.state) && !(ins[i].flags & (EDGE_FIRED | EDGE_HANDED));
             if (!state_ended(other->row.state)) slice_edge_add(slice, heir, other, EDGE_CANCELS);
-            else if (!state_ended(other->was)) slice_walk_add(&walk, other);
+            else if (kept || !state_ended(other->was)) slice_walk_add(&walk, other);
         }
     }
 }
 
 void cancels_inherit(struct slice *slice, struct node *waiter, struct node *stopped)
 {
-    if (stopped->row.marks & MARK_CANCELS && !PLANT(cancels_not_handed_on)) cancels_copy(slice, waiter, stopped, false);
+    if (!(stopped->row.marks & MARK_CANCELS) || PLANT(cancels_not_handed_on)) return;
+    cancels_copy(slice, waiter, stopped, false);
+    slice_edge_flag(slice, waiter, stopped, EDGE_CANCELS, EDGE_HANDED);
 }
 
 /* The task has become ready: what it cancels is put to an end. True: all of it is dead. The list may grow while it is walked. */
@@ -559,9 +562,11 @@ void prev_inherit(struct slice *slice, struct node *waiter, struct node *stopped
             struct node *before = prev ? slice_find(slice, ins[i].pred) : NULL;
             if (!before || before == waiter) continue;
             if (!state_ended(before->row.state)) slice_edge_add_prev(slice, waiter, before, EDGE_AFTER);
-            else if (hands_on_later(before)) slice_walk_add(&walk, before);
+            else if (before->row.waits > 0 && !(ins[i].flags & EDGE_HANDED)) slice_walk_add(&walk, before);
         }
     }
+    slice_edge_flag(slice, waiter, stopped, EDGE_AFTER, EDGE_HANDED);
+    slice_edge_flag(slice, waiter, stopped, EDGE_DEPENDS, EDGE_HANDED);
 }
 
 static void propagate(struct slice *slice, struct node *node)

@@ -12,7 +12,7 @@ static void check_start(struct world *w, int64_t id)
         if (ins->edges[i].kind == EDGE_DEPENDS && pred != STATE_D) world_fail(w, "I4 started before its dependency was done", id);
         if (ins->edges[i].kind == EDGE_AFTER && !(ins->edges[i].flags & EDGE_SPENT) && !state_ended(pred))
             world_fail(w, "I4 started before its precursor had ended", id);
-        bool waits = ins->edges[i].kind == EDGE_CANCELS && ins->edges[i].flags == EDGE_FIRED; /* unless it was retried since */
+        bool waits = ins->edges[i].kind == EDGE_CANCELS && edge_counts(EDGE_CANCELS, ins->edges[i].flags); /* unless it was retried since */
         if (waits && !state_ended(pred)) world_fail(w, "I15 started while what it supersedes lives", id);
     }
 }

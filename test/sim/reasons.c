@@ -137,7 +137,7 @@ static void facts_collect(struct world *w, const struct task *task, struct arena
             .key = str_fmt(arena, "%lld", (long long)e->pred),
             .state = store_task(w, e->pred)->state,
             .kind = e->kind,
-            .fired = e->flags == EDGE_FIRED,
+            .fired = edge_counts(EDGE_CANCELS, e->flags),
             .lock = (e->flags & EDGE_LOCK) != 0 };
     }
     facts->lane = rows_lane(m, task->lane);
@@ -212,8 +212,13 @@ static void edge_lift(struct slice *slice, struct node *node, const struct why_f
         if (holds[i].kind == HOLD_held) slice_slot(slice, holds[i].key)->used--;
         if (holds[i].kind == HOLD_slot || holds[i].kind == HOLD_held) slot_changed(slice, holds[i].key);
     }
-    slice_find(slice, pred)->row.holds = 0;
-    slice_find(slice, pred)->row.state = STATE_D;
+    struct node *ended = slice_find(slice, pred);
+    ended->row.holds = 0;
+    ended->row.state = STATE_D;
+    const struct edge *ins = slice_ins(slice, ended, &n);
+    for (size_t i = 0; i < n; i++) /* it was ready then: what it was to cancel is its own matter */
+        if (ins[i].kind == EDGE_CANCELS)
+            slice_edge_flag(slice, ended, slice_find(slice, ins[i].pred), EDGE_CANCELS, EDGE_FIRED | EDGE_SPENT);
     for (size_t i = 0; i < facts->n_preds; i++) {
         const struct why_pred *p = &facts->preds[i];
         bool counts = p->id == pred && (p->kind != EDGE_CANCELS || p->fired) && !(p->kind == EDGE_AFTER && state_ended(p->state)) &&

@@ -183,6 +183,24 @@ static void test_cancels_goes_on_through_an_end_before_the_next_revision(void **
     expect(&t, "1:b=x 4:b=S");
 }
 
+static void test_cancels_goes_on_through_those_stopped_from_the_end(void **state)
+{
+    (void)state;
+    TALE(t);
+    static const char flow[] = "- {name: a," RUNS "- {name: b, depends: [a], cancels: [PREV]," RUNS;
+    post(&t, 1, flow);
+    start(&t);
+    finish(&t, 1, "a", 0);
+    start(&t);
+    for (int64_t rev = 2; rev <= 4; rev++) post(&t, rev, flow);
+    for (int64_t rev = 4; rev >= 2; rev--) cancel(&t, rev, "b");
+    post(&t, 5, flow);
+    start(&t);
+    expect(&t, "1:b=X 4:b=T 5:b=S");
+    finish(&t, 5, "a", 0);
+    expect(&t, "1:b=x 5:b=S");
+}
+
 /* --- the archive's lock --------------------------------------------------------------------------------------------------------------- */
 
 static void test_shared_locks_never_wait_for_shared_ones(void **state)
@@ -315,6 +333,22 @@ static void test_a_retried_task_keeps_its_lock_when_its_waiter_is_stopped(void *
     start(&t);
     cancel(&t, 2, "a");
     expect(&t, "1:a=X 2:a=T 3:d=S");
+}
+
+/* Two shared locks behind each exclusive one: the ways from the last to the first double with each revision. */
+static void test_a_retry_behind_many_shared_locks_closes_no_circle(void **state)
+{
+    (void)state;
+    TALE(t);
+    static const char flow[] = "- {name: r, lock: shared," RUNS "- {name: s, lock: shared," RUNS "- {name: e, lock: exclusive," RUNS;
+    enum { REVS = 20 };
+    for (int64_t rev = 1; rev <= REVS; rev++) post(&t, rev, flow);
+    cancel(&t, REVS - 1, "s");
+    retry(&t, REVS - 1, "s");
+    size_t ended = 0;
+    for (start(&t); ended < t.n_fences; start(&t))
+        for (; ended < t.n_fences; ended++) assert_int_equal(rig_finish(&t.rig, t.fences[ended], 0, -1), ERR_none);
+    assert_int_equal(ended, REVS * 3);
 }
 
 /* --- unique --------------------------------------------------------------------------------------------------------------------------- */
@@ -453,6 +487,23 @@ static void test_prev_goes_on_through_those_that_end_at_once(void **state)
     expect(&t, "1:index=X 2:index=T 3:index=T 4:index=S");
 }
 
+/* The later one first, in turns of their own: nobody was left to hand anything to when the earlier one was stopped. */
+static void test_prev_goes_on_through_those_stopped_from_the_end(void **state)
+{
+    (void)state;
+    TALE(t);
+    post(&t, 1, index_);
+    start(&t);
+    for (int64_t rev = 2; rev <= 4; rev++) post(&t, rev, index_);
+    for (int64_t rev = 4; rev >= 2; rev--) cancel(&t, rev, "index");
+    post(&t, 5, index_);
+    cancel(&t, 5, "index");
+    post(&t, 6, index_);
+    expect(&t, "1:index=X 4:index=T 5:index=T 6:index=S");
+    finish(&t, 1, "index", 0);
+    expect(&t, "6:index=P");
+}
+
 static void test_prev_of_a_task_that_the_workflow_doesnt_have(void **state)
 {
     (void)state;
@@ -557,11 +608,13 @@ int main(void)
         cmocka_unit_test(test_cancels_behind_the_lock_waits_for_all_else),
         cmocka_unit_test(test_cancels_goes_on_through_an_abandoned_revision),
         cmocka_unit_test(test_cancels_goes_on_through_an_end_before_the_next_revision),
+        cmocka_unit_test(test_cancels_goes_on_through_those_stopped_from_the_end),
         cmocka_unit_test(test_shared_locks_never_wait_for_shared_ones),
         cmocka_unit_test(test_shared_locks_behind_a_stopped_one_wait_for_the_exclusive_before_it),
         cmocka_unit_test(test_an_exclusive_lock_behind_shared_ones_waits_for_those_before_a_stopped_one),
         cmocka_unit_test(test_an_exclusive_lock_stopped_behind_a_gap_opens_it_for_nobody),
         cmocka_unit_test(test_locks_go_on_behind_a_task_that_isnt_made),
+        cmocka_unit_test(test_a_retry_behind_many_shared_locks_closes_no_circle),
         cmocka_unit_test(test_a_retried_task_keeps_its_lock_when_the_way_to_it_is_cut),
         cmocka_unit_test(test_a_retried_task_keeps_its_lock_when_its_waiter_is_stopped),
         cmocka_unit_test(test_keys_are_taken_in_the_order_of_revisions),
@@ -572,6 +625,7 @@ int main(void)
         cmocka_unit_test(test_a_skipped_task_starts_nothing),
         cmocka_unit_test(test_prev_goes_on_through_a_stopped_task),
         cmocka_unit_test(test_prev_goes_on_through_those_that_end_at_once),
+        cmocka_unit_test(test_prev_goes_on_through_those_stopped_from_the_end),
         cmocka_unit_test(test_prev_of_a_task_that_the_workflow_doesnt_have),
         cmocka_unit_test(test_a_lost_task_waits_for_what_was_retried_meanwhile),
         cmocka_unit_test(test_a_retried_task_runs_beside_its_superseder),
