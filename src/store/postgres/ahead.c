@@ -159,7 +159,7 @@ void ahead_queue(struct postgres_store *self, const struct turn_needs *needs, bo
     if (needs->n_numbers)
         pg_queue(pg, PG_task_numbers, &args);
     if (needs->since)
-        others_queue(pg, needs->since);
+        others_queue(self, needs->since);
     if (needs->n_tasks)
         ids_queue(pg, tasks[how], needs->tasks, needs->n_tasks);
     if (needs->n_preds) {

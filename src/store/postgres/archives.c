@@ -240,7 +240,7 @@ static void archives_add(struct write *w)
         bulk_i64(b, archive->definition);
         bulk_text(b, buf_str(&w->self->scratch));
     }
-    write_end(w, PG_archive_put, false);
+    write_end_touched(w, PG_archive_put);
 }
 
 static void revisions_add(struct write *w)

@@ -171,7 +171,7 @@ static bool incarnation_take(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], 
     arg_text(&args, buf_str(&packed));
     pg_queue(pg, PG_copy_lives_forget, NULL);
     pg_queue(pg, PG_turn_insert, &args);
-    head_queue(pg, key, &head, &before);
+    head_queue(pg, key, &head, &before, NULL);
     bool ok = pg_exchange(pg, err);
     buf_release(&packed);
     return ok;

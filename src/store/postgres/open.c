@@ -47,7 +47,7 @@ static bool head_make(struct postgres_store *self, struct err *err)
     while (head.incarnation == 0)
         clock_entropy(&head.incarnation, sizeof head.incarnation);
     pg_queue(&self->pg, PG_head_insert, NULL);
-    head_queue(&self->pg, self->key, &head, &empty);
+    head_queue(&self->pg, self->key, &head, &empty, NULL);
     pg_key_queue(&self->pg, self->data_dir);
     pg_queue(&self->pg, PG_commit, NULL);
     return pg_exchange(&self->pg, err);
@@ -230,6 +230,7 @@ void postgres_store_close(struct store *store)
         close(self->lock_fd);
     buf_release(&self->scratch);
     ahead_release(self);
+    places_release(self);
     sodium_memzero(self->key, sizeof self->key);
     sodium_memzero(self->url, strlen(self->url)); /* it may hold a password */
     mem_free(self->url);
@@ -258,6 +259,7 @@ static bool reopen_once(struct postgres_store *self, struct err *err)
     int64_t version;
     int backend = self->backend;
     pg_close(&self->pg);
+    places_forget(self);
     return writer_connect(self, false, &version, err) && writer_ready(self, err) && old_backend_end(self, backend, err);
 }
 

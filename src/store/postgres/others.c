@@ -37,15 +37,31 @@ static void duties_take(const PGresult *result, struct arena *arena, struct othe
                                         cell_i64(result, i, 3) };
 }
 
+static bool executors_take(const PGresult *result, struct arena *arena, struct others *out, struct err *err)
+{
+    size_t n;
+    if (!pg_rows_executors(result, arena, &out->executors, &n, err))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (touched_row(PLACED_EXECUTORS, result, (int)i))
+            out->executors[out->n_executors++] = out->executors[i];
+    return true;
+}
+
 static const enum pg_id others_ids[OTHERS_COUNT] = {
     PG_turns_others, PG_lanes_touched, PG_classes_above, PG_slots_touched, PG_executors_touched, PG_archives_touched, PG_duties,
     PG_holds_due,
 };
 
-void others_queue(struct pg *pg, const struct store_head *since)
+void others_queue(struct postgres_store *self, const struct store_head *since)
 {
+    struct pg *pg = &self->pg;
     for (size_t i = 0; i < OTHERS_COUNT; i++) {
         struct pg_args args = { 0 };
+        if (others_ids[i] == PG_lanes_touched || others_ids[i] == PG_executors_touched) {
+            touched_queue(self, others_ids[i] == PG_lanes_touched ? PLACED_LANES : PLACED_EXECUTORS, since->commit);
+            continue;
+        }
         if (others_ids[i] == PG_turns_others) {
             arg_i64(&args, since->seq);
             arg_i64(&args, TURNS_TAKEN_MAX + 1);
@@ -69,6 +85,8 @@ size_t others_keep(struct postgres_store *self, const struct store_head *since, 
         ahead->others[i] = self->pg.results[first + i];
         self->pg.results[first + i] = NULL;
     }
+    touched_learn(self, PLACED_LANES, ahead->others[1]);
+    touched_learn(self, PLACED_EXECUTORS, ahead->others[4]);
     return first + OTHERS_COUNT;
 }
 
@@ -79,7 +97,7 @@ bool postgres_load_others(struct store *store, struct arena *arena, const struct
     PGresult **results = self->ahead.others;
     *out = (struct others){ 0 };
     if (!results[0] || self->ahead.others_since != since->commit) {
-        others_queue(&self->pg, since);
+        others_queue(self, since);
         if (!pg_exchange(&self->pg, err))
             return false;
         others_keep(self, since, 0);
@@ -92,7 +110,7 @@ bool postgres_load_others(struct store *store, struct arena *arena, const struct
     return events_take(results[0], arena, out, err) && pg_rows_lanes(results[1], arena, &out->lanes, &out->n_lanes, err) &&
            pg_rows_classes(results[2], arena, &out->classes, &out->n_classes, err) &&
            pg_rows_slots(results[3], arena, &out->slots, &out->n_slots, err) &&
-           pg_rows_executors(results[4], arena, &out->executors, &out->n_executors, err) &&
+           executors_take(results[4], arena, out, err) &&
            pg_rows_archives(results[5], arena, &out->archives, &out->n_archives, err);
 }
 

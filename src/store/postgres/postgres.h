@@ -30,6 +30,21 @@ struct ahead { /* ahead.c: what came before it was asked for, good until the tur
     struct arena arena;
 };
 
+enum placed { PLACED_LANES, PLACED_EXECUTORS, PLACED_COUNT };
+struct places { /* places.c: where rows stand that every turn writes, as far as this server knows */
+    char head[PLACE_BYTES], mark[PLACE_BYTES];
+    bool head_known, mark_known;
+    bool crowded; /* somebody's snapshot keeps their old versions */
+    uint32_t page; /* the head's */
+    int64_t moves, counted_from; /* how often it was another one, and since which commit that is counted */
+    struct placed_rows {
+        struct map map;   /* id -> its place, in `arena` */
+        bool known, many; /* all rows with numbers below `next` are in; there are too many */
+        int64_t next;
+    } rows[PLACED_COUNT];
+    struct arena arena;
+};
+
 struct page { /* page.c: the next pending tasks of a class, read beside the turns */
     struct pg pg;           /* a connection of its own, made with the first page */
     int64_t class_id, n;    /* what was asked for */
@@ -65,6 +80,7 @@ struct postgres_store {
     struct buf scratch;             /* lists on their way into a cell */
     struct ahead ahead;
     struct page page;
+    struct places places;
 };
 
 static inline struct postgres_store *postgres_of(struct store *store)
@@ -103,14 +119,29 @@ bool pg_schema_migrate(struct pg *pg, struct err *err); /* under a lock, in one 
 bool postgres_begin(struct store *store, struct err *err);
 void postgres_rollback(struct store *store);
 bool postgres_commit(struct store *store, const struct changes *changes, struct err *err);
-void head_queue(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, const struct store_head *before);
+/* head_queue: place: where it was read in this transaction; NULL: it wasn't. */
+void head_queue(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, const struct store_head *before,
+    const char *place);
+
+/* places.c. places_head: of a result that has read the head. places_load: in a turn; once, when it is crowded. places_follow: the last
+ * exchange was a commit. touched_queue: rows that others wrote since; touched_learn: what came of it. place_of_row: NULL: by its key. */
+void places_head(struct postgres_store *self, const PGresult *result, int column);
+bool places_load(struct postgres_store *self, struct err *err);
+void places_follow(struct postgres_store *self);
+void places_forget(struct postgres_store *self);
+void places_release(struct postgres_store *self);
+void arg_place(struct pg_args *args, const char *place, bool known);
+const char *place_of_row(const struct postgres_store *self, enum placed what, int64_t id);
+void touched_queue(struct postgres_store *self, enum placed what, int64_t since);
+bool touched_row(enum placed what, const PGresult *result, int row); /* false: it has only moved */
+void touched_learn(struct postgres_store *self, enum placed what, const PGresult *result);
 
 /* others.c: what other servers do */
 bool postgres_load_others(struct store *store, struct arena *arena, const struct store_head *since, struct others *out, struct err *err);
 bool postgres_history_holds(struct store *store, int64_t seq, const uint8_t hash[STORE_HASH_BYTES], bool *out_holds, struct err *err);
 bool postgres_on_others(struct store *store, void (*others)(struct str note, void *owner), void *owner, struct err *err);
 void listener_stop(struct postgres_store *self);
-void others_queue(struct pg *pg, const struct store_head *since);
+void others_queue(struct postgres_store *self, const struct store_head *since);
 /* others_keep: takes the results of others_queue, from place `first` on, for load_others. The place behind them. */
 size_t others_keep(struct postgres_store *self, const struct store_head *since, size_t first);
 

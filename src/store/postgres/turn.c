@@ -18,6 +18,8 @@
 #include "store/postgres/archives.h"
 #include "store/postgres/turn.h"
 
+enum { HEAD_PLACE = 15 }; /* the column of head_get_at, head_lock_at */
+
 static bool begin_once(struct postgres_store *self, const struct turn_needs *needs, struct err *err)
 {
     struct pg *pg = &self->pg;
@@ -29,7 +31,9 @@ static bool begin_once(struct postgres_store *self, const struct turn_needs *nee
     size_t archives = pg->n_queue, head = archives + (needs->n_archives > 0);
     if (needs->n_archives)
         ids_queue(pg, PG_archives_lock, needs->archives, needs->n_archives);
-    pg_queue(pg, PG_head_get, NULL);
+    struct pg_args at = { 0 };
+    arg_place(&at, self->places.head, self->places.head_known);
+    pg_queue(pg, PG_head_get_at, &at);
     ahead_queue(self, needs, true);
     if (!pg_exchange(pg, err) || !pg_row_head(pg->results[head], &self->head, NULL, err))
         return false;
@@ -37,7 +41,10 @@ static bool begin_once(struct postgres_store *self, const struct turn_needs *nee
         return false;
     self->port.commit = self->head.commit;
     page_look(self);
-    return ahead_take(self, needs, head + 1, err);
+    if (!ahead_take(self, needs, head + 1, err))
+        return false;
+    places_head(self, pg->results[head], HEAD_PLACE);
+    return places_load(self, err);
 }
 
 static void turn_over(struct postgres_store *self)
@@ -57,10 +64,16 @@ bool postgres_begin(struct store *store, struct err *err)
     self->ahead.needs = (struct turn_needs){ 0 };
     turn_over(self);
     for (int tries = 0; tries < 2; tries++) {
+        bool placed = self->places.head_known;
         self->in_turn = true;
         if (begin_once(self, &needs, err))
             return true;
         turn_over(self);
+        if (err->code == ERR_internal && placed) { /* a place that isn't there any more */
+            places_forget(self);
+            *err = (struct err){ .arena = err->arena };
+            continue;
+        }
         if (!self->pg.lost || self->away_since)
             return false; /* ERR_conflict: another's turn, or a migration, has the lock for long: its synchronous standby is away? */
     }
@@ -94,11 +107,49 @@ void write_end(struct write *w, enum pg_id id, bool counted)
     pg_queue(&w->self->pg, id, &args);
 }
 
-static void lanes_write(struct write *w)
+void write_end_touched(struct write *w, enum pg_id id)
 {
-    struct pg_bulk *b = write_begin(w, "iiiiiiiiiiittiiitt");
+    struct pg_args args = { 0 };
+    if (!w->self->pg.bulk.n_rows || w->full)
+        return;
+    w->full = !bulk_args(&w->self->pg.bulk, &args);
+    if (w->full)
+        return;
+    arg_i64(&args, w->self->head.commit + 1);
+    pg_queue(&w->self->pg, id, &args);
+}
+
+/* Rows by their places: how many, the number of this commit, then the columns, the place last. */
+static void write_end_placed(struct write *w, enum pg_id id, bool touched)
+{
+    struct pg_args args = { 0 };
+    if (!w->self->pg.bulk.n_rows || w->full)
+        return;
+    arg_i64(&args, (int64_t)w->self->pg.bulk.n_rows);
+    if (touched)
+        arg_i64(&args, w->self->head.commit + 1);
+    w->full = !bulk_args(&w->self->pg.bulk, &args);
+    if (!w->full)
+        pg_queue(&w->self->pg, id, &args);
+}
+
+static void bulk_place(struct pg_bulk *b, const char *place)
+{
+    if (place)
+        bulk_bytes(b, place, PLACE_BYTES);
+    else
+        bulk_null(b);
+}
+
+/* placed: those whose places are known; else the others. */
+static void lanes_put(struct write *w, bool placed)
+{
+    struct pg_bulk *b = write_begin(w, placed ? "iiiiiiiiiiittiiip" : "iiiiiiiiiiittiiitt");
     for (size_t i = 0; i < w->c->n_lanes; i++) {
         const struct lane *lane = w->c->lanes[i];
+        const char *place = place_of_row(w->self, PLACED_LANES, lane->id);
+        if (placed != (place != NULL))
+            continue;
         bulk_i64(b, lane->id);
         bulk_i64(b, lane->last_vt);
         for (int state = STATE_Q; state < STATE_COUNT; state++)
@@ -109,15 +160,30 @@ static void lanes_write(struct write *w)
         bulk_i64(b, lane->log_bytes);
         bulk_i64(b, lane->file_bytes);
         bulk_i64(b, lane->kind);
+        if (placed) {
+            bulk_place(b, place);
+            continue;
+        }
         bulk_text(b, lane->tenant);
         bulk_text(b, lane->name);
     }
-    write_end(w, PG_lane_put, false);
+    if (placed)
+        write_end_placed(w, PG_lane_put_at, true);
+    else
+        write_end_touched(w, PG_lane_put);
+}
+
+static void lanes_write(struct write *w)
+{
+    lanes_put(w, false);
+    if (w->self->places.crowded)
+        lanes_put(w, true);
 }
 
 static void lanes_add(struct write *w)
 {
-    struct pg_bulk *b = write_begin(w, "iiiiiiiiiiiii");
+    bool placed = w->self->places.crowded;
+    struct pg_bulk *b = write_begin(w, placed ? "iiiiiiiiiiiiip" : "iiiiiiiiiiiii");
     for (size_t i = 0; i < w->c->n_lanes; i++) {
         const struct lane *lane = w->c->lanes[i], *was = w->c->lanes_was[i];
         bulk_i64(b, lane->id);
@@ -127,8 +193,13 @@ static void lanes_add(struct write *w)
             bulk_i64(b, lane->counts[state] - was->counts[state]);
         bulk_i64(b, lane->log_bytes - was->log_bytes);
         bulk_i64(b, lane->file_bytes - was->file_bytes);
+        if (placed)
+            bulk_place(b, place_of_row(w->self, PLACED_LANES, lane->id));
     }
-    write_end(w, PG_lane_add, false);
+    if (placed)
+        write_end_placed(w, PG_lane_add_at, true);
+    else
+        write_end_touched(w, PG_lane_add);
 }
 
 static void labels_add(struct write *w, struct pg_bulk *b, const struct label *labels, size_t n)
@@ -190,7 +261,7 @@ static void slots_write(struct write *w)
         bulk_i64(b, slot->used);
         bulk_i64(b, slot->waiting);
     }
-    write_end(w, PG_slot_put, false);
+    write_end_touched(w, PG_slot_put);
 }
 
 static void rest_add(struct write *w, struct pg_bulk *b, const struct task *task)
@@ -411,18 +482,24 @@ static void executors_write(struct write *w)
         bulk_i64(b, e->owner);
         bulk_i64(b, e->silent);
     }
-    write_end(w, PG_executor_put, false);
+    write_end_touched(w, PG_executor_put);
 }
 
 static void counts_write(struct write *w)
 {
-    struct pg_bulk *b = write_begin(w, "iii");
+    bool placed = w->self->places.crowded;
+    struct pg_bulk *b = write_begin(w, placed ? "iiip" : "iii");
     for (size_t i = 0; i < w->c->n_counts; i++) {
         bulk_i64(b, w->c->counts[i].executor);
         bulk_i64(b, w->c->counts[i].processed);
         bulk_i64(b, w->c->counts[i].failed);
+        if (placed)
+            bulk_place(b, place_of_row(w->self, PLACED_EXECUTORS, w->c->counts[i].executor));
     }
-    write_end(w, PG_executor_count, false);
+    if (placed)
+        write_end_placed(w, PG_executor_count_at, false);
+    else
+        write_end(w, PG_executor_count, false);
 }
 
 static void site_write(struct write *w)
@@ -509,10 +586,12 @@ static void mark_queue(struct postgres_store *self)
     clock_entropy(&self->nonce, sizeof self->nonce);
     arg_text(&args, str_of(self->instance));
     arg_i64(&args, self->nonce);
+    arg_place(&args, self->places.mark, self->places.mark_known);
     pg_queue(&self->pg, PG_mark_put, &args);
 }
 
-void head_queue(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, const struct store_head *before)
+void head_queue(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, const struct store_head *before,
+    const char *place)
 {
     static const uint8_t none[STORE_HASH_BYTES];
     struct pg_args args = { 0 };
@@ -529,7 +608,9 @@ void head_queue(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], const struct 
     for (size_t i = 0; i < sizeof rest / sizeof rest[0]; i++)
         arg_i64(&args, rest[i]);
     arg_bytes(&args, fresh ? none : before->hash, fresh ? 0 : sizeof before->hash);
-    pg_queue(pg, PG_head_update, &args);
+    if (place)
+        arg_place(&args, place, true);
+    pg_queue(pg, place ? PG_head_update_at : PG_head_update, &args);
 }
 
 static bool head_same(const struct store_head *a, const struct store_head *b)
@@ -578,6 +659,34 @@ static bool changes_fit(struct write *w, struct err *err)
     return err_set(err, ERR_invalid, "one turn is larger than an array of PostgreSQL may be here");
 }
 
+/* Behind what is queued: the head, locked, as others have left it. A row that moves while it is waited for (a server of the version before
+ * doesn't queue for it) may not be found by its place. */
+static bool head_take(struct postgres_store *self, struct err *err)
+{
+    struct pg *pg = &self->pg;
+    struct pg_args at = { 0 };
+    arg_place(&at, self->places.head, self->places.head_known);
+    pg_queue(pg, PG_head_wait, NULL);
+    size_t head = pg->n_queue;
+    pg_queue(pg, PG_head_lock_at, &at);
+    pg_queue(pg, PG_head_time, NULL);
+    if (!pg_exchange(pg, err))
+        return false;
+    if (PQntuples(pg->results[head]) == 0) {
+        head = 0;
+        pg_queue(pg, PG_head_lock, NULL);
+        pg_queue(pg, PG_head_time, NULL);
+        if (!pg_exchange(pg, err))
+            return false;
+    }
+    if (!pg_row_head(pg->results[head], &self->head, NULL, err))
+        return false;
+    places_head(self, pg->results[head], HEAD_PLACE);
+    if (PQntuples(pg->results[head + 1]) > 0)
+        self->head.time = cell_i64(pg->results[head + 1], 0, 0);
+    return true;
+}
+
 /* A narrow turn: everything but what the head counts, then the head, as others have left it. */
 static bool narrow_queue(struct write *w, struct store_head *out_head, struct err *err)
 {
@@ -590,12 +699,8 @@ static bool narrow_queue(struct write *w, struct store_head *out_head, struct er
         *out_head = self->head;
         return true; /* it has only looked */
     }
-    pg_queue(&self->pg, PG_head_lock, NULL);
-    pg_queue(&self->pg, PG_head_time, NULL);
-    if (!changes_fit(w, err) || !pg_exchange(&self->pg, err) || !pg_row_head(self->pg.results[last], &self->head, NULL, err))
+    if (!changes_fit(w, err) || !head_take(self, err))
         return false;
-    if (PQntuples(self->pg.results[last + 1]) > 0)
-        self->head.time = cell_i64(self->pg.results[last + 1], 0, 0);
     const struct store_head *now = &self->head;
     *out_head = *now;
     if (w->c->head.v_now > now->v_now)
@@ -636,7 +741,7 @@ static bool changes_queue(struct postgres_store *self, const struct changes *c, 
     if (*out_any)
         mark_queue(self);
     if (*out_any)
-        head_queue(&self->pg, self->key, out_head, &self->head);
+        head_queue(&self->pg, self->key, out_head, &self->head, self->places.head_known ? self->places.head : NULL);
     return changes_fit(&w, err);
 }
 
@@ -697,6 +802,8 @@ bool postgres_commit(struct store *store, const struct changes *changes, struct 
         if (!ok && self->pg.lost)
             ok = landing_look(self, err) == LANDED;
         if (ok) {
+            if (!self->pg.lost && !self->in_turn)
+                places_follow(self);
             *err = (struct err){ .arena = err->arena };
             head.commit = self->sure = self->head.commit + 1;
             self->head = head;
@@ -705,6 +812,8 @@ bool postgres_commit(struct store *store, const struct changes *changes, struct 
     } else if (ok && changes->told && self->sure != self->head.commit) {
         ok = commit_sure(self, err);
     }
+    if (!ok && err->code == ERR_internal)
+        places_forget(self); /* it may have been one of them */
     if (ok && any && changes->out_head)
         *changes->out_head = self->head;
     turn_over(self);

@@ -7,18 +7,19 @@
 -- name: lane_put
 INSERT INTO lane (id, last_vt, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a, paused_since, paused_by, paused_reason, log_bytes, file_bytes,
     kind, tenant, name, touched)
-SELECT *, (SELECT tick + 1 FROM head WHERE one = 1) FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
+SELECT *, ($19::bigint) FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
     $9::bigint[], $10::bigint[], $11::bigint[], $12::text[], $13::text[], $14::bigint[], $15::bigint[], $16::bigint[], $17::text[], $18::text[])
 ON CONFLICT (id) DO UPDATE SET last_vt = excluded.last_vt, n_q = excluded.n_q, n_s = excluded.n_s, n_p = excluded.n_p, n_x = excluded.n_x,
     n_d = excluded.n_d, n_f = excluded.n_f, n_t = excluded.n_t, n_a = excluded.n_a, paused_since = excluded.paused_since,
     paused_by = excluded.paused_by, paused_reason = excluded.paused_reason, log_bytes = excluded.log_bytes, file_bytes = excluded.file_bytes,
-    kind = excluded.kind, touched = excluded.touched;
+    kind = excluded.kind, touched = excluded.touched
+RETURNING id, ctid;
 
 -- name: lane_add
 -- Of a narrow turn, after the head's lock: so many more than there are by now.
 UPDATE lane l SET last_vt = greatest(l.last_vt + u.steps, u.last_vt), n_q = l.n_q + u.n_q, n_s = l.n_s + u.n_s, n_p = l.n_p + u.n_p, n_x = l.n_x + u.n_x,
     n_d = l.n_d + u.n_d, n_f = l.n_f + u.n_f, n_t = l.n_t + u.n_t, n_a = l.n_a + u.n_a, log_bytes = l.log_bytes + u.log_bytes,
-    file_bytes = l.file_bytes + u.file_bytes, touched = (SELECT tick + 1 FROM head WHERE one = 1)
+    file_bytes = l.file_bytes + u.file_bytes, touched = $14::bigint
 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[],
     $11::bigint[], $12::bigint[], $13::bigint[]) AS u (id, last_vt, steps, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a, log_bytes, file_bytes)
 WHERE l.id = ANY (ARRAY[u.id]);
@@ -41,7 +42,7 @@ SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[], $5::b
 
 -- name: slot_put
 INSERT INTO slot (id, tenant, name, slot_limit, used, waiting, touched)
-SELECT *, (SELECT tick + 1 FROM head WHERE one = 1) FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[])
+SELECT *, ($7::bigint) FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[])
 ON CONFLICT (id) DO UPDATE SET slot_limit = excluded.slot_limit, used = excluded.used, waiting = excluded.waiting,
     touched = excluded.touched;
 
@@ -225,7 +226,7 @@ DELETE FROM idempotency WHERE ctid = ANY(ARRAY(SELECT ctid FROM idempotency WHER
 -- What it has done is counted by executor_count.
 INSERT INTO executor (id, name, instance, host, version, zone, slots, kinds, labels, state, registered, processed, failed, tenant, owner, silent,
     touched)
-SELECT *, (SELECT tick + 1 FROM head WHERE one = 1) FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::bytea[],
+SELECT *, ($17::bigint) FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::bytea[],
     $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::text[], $15::bigint[], $16::bigint[])
 ON CONFLICT (id) DO UPDATE SET name = excluded.name, instance = excluded.instance, host = excluded.host, version = excluded.version,
     zone = excluded.zone, slots = excluded.slots, kinds = excluded.kinds, labels = excluded.labels, state = excluded.state,
@@ -272,7 +273,7 @@ SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1::bigint::i
 
 -- name: archive_put
 INSERT INTO archive (lane, kind, url, branch, added, removed, first_rev, next_rev, youngest, tip, definition, lock_users, touched)
-SELECT *, (SELECT tick + 1 FROM head WHERE one = 1) FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
+SELECT *, ($13::bigint) FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
     $10::text[], $11::bigint[], $12::bytea[])
 ON CONFLICT (lane) DO UPDATE SET kind = excluded.kind, url = excluded.url, branch = excluded.branch, added = excluded.added,
     removed = excluded.removed, first_rev = excluded.first_rev, next_rev = excluded.next_rev, youngest = excluded.youngest,
@@ -329,14 +330,11 @@ SELECT pg_advisory_xact_lock_shared(1466263922, hashtext('turn ' || current_sche
 
 -- name: head_lock
 -- The last lock of a narrow turn.
-SELECT @head_columns@, 0::bigint FROM head WHERE one = 1 FOR UPDATE OF head;
+SELECT @head_columns@, 0::bigint, ctid FROM head WHERE one = 1 FOR UPDATE OF head;
 
 -- name: head_time
 -- Behind head_lock, which may have waited: a sub-select there would have the snapshot of before the wait, and an older turn's time.
 SELECT at FROM turn WHERE first_seq > 0 ORDER BY first_seq DESC LIMIT 1;
-
--- name: mark_put
-INSERT INTO mark (server, nonce) VALUES ($1, $2) ON CONFLICT (server) DO UPDATE SET nonce = excluded.nonce;
 
 -- name: mark_get
 SELECT nonce FROM mark WHERE server = $1;

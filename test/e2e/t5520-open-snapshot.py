@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+# time limit: 180
+# store: sqlite (it starts its own PostgreSQL)
+"""Somebody's snapshot stays open (pg_dump does that), so PostgreSQL keeps every version of the rows that each turn writes anew. Turns don't look at all of them: what they
+read doesn't grow with the number of turns. Rows that move (VACUUM FULL) are found again, and in the end everything is counted right."""
+import pathlib
+import subprocess
+import sys
+import threading
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
+import postgres  # noqa: E402
+from house import Worker, database, end, houses, ok, run, same, until  # noqa: E402
+
+TURNS = 3000
+ROWS = ('head', 'mark', 'lane', 'executor')
+pg, url = database()
+servers = houses(url, 'ab', slots=0, lease='60s')
+over, odd, done = threading.Event(), [], [0, 0, 0, 0]
+
+
+def work(number):
+    """posts to one server, claims at the other, reports to the first"""
+    here, there = servers[number % 2], servers[1 - number % 2]
+    worker = Worker(there, f'w{number}', labels=dict(n=str(number)))
+    while not over.is_set():
+        made = here.post('/v1/tasks', dict(name='t', queue=f'q{number}', command='x', labels=dict(n=str(number))))
+        if made.status != 201:
+            odd.append(made)
+            continue
+        for grant in worker.claim(wait_ms=5000):
+            answer = here.post(f'/v1/tasks/{grant["task"]}/finish', dict(fence=grant['fence'], exit=0))
+            if answer.status != 200:
+                odd.append(answer)
+            done[number] += 1
+
+
+def session(*texts):
+    made = subprocess.Popen([postgres.BIN / 'psql', '-X', '-q', '-At', '-h', pg.dir, '-p', str(pg.port), '-U', postgres.USER, '-d', 'weir'], stdin=subprocess.PIPE,
+                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    print(*texts, sep='\n', file=made.stdin, flush=True)
+    return made
+
+
+def tick():
+    return int(pg.sql('SELECT tick FROM head', 'weir'))
+
+
+def blocks():
+    return {name: int(n) for name, n in (row.split('|') for row in pg.sql(
+        "SELECT relname, coalesce(heap_blks_hit, 0) + coalesce(heap_blks_read, 0) + coalesce(idx_blks_hit, 0) + coalesce(idx_blks_read, 0) FROM pg_statio_user_tables", 'weir').splitlines())}
+
+
+def per_turn(turns):
+    """blocks of these tables that a turn has touched, over so many turns"""
+    first, before = tick(), blocks()
+    until(lambda: tick() >= first + turns or odd, f'{turns} turns', 100)
+    n, after = tick() - first, blocks()
+    return {name: round((after[name] - before[name]) / n, 1) for name in ROWS}
+
+
+threads = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(4)]
+for t in threads:
+    t.start()
+plain = per_turn(500)
+snapshot = session('BEGIN ISOLATION LEVEL REPEATABLE READ;', 'SELECT count(*) FROM head;')
+same(snapshot.stdout.readline().strip(), '1', 'somebody opens a snapshot')
+early = per_turn(500)
+first = tick()
+until(lambda: tick() >= first + TURNS or odd, f'{TURNS} turns beside it', 120)
+late = per_turn(500)
+ok(sum(late.values()) < 200, f'a turn looks at as much as before: {plain} without a snapshot, {early} early, {late} after {TURNS} turns')
+snapshot.communicate('ROLLBACK;\n', timeout=30)
+
+# rows move beside turns that know where they stood
+for table in ROWS:
+    pg.sql(f'VACUUM FULL {table}', 'weir')
+per_turn(300)
+over.set()
+for t in threads:
+    t.join()
+same(odd, [], 'every call was answered as it should be')
+until(lambda: servers[0].get('/v1/stats').status == 200)
+lanes = {row.split('|')[0]: [int(n) for n in row.split('|')[1:]] for row in pg.sql("SELECT name, n_p + n_x, n_d FROM lane WHERE name LIKE 'q%' ORDER BY name", 'weir').splitlines()}
+same(lanes, {f'q{n}': [0, done[n]] for n in range(4)}, 'queues are counted right')
+same([int(n) for n in pg.sql("SELECT processed FROM executor WHERE name LIKE 'w%' ORDER BY name", 'weir').split()], done, 'and so are executors')
+for s in servers:
+    s.stop()
+report = run('verify', '--data', servers[0].dir, '--store', url, timeout=60)
+same(report.code, 0, 'and the history verifies')
+end()
