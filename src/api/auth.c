@@ -28,75 +28,38 @@ void auth_token_hash(struct str token, uint8_t out[32])
     crypto_generichash(out, 32, (const unsigned char *)token.ptr, token.len, NULL, 0);
 }
 
-static uint64_t hash_head(const uint8_t *hash)
-{
-    uint64_t head;
-    memcpy(&head, hash, sizeof head);
-    return head;
-}
-
 void auth_release(struct api *api)
 {
     smap_release(&api->tenants);
-    map_release(&api->tokens);
-    arena_release(&api->tokens_arena);
+    arena_release(&api->tenants_arena);
 }
 
-static struct api_tenant *tenant_put(struct api *api, struct str name)
-{
-    struct api_tenant *tenant = smap_find(&api->tenants, name);
-    if (tenant != NULL)
-        return tenant;
-    tenant = ARENA_NEW(&api->tokens_arena, struct api_tenant);
-    tenant->requests = tenant->files = -1;
-    smap_put(&api->tenants, name, tenant);
-    return tenant;
-}
-
-/* tenants_refresh: those of the configuration; others come with their tokens. */
+/* tenants_refresh: those of the configuration, read again when the engine says that the site's keys changed. */
 static bool tenants_refresh(struct api *api, struct err *err)
 {
+    uint64_t version = engine_site_version(api->config.engine);
     struct site_key *keys;
     size_t n;
     struct conf_tenants conf = { 0 };
-    if (!reader_site(api->config.reader, &api->tokens_arena, &keys, &n, err))
+    if (api->tenants_known && version == api->tenants_version)
+        return true;
+    smap_clear(&api->tenants);
+    arena_reset(&api->tenants_arena);
+    api->tenants_known = false;
+    if (!reader_site(api->config.reader, &api->tenants_arena, &keys, &n, err))
         return false;
     for (size_t i = 0; i < n; i++)
-        if (str_eqz(keys[i].name, "tenants") && !conf_tenants_parse(keys[i].body, &api->tokens_arena, &conf))
+        if (str_eqz(keys[i].name, "tenants") && !conf_tenants_parse(keys[i].body, &api->tenants_arena, &conf))
             return err_set(err, ERR_corrupt, "the stored key 'tenants' of the site can't be read");
     for (size_t i = 0; i < conf.n; i++) {
-        struct api_tenant *tenant = tenant_put(api, conf.items[i].name);
+        struct api_tenant *tenant = ARENA_NEW(&api->tenants_arena, struct api_tenant);
         tenant->requests = conf.items[i].quotas[QUOTA_requests];
         tenant->files = conf.items[i].quotas[QUOTA_files];
+        tenant->runs_limited = conf.items[i].quotas[QUOTA_running] >= 0;
+        smap_put(&api->tenants, conf.items[i].name, tenant);
     }
-    return true;
-}
-
-/* tokens_refresh: the copy is read again when the engine says that tokens, or the site's keys, changed. */
-static bool tokens_refresh(struct api *api, struct err *err)
-{
-    uint64_t version = engine_tokens_version(api->config.engine);
-    if (api->tokens_known && version == api->tokens_version)
-        return true;
-    map_clear(&api->tokens);
-    smap_clear(&api->tenants);
-    arena_reset(&api->tokens_arena);
-    struct token **tokens;
-    size_t n;
-    if (!tenants_refresh(api, err) || !reader_tokens(api->config.reader, &api->tokens_arena, &tokens, &n, err)) {
-        api->tokens_known = false;
-        return false;
-    }
-    for (size_t i = 0; i < n; i++) {
-        struct token_entry *entry = ARENA_NEW(&api->tokens_arena, struct token_entry);
-        entry->token = *tokens[i];
-        entry->actor = str_fmt(&api->tokens_arena, "token:%.*s", STR_ARG(tokens[i]->name));
-        map_put(&api->tokens, hash_head(entry->token.hash), entry);
-        tenant_put(api, entry->token.tenant);
-    }
-    api->n_tokens = n;
-    api->tokens_version = version;
-    api->tokens_known = true;
+    api->tenants_version = version;
+    api->tenants_known = true;
     return true;
 }
 
@@ -164,17 +127,16 @@ static bool token_check(struct call *call, struct str authorization)
         return true;
     uint8_t hash[32];
     auth_token_hash(text, hash);
-    const struct token_entry *entry = map_find(&call->api->tokens, hash_head(hash));
-    if (entry == NULL || sodium_memcmp(entry->token.hash, hash, sizeof hash) != 0)
+    struct token token;
+    if (!engine_token(call->api->config.engine, hash, &call->arena, &token) || sodium_memcmp(token.hash, hash, sizeof hash) != 0)
         return token_unknown(call);
-    if (entry->token.expires > 0 && entry->token.expires <= engine_late(call->api->config.engine))
+    if (token.expires > 0 && token.expires <= engine_late(call->api->config.engine))
         return token_refused(call);
-    call->token = entry->token.id;
-    call->token_head = hash_head(hash);
-    call->token_expires = entry->token.expires;
-    call->actor.name = str_dup(&call->arena, entry->actor);
-    call->actor.tenant = str_dup(&call->arena, entry->token.tenant);
-    call->scopes = entry->token.scopes & SCOPE_ADMIN ? SCOPES_ALL : entry->token.scopes;
+    call->token = token.id;
+    call->token_expires = token.expires;
+    call->actor.name = str_fmt(&call->arena, "token:%.*s", STR_ARG(token.name));
+    call->actor.tenant = token.tenant;
+    call->scopes = token.scopes & SCOPE_ADMIN ? SCOPES_ALL : token.scopes;
     return true;
 }
 
@@ -214,7 +176,7 @@ static bool peer_is_own(const struct http_peer *peer)
 static bool peer_check(struct call *call)
 {
     const struct http_peer *peer = &call->request->peer;
-    bool own = peer_is_own(peer) && (peer->local || (peer->loopback && call->api->n_tokens == 0));
+    bool own = peer_is_own(peer) && (peer->local || (peer->loopback && !engine_has_tokens(call->api->config.engine)));
     if (!own) {
         call_refuse(call, ERR_unauthorized, "this needs a token: Authorization: Bearer TOKEN");
         return false;
@@ -270,7 +232,7 @@ static bool tenant_check(struct call *call)
         return false;
     }
     if (!str_eqz(name, TENANT_DEFAULT) && smap_find(&call->api->tenants, str_sub(name, 0, TENANT_NAME_MAX)) == NULL &&
-        !tenant_has_lanes(call->api, name)) {
+        !engine_tenant_has_token(call->api->config.engine, name) && !tenant_has_lanes(call->api, name)) {
         if (call_follows(call))
             return false;
         call_refuse(call, ERR_not_found, "there is no tenant '%.*s': it is there with its first token, or by 'tenants:' in weir.yaml",
@@ -309,12 +271,12 @@ static bool site_check(struct call *call)
 static bool asker_check(struct call *call)
 {
     struct str authorization = http_header(call->request, "Authorization");
-    if (!tokens_refresh(call->api, &call->err)) {
+    call->token = 0;
+    call->tokens_version = engine_tokens_version(call->api->config.engine);
+    if (!tenants_refresh(call->api, &call->err)) {
         call_problem(call);
         return false;
     }
-    call->token = 0;
-    call->tokens_version = call->api->tokens_version;
     return authorization.len > 0 ? token_check(call, authorization) : peer_check(call);
 }
 
@@ -324,11 +286,11 @@ static bool asker_check(struct call *call)
  * while there was no token. A job's token ends with its attempt, and so does what it may follow. */
 static bool call_good(const struct call *call)
 {
-    const struct token_entry *entry = call->token > 0 ? map_find(&call->api->tokens, call->token_head) : NULL;
+    struct engine *engine = call->api->config.engine;
     if (call->token == 0)
-        return call->job != 0 || call->request->peer.local || call->api->n_tokens == 0;
-    bool lives = call->token_expires == 0 || call->token_expires > engine_late(call->api->config.engine);
-    return entry != NULL && entry->token.id == call->token && lives;
+        return call->job != 0 || call->request->peer.local || !engine_has_tokens(engine);
+    bool lives = call->token_expires == 0 || call->token_expires > engine_late(engine);
+    return lives && engine_token_stands(engine, call->token);
 }
 
 /* call_cut: a stream ends; a poll is refused at once, and its command is granted nothing any more. */
@@ -358,10 +320,7 @@ static bool call_lasts(const struct call *call)
 static void streams_cut(struct api *api)
 {
     int64_t first = INT64_MAX;
-    struct err ignored = { .code = ERR_none };
-    if (!tokens_refresh(api, &ignored))
-        return; /* the store is away: it is looked at with the next commit */
-    api->streams_version = api->tokens_version;
+    api->streams_version = engine_tokens_version(api->config.engine);
     for (struct list_node *node = api->calls.first, *next; node != NULL; node = next) {
         struct call *call = CONTAINER_OF(node, struct call, node);
         next = node->next;

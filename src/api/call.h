@@ -52,7 +52,6 @@ struct call {
     unsigned scopes;
     int64_t turn; /* of the store: what the answer tells is at least as new */
     int64_t token;           /* the id of the token it was asked with; 0: none */
-    uint64_t token_head;     /* where api->tokens has it */
     int64_t token_expires;   /* wall ms; 0: never */
     bool streams;            /* its answer has begun and goes on */
     uint64_t tokens_version; /* as of which that was looked up */
@@ -75,14 +74,11 @@ struct call {
     struct list_node node;                 /* api->calls or api->idle */
 };
 
-struct token_entry {
-    struct token token;
-    struct str actor; /* "token:NAME" */
-};
-
 struct api_tenant {
     int64_t requests; /* a second, at most; -1: any */
     int64_t files;    /* bytes of kept files, at most; -1: any */
+    bool runs_limited; /* its running tasks are */
+    int64_t quota;     /* the slot that they take; 0: not looked for */
     int64_t second, n; /* so many in this one */
 };
 
@@ -122,12 +118,10 @@ struct api {
     uint64_t requests, refused;
     bool closing;
 
-    struct arena tokens_arena;
-    struct map tokens; /* first 8 bytes of the hash -> struct token_entry */
-    size_t n_tokens;
-    struct smap tenants; /* those there are but `default`, -> struct api_tenant in tokens_arena */
-    uint64_t tokens_version;
-    bool tokens_known;
+    struct smap tenants; /* those of the configuration, -> struct api_tenant in tenants_arena */
+    struct arena tenants_arena;
+    uint64_t tenants_version; /* the engine's of the site's keys, when they were read */
+    bool tenants_known;
     struct guesses guesses[GUESS_SOURCES];
     char uid_text[24]; /* "uid:N" of this process */
 

@@ -131,33 +131,45 @@ bool executor_visible(const struct call *call, const struct executor *executor)
     return (call->site && !call->tenant_named) || executor_is_own(call, executor);
 }
 
-/* executor_find: by id or name; NULL: answered. */
-static const struct executor *executor_find(struct call *call)
+/* executor_elsewhere: the site's admin may mean another tenant's: all are looked at, since only that one says so. NULL: answered. */
+static const struct executor *executor_elsewhere(struct call *call)
 {
     struct executor **executors;
-    size_t n;
-    int64_t id = 0;
-    if (!reader_executors(call->api->config.reader, &call->arena, &executors, &n, &call->err)) {
+    size_t n = 0, n_found = 0;
+    const struct executor *found = NULL;
+    if (call->site && !call->tenant_named && !reader_executors(call->api->config.reader, &call->arena, &executors, &n, &call->err)) {
         call_problem(call);
         return NULL;
     }
-    bool by_id = str_to_i64(call->arg, &id);
-    const struct executor *found = NULL;
-    size_t n_found = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (!(by_id ? executors[i]->id == id : str_eq(executors[i]->name, call->arg)) || !executor_visible(call, executors[i]))
-            continue;
-        if (by_id || executor_is_own(call, executors[i]))
-            return executors[i];
-        found = executors[i];
-        n_found++;
-    }
+    for (size_t i = 0; i < n; i++)
+        if (str_eq(executors[i]->name, call->arg))
+            found = executors[i], n_found++;
     if (n_found == 1)
         return found;
     if (n_found > 1)
         call_refuse(call, ERR_bad_request, "%zu tenants have an executor of that name: say which one with ?tenant=", n_found);
     else
         call_refuse(call, ERR_not_found, "there is no executor %.*s", STR_ARG(str_sub(call->arg, 0, 100)));
+    return NULL;
+}
+
+/* executor_find: by id or name; NULL: answered. */
+static const struct executor *executor_find(struct call *call)
+{
+    struct executor *found = NULL;
+    int64_t id = 0;
+    bool by_id = str_to_i64(call->arg, &id);
+    if (!by_id)
+        id = engine_executor_named(call->api->config.engine, &call->arena, call->actor.tenant, call->arg);
+    if (id > 0 && !reader_executor(call->api->config.reader, &call->arena, id, &found, &call->err)) {
+        call_problem(call);
+        return NULL;
+    }
+    if (found != NULL && executor_visible(call, found))
+        return found;
+    if (!by_id)
+        return executor_elsewhere(call);
+    call_refuse(call, ERR_not_found, "there is no executor %.*s", STR_ARG(str_sub(call->arg, 0, 100)));
     return NULL;
 }
 
@@ -476,10 +488,15 @@ void serve_executors_poll(struct call *call)
 
 const struct executor_live *executor_live_find(const struct executor_live *live, size_t n, int64_t id)
 {
-    for (size_t i = 0; i < n; i++)
-        if (live[i].id == id)
-            return &live[i];
-    return NULL;
+    size_t low = 0, high = n;
+    while (low < high) { /* by id, as engine_executors gives them */
+        size_t mid = low + (high - low) / 2;
+        if (live[mid].id < id)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < n && live[low].id == id ? &live[low] : NULL;
 }
 
 const char *executor_state_now(struct api *api, const struct executor *executor, const struct executor_live *live)
@@ -524,9 +541,8 @@ void serve_executors_list(struct call *call)
 
 static void executor_answer(struct call *call, const struct executor *executor)
 {
-    struct executor_live *lives;
-    size_t n = engine_executors(call->api->config.engine, &call->arena, &lives);
-    const struct executor_live *live = executor_live_find(lives, n, executor->id);
+    struct executor_live heard;
+    const struct executor_live *live = engine_executor(call->api->config.engine, executor->id, &heard) ? &heard : NULL;
     struct json json = json_to(&call->out);
     render_executor(&json, executor, live, executor_state_now(call->api, executor, live));
     call_answer(call, 200);

@@ -39,16 +39,13 @@ static void preds_collect(struct call *call, const struct task_view *view, struc
 
 static bool lanes_collect(struct call *call, struct why_facts *facts)
 {
-    struct lane **lanes;
-    size_t n;
-    if (!reader_lanes(call->api->config.reader, &call->arena, &lanes, &n, &call->err))
+    struct reader *reader = call->api->config.reader;
+    struct lane *own, *all;
+    if (!reader_lane_of(reader, &call->arena, facts->task.lane, &own, &call->err) ||
+        !reader_lane_of(reader, &call->arena, 0, &all, &call->err))
         return false;
-    for (size_t i = 0; i < n; i++) {
-        if (lanes[i]->id == facts->task.lane)
-            facts->lane = lanes[i];
-        if (lanes[i]->id == 0)
-            facts->all = lanes[i];
-    }
+    facts->lane = own;
+    facts->all = all;
     return true;
 }
 
@@ -141,18 +138,15 @@ static bool doomed_collect(struct call *call, struct why_facts *facts, size_t *c
 }
 
 /* A waiter whose own lane was paused since lets others pass; one that the same pause keeps back goes on with the task. */
-static bool gives_way(struct call *call, const struct why_facts *facts, struct lane **lanes, size_t n_lanes, int64_t waiter)
+static bool gives_way(struct call *call, const struct why_facts *facts, int64_t waiter)
 {
+    struct reader *reader = call->api->config.reader;
     struct task row;
-    bool found, other = false;
-    for (size_t i = 0; i < n_lanes; i++)
-        other |= lanes[i]->paused_since && lanes[i]->id != 0 && lanes[i]->id != facts->task.lane;
-    if (!other || !reader_row(call->api->config.reader, &call->arena, waiter, &row, &found, &call->err) || !found)
+    struct lane *lane = NULL;
+    bool found;
+    if (!reader_row(reader, &call->arena, waiter, &row, &found, &call->err) || !found || row.lane == facts->task.lane)
         return false;
-    for (size_t i = 0; i < n_lanes; i++)
-        if (lanes[i]->id == row.lane && row.lane != facts->task.lane)
-            return lanes[i]->paused_since != 0;
-    return false;
+    return reader_lane_of(reader, &call->arena, row.lane, &lane, &call->err) && lane != NULL && lane->paused_since != 0;
 }
 
 static struct str holder_text(struct call *call, int64_t task)
@@ -165,8 +159,7 @@ static bool slot_collect(struct call *call, const struct why_facts *facts, const
 {
     struct reader *reader = call->api->config.reader;
     struct hold *users;
-    struct lane **lanes;
-    size_t n, n_lanes;
+    size_t n;
     int64_t rank = (1001 - facts->task.prio) << 52; /* behind all of its priority, when it comes */
     for (size_t i = 0; i < facts->n_holds; i++) {
         const struct hold *hold = &facts->holds[i];
@@ -176,8 +169,7 @@ static bool slot_collect(struct call *call, const struct why_facts *facts, const
     }
     if (out->held)
         return true;
-    if (!reader_lanes(reader, &call->arena, &lanes, &n_lanes, &call->err) ||
-        !reader_hold_users(reader, &call->arena, HOLD_held, out->slot.id, HOLDERS_MAX, &users, &n, &call->err))
+    if (!reader_hold_users(reader, &call->arena, HOLD_held, out->slot.id, HOLDERS_MAX, &users, &n, &call->err))
         return false;
     out->holders = ARENA_ARRAY(&call->arena, struct str, n);
     for (size_t i = 0; i < n; i++)
@@ -189,26 +181,46 @@ static bool slot_collect(struct call *call, const struct why_facts *facts, const
         return false;
     for (size_t i = 0; i < n && users[i].rank < rank; i++)
         out->ahead += !doomed_has(doomed, users[i].task) &&
-                      !(out->ahead <= SLOT_REACH_MAX && gives_way(call, facts, lanes, n_lanes, users[i].task));
+                      !(out->ahead <= SLOT_REACH_MAX && gives_way(call, facts, users[i].task));
     return true;
 }
 
-/* slot_wanted: by the task's spec, or as the one that stands for its tenant's running tasks. */
-static bool slot_wanted(const struct call *call, const struct slot *slot, const int64_t *wanted, size_t n)
+static bool slot_add(struct call *call, struct why_facts *facts, const struct doomed *doomed, const struct slot *slot)
 {
-    for (size_t i = 0; i < n; i++)
-        if (slot->id == wanted[i])
-            return true;
-    return str_eqz(slot->name, SLOT_RUNNING) && str_eq(slot->tenant, call->actor.tenant) && slot->limit < SLOT_FREE;
+    struct why_slot *out = &facts->slots[facts->n_slots++];
+    *out = (struct why_slot){ .slot = *slot };
+    return slot_collect(call, facts, doomed, out);
+}
+
+/* quota_find: the one that stands for the running tasks of the tenant, where these are limited. It stays while the configuration does, so
+ * it is looked for once. */
+static bool quota_find(struct call *call, struct slot **out)
+{
+    struct reader *reader = call->api->config.reader;
+    struct api_tenant *tenant = smap_find(&call->api->tenants, call->actor.tenant);
+    struct slot **slots;
+    size_t n;
+    *out = NULL;
+    if (tenant == NULL || !tenant->runs_limited)
+        return true;
+    if (tenant->quota != 0)
+        return reader_slot(reader, &call->arena, tenant->quota, out, &call->err);
+    if (!reader_slots(reader, &call->arena, &slots, &n, &call->err))
+        return false;
+    for (size_t i = 0; i < n && *out == NULL; i++)
+        if (str_eqz(slots[i]->name, SLOT_RUNNING) && str_eq(slots[i]->tenant, call->actor.tenant))
+            *out = slots[i];
+    tenant->quota = *out != NULL ? (*out)->id : 0;
+    return true;
 }
 
 static bool holds_collect(struct call *call, struct why_facts *facts)
 {
     struct reader *reader = call->api->config.reader;
-    struct slot **slots;
+    struct slot *slot;
     struct doomed doomed = { 0 };
     int64_t *wanted;
-    size_t n_slots, n_wanted, cap = facts->n_preds;
+    size_t n_wanted, cap = facts->n_preds;
     if (state_ended(facts->task.state) || facts->task.state == STATE_X)
         return true;
     if (!reader_holds(reader, &call->arena, facts->task.id, &facts->holds, &facts->n_holds, &call->err) ||
@@ -217,44 +229,24 @@ static bool holds_collect(struct call *call, struct why_facts *facts)
         return false;
     if (facts->task.class_id == 0) /* with nothing to run it takes none */
         return true;
-    if (!reader_slots(reader, &call->arena, &slots, &n_slots, &call->err))
-        return false;
     facts->slots = ARENA_ARRAY(&call->arena, struct why_slot, n_wanted + 1);
-    for (size_t k = 0; k < n_slots; k++) {
-        if (!slot_wanted(call, slots[k], wanted, n_wanted))
-            continue;
-        struct why_slot *out = &facts->slots[facts->n_slots++];
-        *out = (struct why_slot){ .slot = *slots[k] };
-        if (!slot_collect(call, facts, &doomed, out))
+    for (size_t i = 0; i < n_wanted; i++)
+        if (!reader_slot(reader, &call->arena, wanted[i], &slot, &call->err) || (slot != NULL && !slot_add(call, facts, &doomed, slot)))
             return false;
-    }
-    return true;
+    if (!quota_find(call, &slot))
+        return false;
+    return slot == NULL || slot->limit >= SLOT_FREE || slot_add(call, facts, &doomed, slot);
 }
 
 static bool executors_collect(struct call *call, struct why_facts *facts)
 {
-    struct reader *reader = call->api->config.reader;
-    struct task_class **classes;
-    struct executor **executors;
-    struct executor_live *lives;
-    size_t n_classes, n;
-    if (!reader_classes(reader, &call->arena, &classes, &n_classes, &call->err) ||
-        !reader_executors(reader, &call->arena, &executors, &n, &call->err))
+    struct task_class *class_;
+    if (!reader_class(call->api->config.reader, &call->arena, facts->task.class_id, &class_, &call->err))
         return false;
-    for (size_t i = 0; i < n_classes; i++)
-        if (classes[i]->id == facts->task.class_id && classes[i]->kind != KIND_NONE)
-            facts->class_ = classes[i];
-    size_t n_lives = engine_executors(call->api->config.engine, &call->arena, &lives);
-    const struct executor **list = ARENA_ARRAY(&call->arena, const struct executor *, n);
-    bool *live = ARENA_ARRAY(&call->arena, bool, n);
-    for (size_t i = 0; i < n; i++) {
-        const struct executor_live *heard = executor_live_find(lives, n_lives, executors[i]->id);
-        list[i] = executors[i];
-        live[i] = heard != NULL && heard->live;
-    }
-    facts->executors = list;
-    facts->live = live;
-    facts->n_executors = n;
+    if (class_ == NULL || class_->kind == KIND_NONE)
+        return true;
+    facts->class_ = class_;
+    facts->n_executors = engine_executors_fitting(call->api->config.engine, class_, &call->arena, &facts->executors, &facts->live);
     return true;
 }
 

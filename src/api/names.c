@@ -1,8 +1,8 @@
 /* names: lanes and tasks by the texts that people know them by, without a read for each.
  *
- * Lanes are few and never renamed: all are kept. A queue that has had no task may still become an archive: it is looked at again. A queue's
- * task is QUEUE:ID, so its lane and id are enough; for tasks of archives, and where only an id is at hand, the key is read once and kept. A
- * task that can't be read is written as its id. */
+ * Lanes are never renamed: those that were asked for are kept. A queue that has had no task may still become an archive: it is looked at
+ * again. A queue's task is QUEUE:ID, so its lane and id are enough; for tasks of archives, and where only an id is at hand, the key is
+ * read once and kept. A task that can't be read is written as its id. */
 #include <string.h>
 
 #include "api/call.h"
@@ -24,42 +24,45 @@ static bool lane_is_settled(const struct lane *lane)
     return lane->kind == LANE_ARCHIVE || tasks > 0;
 }
 
+static void lane_put(struct api *api, const struct lane *lane)
+{
+    struct lane_name *name = map_find(&api->lanes, (uint64_t)lane->id);
+    if (name == NULL) {
+        name = mem_alloc(sizeof *name + lane->name.len + lane->tenant.len);
+        name->len = lane->name.len;
+        name->tenant_len = lane->tenant.len;
+        if (name->len > 0)
+            memcpy(name->bytes, lane->name.ptr, name->len);
+        if (name->tenant_len > 0)
+            memcpy(name->bytes + name->len, lane->tenant.ptr, name->tenant_len);
+        map_put(&api->lanes, (uint64_t)lane->id, name);
+    }
+    name->kind = lane->kind;
+    name->settled = lane_is_settled(lane);
+}
+
 static void lanes_read(struct api *api, struct err *err)
 {
     struct arena arena = { 0 };
     struct lane **lanes;
     size_t n;
-    if (reader_lanes(api->config.reader, &arena, &lanes, &n, err)) {
-        for (size_t i = 0; i < n; i++) {
-            uint64_t id = (uint64_t)lanes[i]->id;
-            struct lane_name *name = map_find(&api->lanes, id);
-            if (name != NULL) {
-                name->kind = lanes[i]->kind;
-                name->settled = lane_is_settled(lanes[i]);
-                continue;
-            }
-            name = mem_alloc(sizeof *name + lanes[i]->name.len + lanes[i]->tenant.len);
-            name->kind = lanes[i]->kind;
-            name->settled = lane_is_settled(lanes[i]);
-            name->len = lanes[i]->name.len;
-            name->tenant_len = lanes[i]->tenant.len;
-            if (name->len > 0)
-                memcpy(name->bytes, lanes[i]->name.ptr, name->len);
-            if (name->tenant_len > 0)
-                memcpy(name->bytes + name->len, lanes[i]->tenant.ptr, name->tenant_len);
-            map_put(&api->lanes, id, name);
-        }
-    }
+    if (reader_lanes(api->config.reader, &arena, &lanes, &n, err))
+        for (size_t i = 0; i < n; i++)
+            lane_put(api, lanes[i]);
     arena_release(&arena);
 }
 
 static const struct lane_name *lane_find(struct api *api, int64_t lane)
 {
     const struct lane_name *name = map_find(&api->lanes, (uint64_t)lane);
+    struct arena arena = { 0 };
+    struct err ignored = { 0 };
+    struct lane *row = NULL;
     if (name != NULL && name->settled)
         return name;
-    struct err err = { 0 };
-    lanes_read(api, &err);
+    if (reader_lane_of(api->config.reader, &arena, lane, &row, &ignored) && row != NULL)
+        lane_put(api, row);
+    arena_release(&arena);
     return map_find(&api->lanes, (uint64_t)lane);
 }
 
@@ -111,27 +114,14 @@ struct str lane_name_of(struct api *api, int64_t lane, enum lane_kind *out_kind)
     return (struct str){ name->bytes, name->len };
 }
 
-static int64_t lane_id_known(const struct api *api, struct str tenant, struct str wanted)
-{
-    MAP_EACH (&api->lanes, entry) {
-        const struct lane_name *name = entry->value;
-        if (str_eq((struct str){ name->bytes, name->len }, wanted) && str_eq(tenant_of(name), tenant))
-            return (int64_t)entry->key;
-    }
-    return -1;
-}
-
 bool lane_id_of(struct api *api, struct str tenant, struct str name, int64_t *out_id, struct err *err)
 {
-    *out_id = lane_id_known(api, tenant, name);
-    if (*out_id >= 0)
-        return true;
-    struct err fault = { 0 };
-    lanes_read(api, &fault);
-    if (fault.code != ERR_none)
-        return err_set(err, fault.code, "%s", fault.text);
-    *out_id = lane_id_known(api, tenant, name);
-    return true;
+    struct arena arena = { 0 };
+    struct lane lane;
+    bool found = false, good = reader_lane(api->config.reader, &arena, tenant, name, &lane, &found, err);
+    *out_id = good && found ? lane.id : -1;
+    arena_release(&arena);
+    return good;
 }
 
 static void archive_key_add(struct buf *out, struct str lane, int64_t rev, struct str name, struct str variant, int64_t run)

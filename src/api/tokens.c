@@ -67,17 +67,15 @@ static void token_members(struct json *json, const struct token *token)
 /* token_again: the text of a token that was made before. False: its row is another token's, because the store's secret has changed. */
 static bool token_again(struct call *call, struct str *out)
 {
-    struct token **tokens;
-    size_t n = 0;
+    struct engine *engine = call->api->config.engine;
+    struct token found;
     uint8_t hash[32];
     *out = token_make(call, call->command.out.token_create.seed);
     auth_token_hash(*out, hash);
-    if (!reader_tokens(call->api->config.reader, &call->arena, &tokens, &n, &call->err))
-        return false;
-    for (size_t i = 0; i < n; i++)
-        if (tokens[i]->id == call->command.out.token_create.id && sodium_memcmp(tokens[i]->hash, hash, sizeof hash) != 0)
-            return err_set(&call->err, ERR_conflict, "the token was made before this store was restored or copied, it can't be shown: "
-                           "revoke it and create another with another Idempotency-Key");
+    bool same = engine_token(engine, hash, &call->arena, &found) && sodium_memcmp(found.hash, hash, sizeof hash) == 0;
+    if (!same && engine_token_stands(engine, call->command.out.token_create.id))
+        return err_set(&call->err, ERR_conflict, "the token was made before this store was restored or copied, it can't be shown: "
+                       "revoke it and create another with another Idempotency-Key");
     return true; /* one that was revoked since is shown, and opens nothing */
 }
 

@@ -14,6 +14,7 @@ void archive_put(struct engine *engine, const struct archive *row)
         map_put(&engine->archives, (uint64_t)row->lane, known);
     }
     struct archive was = known->row;
+    tenant_archives_moved(engine, row->lane, !row->removed - (was.lane && !was.removed));
     known->row = *row;
     /* url and branch change only when an archive is added anew */
     known->row.url = str_eq(was.url, row->url) ? was.url : str_dup(&engine->cache_arena, row->url);
@@ -257,6 +258,7 @@ void cmd_archive_add(struct turn *turn, struct command *command)
     row->first = row->next = first > before ? first : before; /* numbers are never used twice */
     if (row->youngest < row->next - 1) row->youngest = row->next - 1;
     map_put(&turn->archives, (uint64_t)lane->id, row);
+    tenant_now(turn, command->actor.tenant)->archives_more++;
     archive_event(
         turn, command, EVENT_archive, row, name, str_fmt(turn->arena, "%s %.*s", archive_kind_name(row->kind), STR_ARG(row->url)));
     command->status = 201;
@@ -297,6 +299,7 @@ void cmd_archive_remove(struct turn *turn, struct command *command)
         return;
     }
     archive->removed = turn->wall;
+    tenant_now(turn, command->actor.tenant)->archives_more--;
     removing_add(turn->engine, archive->lane); /* in this very turn, after the commands; looked at again if it comes to nothing */
     archive->definition = 0;
     schedules_set(turn, archive, NULL);

@@ -66,8 +66,9 @@ struct lane *cache_lane_get(struct turn *turn, struct str tenant, struct str nam
 static const struct lane *rows_lane(void *owner, int64_t id)
 {
     struct engine *engine = owner;
-    const struct lane *lane = map_find(&engine->lanes, (uint64_t)id + 1);
+    struct lane *lane = map_find(&engine->lanes, (uint64_t)id + 1);
     ASSERT(lane);
+    lane->quota = tenant_quota(engine, lane->tenant); /* as it is configured now */
     return lane;
 }
 
@@ -263,11 +264,12 @@ struct known_executor *cache_executor_put(struct engine *engine, const struct ex
         known = mem_alloc(sizeof *known);
         *known = (struct known_executor){ 0 };
         map_put(&engine->executors, (uint64_t)row->id, known);
+        tenant_executors_moved(engine, row, 1);
     }
     known->row = executor_copy(&engine->arena, row);
     if (known->fits) memset(known->fits, 0, known->n_fits);
-    pthread_mutex_unlock(&engine->heard_lock);
     smap_put(&engine->executor_names, tenant_subject(&engine->arena, known->row.tenant, known->row.name), known);
+    pthread_mutex_unlock(&engine->heard_lock);
     return known;
 }
 
@@ -380,14 +382,17 @@ struct rows caches_rows(struct engine *engine)
 /* Executors that a turn made which came to nothing: their numbers will be given to others. */
 static void executors_unmake(struct engine *engine)
 {
+    pthread_mutex_lock(&engine->heard_lock);
     MAP_EACH(&engine->executors, e) {
         struct known_executor *known = e->value;
         if (known->row.id < engine->head.next_executor) continue;
+        tenant_executors_moved(engine, &known->row, -1);
         map_take(&engine->executors, e->key);
         smap_take(&engine->executor_names, tenant_subject(&engine->arena, known->row.tenant, known->row.name));
         mem_free(known->fits);
         mem_free(known);
     }
+    pthread_mutex_unlock(&engine->heard_lock);
 }
 
 void caches_drop(struct engine *engine)
@@ -407,6 +412,7 @@ void caches_drop(struct engine *engine)
     schedules_drop(engine);
     recent_drop(engine);
     arena_reset(&engine->cache_arena);
+    MAP_EACH(&engine->executors, e) tenant_executors_moved(engine, &((const struct known_executor *)e->value)->row, 1); /* these stay */
 }
 
 /* text_refresh: the kept text when it is the same, so that following others for years doesn't fill the memory. */
@@ -444,7 +450,6 @@ void caches_held(struct engine *engine)
 
 void caches_refresh(struct engine *engine, const struct others *others)
 {
-    bool limits = false;
     for (size_t i = 0; i < others->n_lanes; i++) {
         const struct lane *row = others->lanes[i];
         struct lane *lane = map_find(&engine->lanes, (uint64_t)row->id + 1);
@@ -466,7 +471,6 @@ void caches_refresh(struct engine *engine, const struct others *others)
     for (size_t i = 0; i < others->n_slots; i++) {
         const struct slot *row = others->slots[i];
         struct slot *slot = map_find(&engine->slots, (uint64_t)row->id);
-        limits |= !slot && str_eqz(row->name, SLOT_RUNNING);
         if (!slot) slot = slot_put(engine, row);
         slot->limit = row->limit;
         if (PLANT(slots_unfollowed)) continue;
@@ -476,7 +480,6 @@ void caches_refresh(struct engine *engine, const struct others *others)
     }
     for (size_t i = 0; i < others->n_executors; i++) executor_refresh(engine, others->executors[i]);
     for (size_t i = 0; i < others->n_archives; i++) archive_put(engine, others->archives[i]);
-    if (limits) tenants_count(engine);
     if (others->n_lanes) caches_held(engine);
 }
 

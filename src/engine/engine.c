@@ -1,6 +1,7 @@
 /* engine: one turn from commands to commit. See turn.h for what lives how long. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -105,6 +106,7 @@ static void turn_close(struct turn *turn)
     map_release(&turn->locked);
     map_release(&turn->supplies);
     smap_release(&turn->names);
+    smap_release(&turn->token_names);
 }
 
 /* --- what falls due by itself ------------------------------------------------------------------------------------------------------ */
@@ -317,32 +319,10 @@ static void caches_follow(struct turn *turn)
     recent_follow(turn);
     engine->arrivals = turn->slice->arrivals;
     leases_commit(turn);
+    tokens_follow(turn);
     duties_commit(turn);
     expiry_commit(turn);
     polls_commit(turn);
-}
-
-bool tokens_load(struct engine *engine, struct err *err)
-{
-    struct token **rows;
-    size_t n;
-    struct arena arena = { 0 };
-    if (!engine->store->ops->load_tokens(engine->store, &arena, &rows, &n, err)) {
-        arena_release(&arena);
-        return false;
-    }
-    arena_release(&engine->token_arena);
-    engine->token_arena = arena;
-    engine->tokens = ARENA_ARRAY(&engine->token_arena, struct token, n + 1);
-    for (size_t i = 0; i < n; i++) engine->tokens[i] = *rows[i];
-    engine->n_tokens = n;
-    atomic_fetch_add(&engine->tokens_version, 1);
-    return true;
-}
-
-static bool tokens_follow(struct turn *turn, struct err *err)
-{
-    return (!turn->n_tokens_new && !turn->n_tokens_gone && !turn->n_site) || tokens_load(turn->engine, err);
 }
 
 static void turn_count(struct turn *turn)
@@ -363,14 +343,8 @@ static void turn_count(struct turn *turn)
 static bool token_refused(struct turn *turn, struct command *command)
 {
     const struct engine *engine = turn->engine;
-    size_t low = 0, high = engine->n_tokens;
     if (!command->token || engine->store->exclusive || PLANT(revoked_trusted)) return false;
-    while (low < high) { /* by id, as they were loaded */
-        size_t mid = low + (high - low) / 2;
-        if (engine->tokens[mid].id < command->token) low = mid + 1;
-        else high = mid;
-    }
-    if (low < engine->n_tokens && engine->tokens[low].id == command->token) return false;
+    if (map_find(&engine->tokens.by_id, (uint64_t)command->token)) return false;
     return !turn_refuse(turn, command, ERR_unauthorized, "this needs a valid token: Authorization: Bearer TOKEN");
 }
 
@@ -436,7 +410,7 @@ static bool turn_run(struct turn *turn, struct command **commands, size_t *n_com
     turn_count(turn);
     /* It is committed, and answered so, whatever can't be read now: the next turn begins with reading everything anew. */
     struct err unread = { 0 };
-    if (!tokens_follow(turn, &unread) || !holds_next(turn, &unread) || (turn->schedules_changed && !schedules_load(engine, &unread))) {
+    if (!holds_next(turn, &unread) || (turn->schedules_changed && !schedules_load(engine, &unread))) {
         engine->stale = true;
         engine->next_time = 0;
     }
@@ -768,6 +742,7 @@ struct engine *engine_new(const struct engine_config *config, int64_t wall, int6
     engine->batch = config->batch ? config->batch : BATCH;
     engine->many = config->many ? config->many : GRANTS_MANY;
     pthread_mutex_init(&engine->heard_lock, NULL);
+    tokens_open(engine);
     health_open(&engine->health);
     engine->rows = caches_rows(engine);
     space_open(&engine->space, config->data_dir);
@@ -813,7 +788,7 @@ void engine_free(struct engine *engine)
     arena_release(&engine->arena);
     arena_release(&engine->cache_arena);
     arena_release(&engine->spec_arena);
-    arena_release(&engine->token_arena);
+    tokens_release(engine);
     arena_release(&engine->turn_arena);
     health_release(&engine->health);
     pthread_mutex_destroy(&engine->heard_lock);
@@ -830,11 +805,6 @@ unsigned engine_weak(const struct engine *engine)
     return atomic_load(&engine->store->weak);
 }
 
-uint64_t engine_tokens_version(struct engine *engine)
-{
-    return atomic_load(&engine->tokens_version);
-}
-
 void engine_counters(struct engine *engine, struct engine_counters *out)
 {
     *out = (struct engine_counters){ .turns = atomic_load(&engine->n_turns), .commands = atomic_load(&engine->n_commands),
@@ -846,22 +816,81 @@ void engine_counters(struct engine *engine, struct engine_counters *out)
                                      .narrow = atomic_load(&engine->n_narrow), .widened = atomic_load(&engine->n_widened) };
 }
 
+/* heard_lock is held */
+static struct executor_live executor_live(const struct engine *engine, const struct known_executor *known, int64_t now)
+{
+    int64_t silent = engine->config.lease_ms / 3 + 3000, ago = known->heard ? now - known->heard : -1;
+    bool believed = ago < 0 && engine->beside && known->row.state != EXECUTOR_LOST && now - engine->began <= silent;
+    int64_t spare = known->row.slots - known->running; /* of a shared store: what every server knows, whichever it polls */
+    return (struct executor_live){
+        .id = known->row.id, .live = (ago >= 0 && ago <= silent) || believed, .heard_ago_ms = ago, .running = known->running,
+        .free = engine->store->exclusive ? known->free : spare > 0 ? spare : 0,
+    };
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const struct executor_live *x = a, *y = b;
+    return (x->id > y->id) - (x->id < y->id);
+}
+
 size_t engine_executors(struct engine *engine, struct arena *arena, struct executor_live **out)
 {
-    int64_t now = clock_boot_ms(), silent = engine->config.lease_ms / 3 + 3000;
+    int64_t now = clock_boot_ms();
     size_t n = 0;
+    bool sorted = true;
     pthread_mutex_lock(&engine->heard_lock);
     *out = ARENA_ARRAY(arena, struct executor_live, engine->executors.n + 1);
     MAP_EACH(&engine->executors, e) {
-        const struct known_executor *known = e->value;
-        int64_t ago = known->heard ? now - known->heard : -1;
-        bool believed = ago < 0 && engine->beside && known->row.state != EXECUTOR_LOST && now - engine->began <= silent;
-        int64_t spare = known->row.slots - known->running; /* of a shared store: what every server knows, whichever it polls */
-        (*out)[n++] = (struct executor_live){
-            .id = known->row.id, .live = (ago >= 0 && ago <= silent) || believed, .heard_ago_ms = ago, .running = known->running,
-            .free = engine->store->exclusive ? known->free : spare > 0 ? spare : 0,
-        };
+        (*out)[n++] = executor_live(engine, e->value, now);
+        sorted &= n < 2 || (*out)[n - 2].id < (*out)[n - 1].id;
     }
     pthread_mutex_unlock(&engine->heard_lock);
+    if (!sorted) qsort(*out, n, sizeof **out, by_id);
     return n;
+}
+
+size_t engine_executors_fitting(
+    struct engine *engine, const struct task_class *class_, struct arena *arena, const struct executor ***out, const bool **out_live)
+{
+    const struct executor **rows = NULL;
+    bool *lives = NULL;
+    size_t n = 0, cap = 0, n_lives = 0, cap_lives = 0;
+    int64_t now = clock_boot_ms();
+    pthread_mutex_lock(&engine->heard_lock);
+    MAP_EACH(&engine->executors, e) {
+        const struct known_executor *known = e->value;
+        if (!class_fits(class_, &known->row)) continue;
+        struct executor *copy = ARENA_NEW(arena, struct executor);
+        *copy = known->row;
+        *ARENA_PUSH(arena, rows, n, cap) = copy;
+        *ARENA_PUSH(arena, lives, n_lives, cap_lives) = executor_live(engine, known, now).live;
+    }
+    pthread_mutex_unlock(&engine->heard_lock);
+    *out = rows;
+    *out_live = lives;
+    return n;
+}
+
+bool engine_executor(struct engine *engine, int64_t id, struct executor_live *out)
+{
+    pthread_mutex_lock(&engine->heard_lock);
+    const struct known_executor *known = map_find(&engine->executors, (uint64_t)id);
+    if (known) *out = executor_live(engine, known, clock_boot_ms());
+    pthread_mutex_unlock(&engine->heard_lock);
+    return known != NULL;
+}
+
+int64_t engine_executor_named(struct engine *engine, struct arena *arena, struct str tenant, struct str name)
+{
+    pthread_mutex_lock(&engine->heard_lock);
+    const struct known_executor *known = executor_named(engine, arena, tenant, name);
+    int64_t id = known ? known->row.id : 0;
+    pthread_mutex_unlock(&engine->heard_lock);
+    return id;
+}
+
+bool engine_jobs_run(struct engine *engine)
+{
+    return atomic_load(&engine->n_running) > 0;
 }

@@ -278,7 +278,13 @@ struct executor_live {
     int64_t running;      /* grants that are out */
     int64_t free;
 };
-size_t engine_executors(struct engine *engine, struct arena *arena, struct executor_live **out);
+size_t engine_executors(struct engine *engine, struct arena *arena, struct executor_live **out); /* by id */
+/* engine_executors_fitting: those that may be given tasks of the class, and which of them are live; texts live as long as the engine. */
+size_t engine_executors_fitting(
+    struct engine *engine, const struct task_class *class_, struct arena *arena, const struct executor ***out, const bool **out_live);
+bool engine_executor(struct engine *engine, int64_t id, struct executor_live *out);               /* one of them; false: none */
+int64_t engine_executor_named(struct engine *engine, struct arena *arena, struct str tenant, struct str name); /* its id; 0: none */
+bool engine_jobs_run(struct engine *engine); /* something is granted to somebody */
 
 /* health.c: does this server take new work, and if not, why? Any thread. One that doesn't still records the results of running tasks, as
  * far as its store takes them. */
@@ -337,7 +343,12 @@ int64_t engine_past(struct engine *engine);
 int64_t engine_late(struct engine *engine);
 bool engine_clock_agrees(struct engine *engine);
 
-/* engine_tokens_version: changes whenever tokens or the site's keys change, so that the api knows its copy is stale. */
+/* Tokens, as of the last commit that this server knows; any thread. engine_token: found by the first bytes of its hash, which the caller
+ * compares whole; its texts are copied to the arena. engine_tokens_version changes whenever tokens or the site's keys change. */
+bool engine_token(struct engine *engine, const uint8_t hash[32], struct arena *arena, struct token *out);
+bool engine_token_stands(struct engine *engine, int64_t id);
+bool engine_has_tokens(struct engine *engine);
+bool engine_tenant_has_token(struct engine *engine, struct str tenant);
 uint64_t engine_tokens_version(struct engine *engine);
 uint64_t engine_archives_version(struct engine *engine); /* changes when another server has added, removed or skipped */
 

@@ -94,20 +94,17 @@ void clock_tick(struct turn *turn)
 
 static void tokens_expire(struct turn *turn)
 {
-    const struct engine *engine = turn->engine;
+    struct engine *engine = turn->engine;
     int64_t past = turn_past(turn);
-    for (size_t i = 0, n = 0, n_revoked = turn->n_tokens_gone; i < engine->n_tokens; i++) {
-        const struct token *token = &engine->tokens[i];
-        bool stays = !token->expires || token->expires > past;
-        for (size_t k = 0; k < n_revoked && !stays; k++) stays = turn->tokens_gone[k] == token->id; /* a command of this turn revokes it */
-        if (stays) continue;
+    size_t n = 0;
+    MAP_EACH(&engine->tokens.by_id, e) {
+        struct known_token *known = e->value;
+        if (!known->row.expires || known->row.expires > past || known->gone == engine->serial) continue;
         if (n++ == engine->batch) {
             turn->clock_due = turn->boot; /* the rest in the next turn */
             return;
         }
-        *ARENA_PUSH(turn->arena, turn->tokens_gone, turn->n_tokens_gone, turn->cap_tokens_gone) = token->id;
-        slice_event(turn->slice, &(struct event){ .kind = EVENT_token_revoked, .actor = STR("engine"), .reason = STR("expired"),
-                                     .subject = tenant_subject(turn->arena, token->tenant, token->name) });
+        token_revoke(turn, known, STR("engine"), STR("expired"));
     }
 }
 

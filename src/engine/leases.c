@@ -174,13 +174,16 @@ void leases_watch_anew(struct engine *engine, int64_t boot)
 void live_count(struct engine *engine, const struct attempt *attempt, int64_t n)
 {
     struct known_executor *known = map_find(&engine->executors, (uint64_t)attempt->executor);
-    if (known) known->running += n;
+    if (!known) return;
+    known->running += n;
+    atomic_fetch_add(&engine->n_running, n);
 }
 
 void leases_count(struct engine *engine)
 {
     pthread_mutex_lock(&engine->heard_lock);
     MAP_EACH(&engine->executors, e) ((struct known_executor *)e->value)->running = 0;
+    atomic_store(&engine->n_running, 0);
     MAP_EACH(&engine->lives, e) live_count(engine, &((struct live *)e->value)->attempt, 1);
     pthread_mutex_unlock(&engine->heard_lock);
 }

@@ -202,13 +202,7 @@ void cmd_token_create(struct turn *turn, struct command *command)
             "there is no tenant '%.*s': name it under 'tenants:' in weir.yaml and reload the server (SIGHUP)", STR_ARG(token->tenant));
         return;
     }
-    for (size_t i = 0; i < engine->n_tokens; i++) {
-        if (!str_eq(engine->tokens[i].name, token->name) || !str_eq(engine->tokens[i].tenant, token->tenant)) continue;
-        turn_refuse(turn, command, ERR_name_taken, "there is a token named '%.*s'; revoke it first", STR_ARG(token->name));
-        return;
-    }
-    for (size_t i = 0; i < turn->n_tokens_new; i++) {
-        if (!str_eq(turn->tokens_new[i]->name, token->name) || !str_eq(turn->tokens_new[i]->tenant, token->tenant)) continue;
+    if (token_is_named(turn, token->tenant, token->name)) {
         turn_refuse(turn, command, ERR_name_taken, "there is a token named '%.*s'; revoke it first", STR_ARG(token->name));
         return;
     }
@@ -219,9 +213,7 @@ void cmd_token_create(struct turn *turn, struct command *command)
     }
     token->id = turn->head.next_token++;
     token->created = turn->wall;
-    *ARENA_PUSH(turn->arena, turn->tokens_new, turn->n_tokens_new, turn->cap_tokens_new) = token;
-    slice_event(turn->slice, &(struct event){ .kind = EVENT_token, .subject = tenant_subject(turn->arena, token->tenant, token->name),
-                                               .actor = command->actor.name });
+    token_make(turn, token, command->actor.name);
     command->status = 201;
     const uint64_t *seed = command->in.token_create.seed;
     int64_t numbers[TOKEN_NUMBERS] = { token->id, token->created, token->expires, (int64_t)seed[0], (int64_t)seed[1] };
@@ -231,16 +223,12 @@ void cmd_token_create(struct turn *turn, struct command *command)
 
 void cmd_token_revoke(struct turn *turn, struct command *command)
 {
-    struct engine *engine = turn->engine;
-    for (size_t i = 0; i < engine->n_tokens; i++) {
-        if (!str_eq(engine->tokens[i].name, command->in.token_revoke.name) || !str_eq(engine->tokens[i].tenant,
-            command->actor.tenant)) continue;
-        *ARENA_PUSH(turn->arena, turn->tokens_gone, turn->n_tokens_gone, turn->cap_tokens_gone) = engine->tokens[i].id;
-        slice_event(turn->slice,
-            &(struct event){ .kind = EVENT_token_revoked, .actor = command->actor.name,
-                             .subject = tenant_subject(turn->arena, command->actor.tenant, command->in.token_revoke.name) });
-        command->status = 200;
+    struct str name = command->in.token_revoke.name;
+    struct known_token *known = token_named(turn, command->actor.tenant, name);
+    if (!known) {
+        turn_refuse(turn, command, ERR_not_found, "there is no token named '%.*s'", STR_ARG(name));
         return;
     }
-    turn_refuse(turn, command, ERR_not_found, "there is no token named '%.*s'", STR_ARG(command->in.token_revoke.name));
+    token_revoke(turn, known, command->actor.name, (struct str){ 0 });
+    command->status = 200;
 }

@@ -107,6 +107,7 @@ static void event_follow(struct turn *turn, const struct event *event, bool *out
     engine->went_back |= event->kind == EVENT_incarnation;
     engine->claims_left |= (event->kind == EVENT_move && event->to == STATE_P) || event->kind == EVENT_resume ||
                            event->kind == EVENT_executor_state || event->kind == EVENT_executor; /* its poll may wait here */
+    if (event->kind == EVENT_token_revoked) token_gone_elsewhere(turn, event->subject);
     *out_tokens |= event->kind == EVENT_token || event->kind == EVENT_token_revoked || event->kind == EVENT_config;
     *out_site |= event->kind == EVENT_config;
     if (event->kind == EVENT_archive || event->kind == EVENT_archive_removed || event->kind == EVENT_revision_skipped)
@@ -186,7 +187,7 @@ static bool others_take(struct turn *turn, const struct store_head *head, struct
     engine->others_seen = turn->boot;
     engine->next_time = others.next_time;
     engine->next_watch = 0; /* look again */
-    return (!site || tenants_load(engine, err)) && (!tokens || tokens_load(engine, err)) && (!schedules || schedules_load(engine, err)) &&
+    return (!site || tenants_load(engine, err)) && (!tokens || tokens_take(turn, err)) && (!schedules || schedules_load(engine, err)) &&
         !turn->slice->failed;
 }
 

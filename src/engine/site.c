@@ -23,15 +23,6 @@ static struct str body_of(struct arena *arena, const struct site_conf *conf, siz
 
 /* --- as they are stored -------------------------------------------------------------------------------------------------------------- */
 
-void tenants_drop(struct engine *engine)
-{
-    smap_clear(&engine->tenants);
-    arena_reset(&engine->site_arena);
-    engine->limited = false;
-    engine->n_listed = 0;
-    for (size_t i = 0; i < SITE_KEYS; i++) engine->site[i] = (struct site_key){ .name = str_of(site_key_name(i)), .body = STR("{}") };
-}
-
 /* What other threads see of them. */
 static void site_publish(struct engine *engine, const struct site_conf *conf)
 {
@@ -58,7 +49,8 @@ bool tenants_load(struct engine *engine, struct err *err)
     struct site_key *rows;
     size_t n;
     struct site_conf conf;
-    tenants_drop(engine);
+    arena_reset(&engine->site_arena);
+    for (size_t i = 0; i < SITE_KEYS; i++) engine->site[i] = (struct site_key){ .name = str_of(site_key_name(i)), .body = STR("{}") };
     if (!store->ops->load_site(store, &engine->site_arena, &rows, &n, err)) return false;
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < SITE_KEYS; k++)
@@ -87,33 +79,24 @@ static void semaphores_apply(struct turn *turn, struct str tenant, const struct 
     }
 }
 
-/* Running tasks: the slot is made with the first limit, and stays. What runs or is pending already isn't in it. */
+/* Running tasks: the slot is made with the first limit, and stays. What runs or is pending already isn't in it. A tenant that isn't listed
+ * any more keeps what it has and isn't limited: its slot, if it had one, is open to all. */
 static void running_apply(struct turn *turn)
 {
     struct engine *engine = turn->engine;
     SMAP_EACH(&engine->tenants, e) {
         struct known_tenant *known = e->value;
-        int64_t limit = known->conf.quotas[QUOTA_running] >= 0 ? known->conf.quotas[QUOTA_running] : SLOT_FREE;
+        bool limited = known->listed && known->conf.quotas[QUOTA_running] >= 0;
+        int64_t limit = limited ? known->conf.quotas[QUOTA_running] : SLOT_FREE;
         if (!known->running && limit == SLOT_FREE) continue;
-        if (!known->running) known->running = cache_slot_put(turn, known->conf.name, STR(SLOT_RUNNING), limit)->id;
+        if (!known->running) (void)cache_slot_put(turn, known->conf.name, STR(SLOT_RUNNING), limit);
         struct slot *slot = slice_slot(turn->slice, known->running);
         if (slot->limit != limit) slot_changed(turn->slice, slot->id);
         slot->limit = limit;
     }
-    tenants_count(engine);
-    MAP_EACH(&turn->slice->lanes, e) ((struct lane *)e->value)->quota = ((const struct lane *)map_find(&engine->lanes, e->key))->quota;
-}
-
-/* A tenant that isn't listed any more keeps what it has and isn't limited: its slot, if it had one, is open to all. */
-static void unlisted_free(struct turn *turn)
-{
-    MAP_EACH(&turn->engine->slots, e) {
-        const struct slot *known = e->value;
-        if (!str_eqz(known->name, SLOT_RUNNING) || tenant_find(turn->engine, known->tenant)) continue;
-        struct slot *slot = slice_slot(turn->slice, known->id);
-        if (slot->limit == SLOT_FREE) continue;
-        slot->limit = SLOT_FREE;
-        slot_changed(turn->slice, slot->id);
+    MAP_EACH(&turn->slice->lanes, e) {
+        struct lane *lane = e->value;
+        lane->quota = engine->rows.lane(engine, lane->id)->quota;
     }
 }
 
@@ -176,7 +159,6 @@ static void site_apply(struct turn *turn, const struct site_conf *conf, struct s
     for (size_t i = 0; i < kept.tenants.n; i++)
         semaphores_apply(turn, kept.tenants.items[i].name, &kept.tenants.items[i].semaphores, actor);
     running_apply(turn);
-    unlisted_free(turn);
     site_publish(engine, &kept);
 }
 

@@ -1,8 +1,8 @@
 /* tenants: what a tenant has and may have, as the site's keys say (site.c).
  *
- * What a tenant has is never counted by walking: tasks and kept bytes are the sum over its lanes, which
- * each turn moves in the transaction that moves the tasks; the rest are rows of small tables. Running tasks are a semaphore like any other
- * (SLOT_RUNNING). Sums are kept only while some tenant has a quota.
+ * What a tenant has is never counted by walking: tasks and kept bytes are the sum over its lanes, which each turn moves in the transaction
+ * that moves the tasks; the rest are rows of small tables, counted as they come and go. So a configuration that limits it is compared with
+ * what is known already. Running tasks are a semaphore like any other (SLOT_RUNNING).
  *
  * It fails by refusing: quota_exceeded for what goes away by itself, quota_full for what somebody has to clear away; both say the numbers
  * and what to do. */
@@ -13,7 +13,23 @@
 
 struct known_tenant *tenant_find(struct engine *engine, struct str name)
 {
-    return engine->tenants.n ? smap_find(&engine->tenants, name) : NULL;
+    struct known_tenant *known = engine->n_conf ? smap_find(&engine->tenants, name) : NULL;
+    return known && known->listed ? known : NULL;
+}
+
+static struct known_tenant *tenant_get(struct engine *engine, struct str name)
+{
+    struct known_tenant *known = smap_find(&engine->tenants, name);
+    if (known) return known;
+    known = ARENA_NEW(&engine->cache_arena, struct known_tenant);
+    smap_put(&engine->tenants, str_dup(&engine->cache_arena, name), known);
+    return known;
+}
+
+int64_t tenant_quota(struct engine *engine, struct str name)
+{
+    const struct known_tenant *known = tenant_find(engine, name);
+    return known ? known->running : 0;
 }
 
 bool tenant_is_listed(struct engine *engine, struct str name)
@@ -45,97 +61,64 @@ static int64_t open_tasks(const struct lane *lane)
     return lane->counts[STATE_Q] + lane->counts[STATE_S] + lane->counts[STATE_P] + lane->counts[STATE_X];
 }
 
-void tenant_lane_moved(struct engine *engine, const struct lane *was, const struct lane *is)
+static void lane_counts(struct engine *engine, const struct lane *was, const struct lane *is)
 {
-    struct known_tenant *known = engine->limited ? tenant_find(engine, is->tenant) : NULL;
-    if (!known) return;
-    known->open += open_tasks(is) - open_tasks(was);
-    known->queues += (is->kind == LANE_QUEUE) - (was->kind == LANE_QUEUE);
-    known->log_bytes += is->log_bytes - was->log_bytes;
-    known->file_bytes += is->file_bytes - was->file_bytes;
+    int64_t open = open_tasks(is) - open_tasks(was), queues = (is->kind == LANE_QUEUE) - (was->kind == LANE_QUEUE);
+    int64_t logs = is->log_bytes - was->log_bytes, files = is->file_bytes - was->file_bytes;
+    if (!is->tenant.len || !(open || queues || logs || files)) return;
+    struct known_tenant *known = tenant_get(engine, is->tenant);
+    known->open += open;
+    known->queues += queues;
+    known->log_bytes += logs;
+    known->file_bytes += files;
 }
 
-void tenant_lane_made(struct engine *engine, struct lane *lane)
+void tenant_lane_moved(struct engine *engine, const struct lane *was, const struct lane *is)
 {
-    struct known_tenant *known = tenant_find(engine, lane->tenant);
-    if (!known) return;
-    lane->quota = known->running;
-    known->queues += lane->kind == LANE_QUEUE;
-    known->open += open_tasks(lane); /* none, unless another server made it */
-    known->log_bytes += lane->log_bytes;
-    known->file_bytes += lane->file_bytes;
+    lane_counts(engine, was, is);
+}
+
+void tenant_lane_made(struct engine *engine, const struct lane *lane)
+{
+    static const struct lane none;
+    if (PLANT(quota_uncounted)) return;
+    lane_counts(engine, &none, lane);
 }
 
 void tenant_slot_made(struct engine *engine, const struct slot *slot)
 {
-    struct known_tenant *known = slot->tenant.len ? tenant_find(engine, slot->tenant) : NULL;
-    if (known) known->slots++;
+    struct known_tenant *known = slot->tenant.len ? tenant_get(engine, slot->tenant) : NULL;
+    if (known && str_eqz(slot->name, SLOT_RUNNING)) known->running = slot->id; /* it stays, also without a limit */
+    else if (known) known->slots++;
 }
 
-/* All of it anew; afterwards tenant_lane_moved and the like keep it right. A tenant that had a limit of running tasks keeps the slot. */
-void tenants_count(struct engine *engine)
+void tenant_executors_moved(struct engine *engine, const struct executor *executor, int64_t by)
 {
-    SMAP_EACH(&engine->tenants, e) {
-        struct known_tenant *known = e->value;
-        known->open = known->log_bytes = known->file_bytes = known->queues = known->slots = known->running = 0;
-    }
-    MAP_EACH(&engine->slots, e) {
-        const struct slot *slot = e->value;
-        struct known_tenant *known = slot->tenant.len ? tenant_find(engine, slot->tenant) : NULL;
-        if (known && str_eqz(slot->name, SLOT_RUNNING)) known->running = slot->id;
-        else if (known) known->slots++;
-    }
-    MAP_EACH(&engine->lanes, e) {
-        struct lane *lane = e->value;
-        struct known_tenant *known = tenant_find(engine, lane->tenant);
-        lane->quota = known ? known->running : 0;
-        if (!known) continue;
-        if (!PLANT(quota_uncounted)) known->open += open_tasks(lane);
-        known->log_bytes += lane->log_bytes;
-        known->file_bytes += lane->file_bytes;
-        known->queues += lane->kind == LANE_QUEUE;
-    }
+    tenant_get(engine, executor->tenant.len ? executor->tenant : STR(TENANT_DEFAULT))->executors += by;
+}
+
+void tenant_archives_moved(struct engine *engine, int64_t lane, int64_t by)
+{
+    const struct lane *row = map_find(&engine->lanes, (uint64_t)lane + 1);
+    if (row && by) tenant_get(engine, row->tenant)->archives += by;
+}
+
+struct known_tenant *tenant_now(struct turn *turn, struct str name)
+{
+    struct known_tenant *known = tenant_get(turn->engine, name);
+    if (known->serial != turn->engine->serial) known->archives_more = known->tokens_more = 0;
+    known->serial = turn->engine->serial;
+    return known;
 }
 
 /* --- quotas -------------------------------------------------------------------------------------------------------------------- */
 
-static int64_t archives_of(struct turn *turn, struct str tenant)
-{
-    int64_t n = 0;
-    MAP_EACH(&turn->engine->archives, e) {
-        const struct archive *archive = map_find(&turn->archives, e->key);
-        if (!archive) archive = &((const struct known_archive *)e->value)->row;
-        n += !archive->removed && str_eq(slice_lane(turn->slice, archive->lane)->tenant, tenant);
-    }
-    MAP_EACH(&turn->archives, e) { /* made by this very turn */
-        const struct archive *archive = e->value;
-        if (map_find(&turn->engine->archives, e->key)) continue;
-        n += !archive->removed && str_eq(slice_lane(turn->slice, archive->lane)->tenant, tenant);
-    }
-    return n;
-}
-
-static int64_t tokens_of(const struct turn *turn, struct str tenant)
-{
-    int64_t n = 0;
-    for (size_t i = 0; i < turn->engine->n_tokens; i++) n += str_eq(turn->engine->tokens[i].tenant, tenant);
-    for (size_t i = 0; i < turn->n_tokens_new; i++) n += str_eq(turn->tokens_new[i]->tenant, tenant);
-    return n;
-}
-
-static int64_t executors_of(const struct turn *turn, struct str tenant)
-{
-    int64_t n = 0;
-    MAP_EACH(&turn->engine->executors, e) n += tenant_of_executor(&((const struct known_executor *)e->value)->row, tenant);
-    return n;
-}
-
 static int64_t tenant_used(struct turn *turn, const struct known_tenant *known, enum quota quota)
 {
     struct known_tenant now = *known;
-    if (quota == QUOTA_archives) return archives_of(turn, known->conf.name);
+    if (quota == QUOTA_archives) return known->archives + tenant_now(turn, known->conf.name)->archives_more;
     if (quota == QUOTA_tokens) return tokens_of(turn, known->conf.name);
-    if (quota == QUOTA_executors) return executors_of(turn, known->conf.name);
+    if (quota == QUOTA_executors) return known->executors;
     if (quota == QUOTA_queues) return known->queues;
     if (quota == QUOTA_semaphores) return known->slots;
     MAP_EACH(&turn->slice->lanes, e) { /* what this turn has done so far */
@@ -295,17 +278,24 @@ void kept_drop(struct turn *turn, struct node *node, int64_t log_bytes)
 
 void tenants_set(struct engine *engine, const struct conf_tenants *conf)
 {
-    smap_clear(&engine->tenants);
+    SMAP_EACH(&engine->tenants, e) ((struct known_tenant *)e->value)->listed = false;
     engine->limited = false;
+    engine->n_conf = conf->n;
     engine->n_listed = 0;
     for (size_t i = 0; i < conf->n; i++) {
-        struct known_tenant *known = ARENA_NEW(&engine->site_arena, struct known_tenant);
+        struct known_tenant *known = tenant_get(engine, conf->items[i].name);
+        known->listed = true;
         known->conf = conf->items[i];
-        smap_put(&engine->tenants, known->conf.name, known);
         engine->n_listed += !str_eqz(known->conf.name, TENANT_DEFAULT);
         for (int q = 0; q < QUOTA_COUNT; q++) engine->limited |= known->conf.quotas[q] >= 0;
     }
-    tenants_count(engine);
+}
+
+void tenants_drop(struct engine *engine)
+{
+    smap_clear(&engine->tenants);
+    engine->limited = false;
+    engine->n_conf = engine->n_listed = 0;
 }
 
 bool semaphore_is_configured(struct engine *engine, struct str tenant, struct str name)

@@ -78,6 +78,20 @@ struct known_executor { /* its row, and what was heard of it */
     size_t n_fits;
 };
 
+struct known_token {
+    struct token row;
+    struct str subject; /* as events name it: NAME, TENANT/NAME */
+    uint64_t gone;      /* the turn (engine.serial) that revokes it */
+    char text[];
+};
+
+struct tokens { /* tokens.c */
+    pthread_mutex_t lock;
+    struct map by_id, by_hash;   /* known_token; by_hash: the first eight bytes */
+    struct smap by_subject, tenants; /* tenants: those that have some */
+    int64_t newest; /* id */
+};
+
 struct space { /* room on the disk */
     const char *dir;
     bool full;
@@ -118,11 +132,15 @@ struct known_schedule { /* a cron line of an archive's task */
     struct known_schedule *other; /* in the list of all */
 };
 
-struct known_tenant { /* one that the configuration lists, and what it has as of the last commit */
-    struct conf_tenant conf;
-    int64_t open, log_bytes, file_bytes; /* over its lanes; kept while engine->limited */
+struct known_tenant { /* one that has something or that the configuration lists, and what it has as of the last commit */
+    bool listed;
+    struct conf_tenant conf;             /* of one that is listed */
+    int64_t open, log_bytes, file_bytes; /* over its lanes */
     int64_t queues, slots;               /* slots: semaphores and concurrency keys */
+    int64_t executors, archives;
     int64_t running;                     /* the slot that limits its running tasks; 0: none */
+    uint64_t serial;                     /* the turn (engine.serial) that has so many more: */
+    int64_t archives_more, tokens_more;
 };
 
 struct numbers { /* that this server may give without asking, up to the end: for narrow turns, and for specs that they make */
@@ -151,7 +169,6 @@ struct engine {
     size_t batch, many;
     struct arena arena, cache_arena; /* for the life of the engine; of the small tables (caches.c): reset when they are reloaded */
     struct arena spec_arena, turn_arena; /* specs until the cache is full; one turn */
-    struct arena token_arena; /* of the tokens, until they are read again */
 
     struct map lanes, classes, slots, executors, specs, lives; /* by id (lanes: id + 1) */
     struct map slots_open;   /* those that have room and waiters, as of the last commit: the first of them wait for something else too */
@@ -160,10 +177,10 @@ struct engine {
     bool on_loop;            /* this turn is taken by the loop's thread: its other clients wait meanwhile */
     struct smap lane_names, class_keys, slot_names, executor_names, spec_texts;
     struct map archives;     /* lane -> known_archive */
-    struct smap tenants;     /* name -> known_tenant; those listed only */
-    size_t n_listed;         /* but `default` */
+    struct smap tenants;     /* name -> known_tenant, in cache_arena */
+    size_t n_conf, n_listed; /* of them: listed; but `default` */
     bool limited;            /* one of them has a quota */
-    struct arena site_arena; /* of the tenants and of: */
+    struct arena site_arena; /* of the tenants' configuration and of: */
     struct site_key site[SITE_KEYS];
     struct arena file_arena; /* of: */
     struct str file[SITE_KEYS]; /* what this server's own file says; empty: nothing */
@@ -216,8 +233,7 @@ struct engine {
     struct slice slice; /* kept for its tables' memory */
     struct space space;
     struct health health;
-    struct token *tokens;
-    size_t n_tokens;
+    struct tokens tokens;
 
     /* shared with other threads */
     pthread_mutex_t heard_lock; /* executors' heard, free, running, seen through engine_executors */
@@ -225,6 +241,7 @@ struct engine {
     _Atomic uint64_t n_turns, n_narrow, n_widened,
         n_failed_turns, n_commands, n_commits, n_events, n_granted, n_finished, n_lost, turn_us, commit_us,
         begin_us;
+    _Atomic int64_t n_running; /* grants that are out */
     struct engine_thread *thread;
 };
 
@@ -262,6 +279,7 @@ struct turn {
     struct smap idempotents; /* key text -> struct idempotency, of this turn's */
     struct executor **executors; size_t n_executors, cap_executors; /* rows to be written */
     const struct token **tokens_new; size_t n_tokens_new, cap_tokens_new;
+    struct smap token_names; /* of those, as events name them */
     int64_t *tokens_gone; size_t n_tokens_gone, cap_tokens_gone;
     struct site_key *site; size_t n_site, cap_site; /* keys that are new */
     struct command **polls; size_t n_polls, cap_polls;       /* this turn's polls that want work */
@@ -427,10 +445,13 @@ bool tenant_is_listed(struct engine *engine, struct str name);            /* or 
 bool tenant_of_executor(const struct executor *executor, struct str tenant); /* is it that one's own? Shared ones are `default`'s */
 struct known_executor *executor_named(struct engine *engine, struct arena *arena, struct str tenant, struct str name); /* NULL: none */
 struct str tenant_subject(struct arena *arena, struct str tenant, struct str name); /* of an event without a lane: TENANT/NAME */
-void tenant_lane_made(struct engine *engine, struct lane *lane);
+void tenant_lane_made(struct engine *engine, const struct lane *lane);
 void tenant_lane_moved(struct engine *engine, const struct lane *was, const struct lane *is);
 void tenant_slot_made(struct engine *engine, const struct slot *slot);
-void tenants_count(struct engine *engine);
+void tenant_executors_moved(struct engine *engine, const struct executor *executor, int64_t by);
+void tenant_archives_moved(struct engine *engine, int64_t lane, int64_t by);
+struct known_tenant *tenant_now(struct turn *turn, struct str name); /* its `more` are this turn's */
+int64_t tenant_quota(struct engine *engine, struct str name); /* the slot that limits its running tasks; 0: none */
 void tenants_set(struct engine *engine, const struct conf_tenants *conf); /* those there are from now on */
 bool tenants_load(struct engine *engine, struct err *err);
 void tenants_drop(struct engine *engine);
@@ -470,11 +491,24 @@ bool duty_acts(struct turn *turn, enum duty_kind duty); /* this server, in this 
 bool duty_refused(struct turn *turn, struct command *command); /* it was made under an epoch that is over */
 struct str duty_text(struct turn *turn, enum duty_kind duty);  /* "NAME, epoch N" for events; empty: nobody else is there */
 bool engine_anew(struct engine *engine, int64_t boot, struct err *err); /* engine.c: everything is read again */
-bool tokens_load(struct engine *engine, struct err *err);               /* engine.c */
 void caches_refresh(struct engine *engine, const struct others *others); /* caches.c */
 void live_forget_any(struct engine *engine, int64_t task);               /* leases.c */
 void endings_tell(struct turn *turn); /* to polls that wait: which of their jobs are to end */
 void poll_cancel(struct turn *turn, struct command *poll, const struct attempt *attempt, enum task_state ending); /* polls.c */
+
+/* tokens.c */
+void tokens_open(struct engine *engine);
+void tokens_release(struct engine *engine);
+bool tokens_load(struct engine *engine, struct err *err); /* all of them, anew */
+void tokens_tell(struct engine *engine);                  /* they, or the site's keys, have changed */
+void tokens_follow(struct turn *turn);                    /* after the commit */
+bool tokens_take(struct turn *turn, struct err *err);     /* those that other servers have made since */
+void token_gone_elsewhere(struct turn *turn, struct str subject);
+struct known_token *token_named(struct turn *turn, struct str tenant, struct str name); /* NULL: none, or this turn revokes it */
+bool token_is_named(struct turn *turn, struct str tenant, struct str name); /* also by this turn */
+void token_make(struct turn *turn, const struct token *token, struct str actor);
+void token_revoke(struct turn *turn, struct known_token *known, struct str actor, struct str reason);
+int64_t tokens_of(struct turn *turn, struct str tenant); /* how many it has */
 
 /* prune.c */
 void cmd_prune(struct turn *turn, struct command *command);

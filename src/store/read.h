@@ -68,6 +68,11 @@ bool reader_lane(struct reader *reader, struct arena *arena, struct str tenant, 
 bool reader_slots(struct reader *reader, struct arena *arena, struct slot ***out, size_t *out_n, struct err *err);
 bool reader_executors(struct reader *reader, struct arena *arena, struct executor ***out, size_t *out_n, struct err *err);
 bool reader_classes(struct reader *reader, struct arena *arena, struct task_class ***out, size_t *out_n, struct err *err);
+/* One row by its id; *out NULL: there is none. */
+bool reader_lane_of(struct reader *reader, struct arena *arena, int64_t id, struct lane **out, struct err *err);
+bool reader_slot(struct reader *reader, struct arena *arena, int64_t id, struct slot **out, struct err *err);
+bool reader_executor(struct reader *reader, struct arena *arena, int64_t id, struct executor **out, struct err *err);
+bool reader_class(struct reader *reader, struct arena *arena, int64_t id, struct task_class **out, struct err *err);
 bool reader_tokens(struct reader *reader, struct arena *arena, struct token ***out, size_t *out_n, struct err *err);
 bool reader_site(struct reader *reader, struct arena *arena, struct site_key **out, size_t *out_n, struct err *err);
 /* Archives with their lanes; removed ones too. reader_archive: an empty tenant means any. */

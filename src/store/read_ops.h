@@ -30,6 +30,10 @@ struct reader_ops {
     bool (*executors)(struct reader *reader, struct arena *arena, struct executor ***out, size_t *out_n, struct err *err);
     bool (*classes)(struct reader *reader, struct arena *arena, struct task_class ***out, size_t *out_n, struct err *err);
     bool (*tokens)(struct reader *reader, struct arena *arena, struct token ***out, size_t *out_n, struct err *err);
+    bool (*lane_of)(struct reader *reader, struct arena *arena, int64_t id, struct lane **out, struct err *err);
+    bool (*slot)(struct reader *reader, struct arena *arena, int64_t id, struct slot **out, struct err *err);
+    bool (*executor)(struct reader *reader, struct arena *arena, int64_t id, struct executor **out, struct err *err);
+    bool (*class_)(struct reader *reader, struct arena *arena, int64_t id, struct task_class **out, struct err *err);
     bool (*site)(struct reader *reader, struct arena *arena, struct site_key **out, size_t *out_n, struct err *err);
     bool (*servers)(struct reader *reader, struct arena *arena, struct server_row **out, size_t *out_n, struct err *err); /* NULL: alone */
     bool (*head)(struct reader *reader, struct store_head *out, struct err *err);

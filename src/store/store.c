@@ -400,6 +400,26 @@ bool reader_classes(struct reader *reader, struct arena *arena, struct task_clas
     return reader->ops->classes(reader, arena, out, out_n, err);
 }
 
+bool reader_lane_of(struct reader *reader, struct arena *arena, int64_t id, struct lane **out, struct err *err)
+{
+    return reader->ops->lane_of(reader, arena, id, out, err);
+}
+
+bool reader_slot(struct reader *reader, struct arena *arena, int64_t id, struct slot **out, struct err *err)
+{
+    return reader->ops->slot(reader, arena, id, out, err);
+}
+
+bool reader_executor(struct reader *reader, struct arena *arena, int64_t id, struct executor **out, struct err *err)
+{
+    return reader->ops->executor(reader, arena, id, out, err);
+}
+
+bool reader_class(struct reader *reader, struct arena *arena, int64_t id, struct task_class **out, struct err *err)
+{
+    return reader->ops->class_(reader, arena, id, out, err);
+}
+
 bool reader_tokens(struct reader *reader, struct arena *arena, struct token ***out, size_t *out_n, struct err *err)
 {
     return reader->ops->tokens(reader, arena, out, out_n, err);

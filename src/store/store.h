@@ -147,7 +147,8 @@ struct store_ops {
     bool (*load_classes)(struct store *store, struct arena *arena, struct task_class ***out, size_t *out_n, struct err *err);
     bool (*load_slots)(struct store *store, struct arena *arena, struct slot ***out, size_t *out_n, struct err *err);
     bool (*load_executors)(struct store *store, struct arena *arena, struct executor ***out, size_t *out_n, struct err *err);
-    bool (*load_tokens)(struct store *store, struct arena *arena, struct token ***out, size_t *out_n, struct err *err);
+    bool (*load_tokens)(struct store *store, struct arena *arena, int64_t after, size_t most, struct token ***out, size_t *out_n,
+                        struct err *err); /* by id, those above `after` */
     bool (*load_site)(struct store *store, struct arena *arena, struct site_key **out, size_t *out_n, struct err *err);
     bool (*load_clock)(struct store *store, struct wall_known *out, struct err *err); /* all 0: nothing is known */
     /* unfinished attempts */

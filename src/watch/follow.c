@@ -116,19 +116,6 @@ void follow_poke(struct follow *follow)
     look_by(follow, loop_now(follow->watch->config.loop));
 }
 
-/* jobs_run: somewhere; only then may a commit be a job's, and its hook know the cause. */
-static bool jobs_run(struct watch *watch)
-{
-    struct arena arena = { 0 };
-    struct executor_live *executors = NULL;
-    bool any = false;
-    size_t n = engine_executors(watch->config.engine, &arena, &executors);
-    for (size_t i = 0; i < n; i++)
-        any |= executors[i].running > 0;
-    arena_release(&arena);
-    return any;
-}
-
 /* hook_speaks: a hook will tell us of the commit too. One that can't be read counts as none. */
 static bool hook_speaks(struct follow *follow)
 {
@@ -149,7 +136,7 @@ static bool hook_speaks(struct follow *follow)
 void follow_seen(struct follow *follow)
 {
     int64_t now = loop_now(follow->watch->config.loop), at = now;
-    if (jobs_run(follow->watch) && hook_speaks(follow)) {
+    if (engine_jobs_run(follow->watch->config.engine) && hook_speaks(follow)) { /* else no commit is a job's */
         pthread_mutex_lock(&follow->watch->lock);
         if (follow->quiet_until <= now) /* else it is awaited already, and not for longer because of more */
             follow->quiet_until = now + follow->settle_ms;

@@ -462,7 +462,7 @@ static void tokens_are_kept_and_revoked(void **state)
     w.c.tokens_remove = &gone, w.c.n_tokens_remove = 1;
     turn_end(&w);
     world_reopen(&w);
-    MUST(&w, OPS(&w)->load_tokens(w.store, &w.arena, &out, &n, &w.err));
+    MUST(&w, OPS(&w)->load_tokens(w.store, &w.arena, 0, SIZE_MAX, &out, &n, &w.err));
     assert_int_equal(n, 1);
     str_same(out[0]->name, a.name);
     str_same(out[0]->tenant, a.tenant);

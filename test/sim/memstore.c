@@ -351,13 +351,15 @@ LOAD_ALL(mem_classes, struct task_class, classes, class_copy)
 LOAD_ALL(mem_slots, struct slot, slots, slot_copy)
 LOAD_ALL(mem_executors, struct executor, executors, executor_dup)
 
-static bool mem_tokens(struct store *store, struct arena *arena, struct token ***out, size_t *out_n, struct err *err)
+static bool mem_tokens(
+    struct store *store, struct arena *arena, int64_t after, size_t most, struct token ***out, size_t *out_n, struct err *err)
 {
     struct map *map = &mem(store)->tokens;
     (void)err;
     *out = ARENA_ARRAY(arena, struct token *, map->n + 1);
     *out_n = 0;
-    MAP_EACH(map, e) (*out)[(*out_n)++] = e->value;
+    MAP_EACH(map, e)
+        if ((int64_t)e->key > after && *out_n < most) (*out)[(*out_n)++] = e->value;
     return true;
 }
 

@@ -232,10 +232,11 @@ LIST_READ(twin_site, load_site, struct site_key, SUM_OF, site_sum, "the site's k
 LIST_READ(twin_live, load_live, struct attempt, SUM_OF, attempt_sum, "live attempts")
 LIST_READ(twin_schedules, load_schedules, struct schedule, SUM_OF, schedule_sum, "schedules")
 
-static bool twin_tokens(struct store *store, struct arena *arena, struct token ***out, size_t *out_n, struct err *err)
+static bool twin_tokens(
+    struct store *store, struct arena *arena, int64_t after, size_t most, struct token ***out, size_t *out_n, struct err *err)
 {
     struct store *real = port_of(store)->real;
-    return real->ops->load_tokens(real, arena, out, out_n, err);
+    return real->ops->load_tokens(real, arena, after, most, out, out_n, err);
 }
 
 static bool twin_head(struct store *store, struct store_head *out, struct err *err)

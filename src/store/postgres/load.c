@@ -45,7 +45,16 @@ LOAD_ALL(load_lanes, pg_rows_lanes, PG_lanes, struct lane)
 LOAD_ALL(load_classes, pg_rows_classes, PG_classes, struct task_class)
 LOAD_ALL(load_slots, pg_rows_slots, PG_slots, struct slot)
 LOAD_ALL(load_executors, pg_rows_executors, PG_executors, struct executor)
-LOAD_ALL(load_tokens, pg_rows_tokens, PG_tokens, struct token)
+
+static bool load_tokens(
+    struct store *store, struct arena *arena, int64_t after, size_t most, struct token ***out, size_t *out_n, struct err *err)
+{
+    PGresult *result;
+    struct pg_args args = { 0 };
+    arg_i64(&args, after);
+    arg_i64(&args, most < INT64_MAX ? (int64_t)most : INT64_MAX);
+    return writer_ask(postgres_of(store), PG_tokens_after, &args, &result, err) && pg_rows_tokens(result, arena, out, out_n, err);
+}
 
 static bool load_site(struct store *store, struct arena *arena, struct site_key **out, size_t *out_n, struct err *err)
 {

@@ -108,6 +108,18 @@ SELECT @archive_lane_columns@, @archive_view_columns@ FROM archive a JOIN lane l
 SELECT @archive_lane_columns@, @archive_view_columns@ FROM archive a JOIN lane l ON l.id = a.lane
 WHERE a.lane < $1 AND a.removed = 0 AND l.tenant = $2 ORDER BY a.lane DESC LIMIT $3;
 
+-- name: lane_get
+SELECT @lane_columns@ FROM lane WHERE id = $1;
+
+-- name: executor_get
+SELECT @executor_columns@ FROM executor WHERE id = $1;
+
+-- name: class_get
+SELECT @class_columns@ FROM class WHERE id = $1;
+
+-- name: slot_get
+SELECT @slot_columns@ FROM slot WHERE id = $1;
+
 -- name: lane_named
 SELECT @lane_columns@ FROM lane WHERE name = $1 AND tenant = $2 ORDER BY id LIMIT 1;
 

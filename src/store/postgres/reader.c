@@ -469,6 +469,25 @@ READ_ALL(read_executors, pg_rows_executors, PG_executors, struct executor)
 READ_ALL(read_classes, pg_rows_classes, PG_classes, struct task_class)
 READ_ALL(read_tokens, pg_rows_tokens, PG_tokens, struct token)
 
+/* One row by its id; NULL: there is none. */
+#define READ_ONE(function, rows, statement, type) \
+    static bool function(struct reader *reader, struct arena *arena, int64_t id, type **out, struct err *err) \
+    { \
+        PGresult *result; \
+        struct pg_args args = { 0 }; \
+        type **all; \
+        size_t n; \
+        arg_i64(&args, id); \
+        if (!reader_ask(postgres_reader_of(reader), statement, &args, &result, err) || !rows(result, arena, &all, &n, err)) \
+            return false; \
+        *out = n ? all[0] : NULL; \
+        return true; \
+    }
+READ_ONE(read_lane_of, pg_rows_lanes, PG_lane_get, struct lane)
+READ_ONE(read_slot, pg_rows_slots, PG_slot_get, struct slot)
+READ_ONE(read_executor, pg_rows_executors, PG_executor_get, struct executor)
+READ_ONE(read_class, pg_rows_classes, PG_class_get, struct task_class)
+
 static bool read_site(struct reader *reader, struct arena *arena, struct site_key **out, size_t *out_n, struct err *err)
 {
     PGresult *result;
@@ -552,6 +571,10 @@ const struct reader_ops postgres_reader_ops = {
     .events = read_events,
     .task_events = read_task_events,
     .lanes = read_lanes,
+    .lane_of = read_lane_of,
+    .slot = read_slot,
+    .executor = read_executor,
+    .class_ = read_class,
     .slots = read_slots,
     .executors = read_executors,
     .classes = read_classes,

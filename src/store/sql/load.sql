@@ -33,6 +33,9 @@ SELECT name, body, version, changed, changed_by FROM site ORDER BY name;
 -- name: tokens
 SELECT id, name, tenant, hash, scopes, created, expires FROM token ORDER BY id;
 
+-- name: tokens_after
+SELECT id, name, tenant, hash, scopes, created, expires FROM token WHERE id > $1 ORDER BY id LIMIT $2;
+
 -- name: task_get
 SELECT @task_columns@ FROM task WHERE id = $1;
 

@@ -4,6 +4,15 @@
 -- name: lane_get
 SELECT @lane_columns@ FROM lane WHERE id = $1;
 
+-- name: executor_get
+SELECT @executor_columns@ FROM executor WHERE id = $1;
+
+-- name: class_get
+SELECT @class_columns@ FROM class WHERE id = $1;
+
+-- name: slot_get
+SELECT @slot_columns@ FROM slot WHERE id = $1;
+
 -- name: lanes_named
 SELECT @lane_columns@ FROM lane WHERE name = $1 ORDER BY id;
 
@@ -13,8 +22,8 @@ SELECT @archive_columns@ FROM archive WHERE lane < $1 AND removed = 0 AND (SELEC
 ORDER BY lane DESC LIMIT $3;
 
 -- name: count_pending
--- Decides whether a list of P is cheaper from `ready` (few) or from the task table's end (many).
-SELECT COALESCE(SUM(n_p), 0) FROM lane;
+-- Decides whether a list of P is cheaper from `ready` (few) or from the task table's end (many): counted as far as that.
+SELECT COUNT(*) FROM (SELECT 1 FROM ready LIMIT $1);
 
 -- name: tasks_newest
 -- A walk from the newest down; the caller stops it.

@@ -16,27 +16,32 @@ static bool load_head(struct store *store, struct store_head *out, struct err *e
 
 static bool load_lanes(struct store *store, struct arena *arena, struct lane ***out, size_t *out_n, struct err *err)
 {
-    return rows_lanes(&sqlite_of(store)->db, arena, out, out_n, err);
+    return rows_lanes(&sqlite_of(store)->db, SQL_lanes, arena, out, out_n, err);
 }
 
 static bool load_classes(struct store *store, struct arena *arena, struct task_class ***out, size_t *out_n, struct err *err)
 {
-    return rows_classes(&sqlite_of(store)->db, arena, out, out_n, err);
+    return rows_classes(&sqlite_of(store)->db, SQL_classes, arena, out, out_n, err);
 }
 
 static bool load_slots(struct store *store, struct arena *arena, struct slot ***out, size_t *out_n, struct err *err)
 {
-    return rows_slots(&sqlite_of(store)->db, arena, out, out_n, err);
+    return rows_slots(&sqlite_of(store)->db, SQL_slots, arena, out, out_n, err);
 }
 
 static bool load_executors(struct store *store, struct arena *arena, struct executor ***out, size_t *out_n, struct err *err)
 {
-    return rows_executors(&sqlite_of(store)->db, arena, out, out_n, err);
+    return rows_executors(&sqlite_of(store)->db, SQL_executors, arena, out, out_n, err);
 }
 
-static bool load_tokens(struct store *store, struct arena *arena, struct token ***out, size_t *out_n, struct err *err)
+static bool load_tokens(
+    struct store *store, struct arena *arena, int64_t after, size_t most, struct token ***out, size_t *out_n, struct err *err)
 {
-    return rows_tokens(&sqlite_of(store)->db, arena, out, out_n, err);
+    struct db *db = &sqlite_of(store)->db;
+    sqlite3_stmt *stmt = db->stmts[SQL_tokens_after];
+    sqlite3_bind_int64(stmt, 1, after);
+    sqlite3_bind_int64(stmt, 2, most < INT64_MAX ? (int64_t)most : INT64_MAX);
+    return rows_tokens(db, SQL_tokens_after, arena, out, out_n, err);
 }
 
 static bool load_site(struct store *store, struct arena *arena, struct site_key **out, size_t *out_n, struct err *err)

@@ -316,28 +316,46 @@ static bool read_task_events(struct reader *reader, struct arena *arena, int64_t
 
 static bool read_lanes(struct reader *reader, struct arena *arena, struct lane ***out, size_t *out_n, struct err *err)
 {
-    return rows_lanes(&sqlite_reader_of(reader)->db, arena, out, out_n, err);
+    return rows_lanes(&sqlite_reader_of(reader)->db, SQL_lanes, arena, out, out_n, err);
 }
 
 static bool read_slots(struct reader *reader, struct arena *arena, struct slot ***out, size_t *out_n, struct err *err)
 {
-    return rows_slots(&sqlite_reader_of(reader)->db, arena, out, out_n, err);
+    return rows_slots(&sqlite_reader_of(reader)->db, SQL_slots, arena, out, out_n, err);
 }
 
 static bool read_executors(struct reader *reader, struct arena *arena, struct executor ***out, size_t *out_n, struct err *err)
 {
-    return rows_executors(&sqlite_reader_of(reader)->db, arena, out, out_n, err);
+    return rows_executors(&sqlite_reader_of(reader)->db, SQL_executors, arena, out, out_n, err);
 }
 
 static bool read_classes(struct reader *reader, struct arena *arena, struct task_class ***out, size_t *out_n, struct err *err)
 {
-    return rows_classes(&sqlite_reader_of(reader)->db, arena, out, out_n, err);
+    return rows_classes(&sqlite_reader_of(reader)->db, SQL_classes, arena, out, out_n, err);
 }
 
 static bool read_tokens(struct reader *reader, struct arena *arena, struct token ***out, size_t *out_n, struct err *err)
 {
-    return rows_tokens(&sqlite_reader_of(reader)->db, arena, out, out_n, err);
+    return rows_tokens(&sqlite_reader_of(reader)->db, SQL_tokens, arena, out, out_n, err);
 }
+
+/* One row by its id; NULL: there is none. */
+#define READ_ONE(function, rows, statement, type) \
+    static bool function(struct reader *reader, struct arena *arena, int64_t id, type **out, struct err *err) \
+    { \
+        struct db *db = &sqlite_reader_of(reader)->db; \
+        type **all; \
+        size_t n; \
+        bind_i64(db->stmts[statement], 1, id); \
+        if (!rows(db, statement, arena, &all, &n, err)) \
+            return false; \
+        *out = n ? all[0] : NULL; \
+        return true; \
+    }
+READ_ONE(read_lane_of, rows_lanes, SQL_lane_get, struct lane)
+READ_ONE(read_slot, rows_slots, SQL_slot_get, struct slot)
+READ_ONE(read_executor, rows_executors, SQL_executor_get, struct executor)
+READ_ONE(read_class, rows_classes, SQL_class_get, struct task_class)
 
 static bool read_site(struct reader *reader, struct arena *arena, struct site_key **out, size_t *out_n, struct err *err)
 {
@@ -413,6 +431,10 @@ const struct reader_ops sqlite_reader_ops = {
     .events = read_events,
     .task_events = read_task_events,
     .lanes = read_lanes,
+    .lane_of = read_lane_of,
+    .slot = read_slot,
+    .executor = read_executor,
+    .class_ = read_class,
     .slots = read_slots,
     .executors = read_executors,
     .classes = read_classes,

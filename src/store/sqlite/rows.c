@@ -155,26 +155,26 @@ static bool row_damaged(struct db *db, enum sql_id id, const char *table, int64_
     return damage_set(err, "row %lld of table %s can't be read", (long long)row, table);
 }
 
-bool rows_lanes(struct db *db, struct arena *arena, struct lane ***out, size_t *out_n, struct err *err)
+bool rows_lanes(struct db *db, enum sql_id sql, struct arena *arena, struct lane ***out, size_t *out_n, struct err *err)
 {
     size_t cap = 0;
     enum db_step step;
     *out = NULL, *out_n = 0;
-    while ((step = db_next(db, SQL_lanes, err)) == DB_ROW) {
+    while ((step = db_next(db, sql, err)) == DB_ROW) {
         struct lane *lane = ARENA_NEW(arena, struct lane);
-        row_lane(db->stmts[SQL_lanes], arena, lane);
+        row_lane(db->stmts[sql], arena, lane);
         *ARENA_PUSH(arena, *out, *out_n, cap) = lane;
     }
     return step == DB_DONE;
 }
 
-bool rows_classes(struct db *db, struct arena *arena, struct task_class ***out, size_t *out_n, struct err *err)
+bool rows_classes(struct db *db, enum sql_id sql, struct arena *arena, struct task_class ***out, size_t *out_n, struct err *err)
 {
-    sqlite3_stmt *stmt = db->stmts[SQL_classes];
+    sqlite3_stmt *stmt = db->stmts[sql];
     size_t cap = 0;
     enum db_step step;
     *out = NULL, *out_n = 0;
-    while ((step = db_next(db, SQL_classes, err)) == DB_ROW) {
+    while ((step = db_next(db, sql, err)) == DB_ROW) {
         struct task_class *item = ARENA_NEW(arena, struct task_class);
         item->id = sqlite3_column_int64(stmt, 0);
         item->key = column_text(stmt, 1, arena);
@@ -182,19 +182,19 @@ bool rows_classes(struct db *db, struct arena *arena, struct task_class ***out, 
         item->zone = column_text(stmt, 3, arena);
         item->kind = (enum class_kind)sqlite3_column_int(stmt, 4);
         if (!labels_unpack(column_view(stmt, 5), arena, &item->labels, &item->n_labels))
-            return row_damaged(db, SQL_classes, "class", item->id, err);
+            return row_damaged(db, sql, "class", item->id, err);
         *ARENA_PUSH(arena, *out, *out_n, cap) = item;
     }
     return step == DB_DONE;
 }
 
-bool rows_slots(struct db *db, struct arena *arena, struct slot ***out, size_t *out_n, struct err *err)
+bool rows_slots(struct db *db, enum sql_id sql, struct arena *arena, struct slot ***out, size_t *out_n, struct err *err)
 {
-    sqlite3_stmt *stmt = db->stmts[SQL_slots];
+    sqlite3_stmt *stmt = db->stmts[sql];
     size_t cap = 0;
     enum db_step step;
     *out = NULL, *out_n = 0;
-    while ((step = db_next(db, SQL_slots, err)) == DB_ROW) {
+    while ((step = db_next(db, sql, err)) == DB_ROW) {
         struct slot *slot = ARENA_NEW(arena, struct slot);
         slot->id = sqlite3_column_int64(stmt, 0);
         slot->tenant = column_text(stmt, 1, arena);
@@ -207,13 +207,13 @@ bool rows_slots(struct db *db, struct arena *arena, struct slot ***out, size_t *
     return step == DB_DONE;
 }
 
-bool rows_executors(struct db *db, struct arena *arena, struct executor ***out, size_t *out_n, struct err *err)
+bool rows_executors(struct db *db, enum sql_id sql, struct arena *arena, struct executor ***out, size_t *out_n, struct err *err)
 {
-    sqlite3_stmt *stmt = db->stmts[SQL_executors];
+    sqlite3_stmt *stmt = db->stmts[sql];
     size_t cap = 0;
     enum db_step step;
     *out = NULL, *out_n = 0;
-    while ((step = db_next(db, SQL_executors, err)) == DB_ROW) {
+    while ((step = db_next(db, sql, err)) == DB_ROW) {
         struct executor *executor = ARENA_NEW(arena, struct executor);
         *executor = (struct executor){
             .id = sqlite3_column_int64(stmt, 0),
@@ -233,7 +233,7 @@ bool rows_executors(struct db *db, struct arena *arena, struct executor ***out, 
             .silent = sqlite3_column_int64(stmt, 15),
         };
         if (!labels_unpack(column_view(stmt, 8), arena, &executor->labels, &executor->n_labels))
-            return row_damaged(db, SQL_executors, "executor", executor->id, err);
+            return row_damaged(db, sql, "executor", executor->id, err);
         *ARENA_PUSH(arena, *out, *out_n, cap) = executor;
     }
     return step == DB_DONE;
@@ -254,19 +254,19 @@ bool rows_site(struct db *db, struct arena *arena, struct site_key **out, size_t
     return step == DB_DONE;
 }
 
-bool rows_tokens(struct db *db, struct arena *arena, struct token ***out, size_t *out_n, struct err *err)
+bool rows_tokens(struct db *db, enum sql_id sql, struct arena *arena, struct token ***out, size_t *out_n, struct err *err)
 {
-    sqlite3_stmt *stmt = db->stmts[SQL_tokens];
+    sqlite3_stmt *stmt = db->stmts[sql];
     size_t cap = 0;
     enum db_step step;
     *out = NULL, *out_n = 0;
-    while ((step = db_next(db, SQL_tokens, err)) == DB_ROW) {
+    while ((step = db_next(db, sql, err)) == DB_ROW) {
         struct token *token = ARENA_NEW(arena, struct token);
         token->id = sqlite3_column_int64(stmt, 0);
         token->name = column_text(stmt, 1, arena);
         token->tenant = column_text(stmt, 2, arena);
         if (column_view(stmt, 3).len != sizeof token->hash) /* zeros instead would be a hash somebody could look for */
-            return row_damaged(db, SQL_tokens, "token", token->id, err);
+            return row_damaged(db, sql, "token", token->id, err);
         column_bytes(stmt, 3, token->hash, sizeof token->hash);
         token->scopes = (unsigned)sqlite3_column_int64(stmt, 4);
         token->created = sqlite3_column_int64(stmt, 5);

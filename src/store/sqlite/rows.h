@@ -20,13 +20,13 @@ void row_attempt(sqlite3_stmt *stmt, struct attempt *out);
 void row_live(sqlite3_stmt *stmt, struct attempt *out);
 void row_edge(sqlite3_stmt *stmt, struct edge *out);
 
-/* Whole tables, in the order of their ids. */
-bool rows_lanes(struct db *db, struct arena *arena, struct lane ***out, size_t *out_n, struct err *err);
-bool rows_classes(struct db *db, struct arena *arena, struct task_class ***out, size_t *out_n, struct err *err);
-bool rows_slots(struct db *db, struct arena *arena, struct slot ***out, size_t *out_n, struct err *err);
-bool rows_executors(struct db *db, struct arena *arena, struct executor ***out, size_t *out_n, struct err *err);
+/* All rows of a statement that selects the table's columns. */
+bool rows_lanes(struct db *db, enum sql_id sql, struct arena *arena, struct lane ***out, size_t *out_n, struct err *err);
+bool rows_classes(struct db *db, enum sql_id sql, struct arena *arena, struct task_class ***out, size_t *out_n, struct err *err);
+bool rows_slots(struct db *db, enum sql_id sql, struct arena *arena, struct slot ***out, size_t *out_n, struct err *err);
+bool rows_executors(struct db *db, enum sql_id sql, struct arena *arena, struct executor ***out, size_t *out_n, struct err *err);
 bool rows_site(struct db *db, struct arena *arena, struct site_key **out, size_t *out_n, struct err *err);
-bool rows_tokens(struct db *db, struct arena *arena, struct token ***out, size_t *out_n, struct err *err);
+bool rows_tokens(struct db *db, enum sql_id sql, struct arena *arena, struct token ***out, size_t *out_n, struct err *err);
 
 bool rows_head(struct db *db, struct store_head *out, uint8_t *out_seal, struct err *err);
 bool rows_task(struct db *db, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err);

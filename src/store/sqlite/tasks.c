@@ -121,6 +121,7 @@ static bool source_start(struct listing *l, struct arena *arena, struct source s
 
 static bool few_pending(struct listing *l, bool *out, struct err *err)
 {
+    bind_i64(l->db->stmts[SQL_count_pending], 1, READY_SORT_MAX + 1);
     enum db_step step = db_next(l->db, SQL_count_pending, err);
     if (step == DB_ERROR)
         return false;
@@ -140,11 +141,11 @@ static bool sources_walk(struct listing *l, struct arena *arena, struct err *err
     bool few = true, whole = false;
     if (l->filter->rev > 0 && l->n_lanes)
         return source_start(l, arena, (struct source){ .sql = SQL_tasks_of_rev }, err);
-    if (l->states & 1u << STATE_P && !few_pending(l, &few, err))
-        return false;
     for (int state = STATE_Q; state < STATE_COUNT; state++)
-        if (l->states & 1u << state)
-            whole = whole || state_sources[state] == SQL_tasks_newest || (state == STATE_P && !few);
+        whole |= l->states & 1u << state && state_sources[state] == SQL_tasks_newest;
+    if (!whole && l->states & 1u << STATE_P && !few_pending(l, &few, err))
+        return false;
+    whole |= !few;
     if (whole)
         return source_start(l, arena, (struct source){ .sql = SQL_tasks_newest }, err);
     for (int state = STATE_Q; state < STATE_COUNT; state++)

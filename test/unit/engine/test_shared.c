@@ -925,9 +925,10 @@ static void test_a_slot_is_taken_by_one_of_two(void **state)
 
 static int64_t token;
 
-static bool load_tokens_beside(struct store *store, struct arena *arena, struct token ***out, size_t *out_n, struct err *err)
+static bool load_tokens_beside(
+    struct store *store, struct arena *arena, int64_t after, size_t most, struct token ***out, size_t *out_n, struct err *err)
 {
-    bool ok = claim.real->load_tokens(store, arena, out, out_n, err);
+    bool ok = claim.real->load_tokens(store, arena, after, most, out, out_n, err);
     if (token) return ok;
     struct command *create = rig_new(&claim.pair->a, CMD_TOKEN_CREATE);
     create->in.token_create.token = (struct token){ .name = STR("ci"), .tenant = STR("default"), .scopes = 1, .hash = { 1 } };

@@ -1,0 +1,241 @@
+/* tokens: who may ask, as of the last commit that this server knows; the api asks here (engine_token), on its own thread.
+ *
+ * All of them are read at the start, and when everything is read anew. Afterwards what changes is told: this server's own turns say which
+ * are new and which are gone; of other servers' turns the events say it, and only the rows behind the newest known number are read. So a
+ * change costs the same however many there are.
+ *
+ * Owns the tables; only turns change them, with the lock, so turns read without it. */
+#include <string.h>
+
+#include "engine/turn.h"
+
+struct token_tenant { /* how many a tenant has; gone with the last */
+    size_t n;
+    char name[];
+};
+
+static uint64_t head_of(const uint8_t *hash)
+{
+    uint64_t head;
+    memcpy(&head, hash, sizeof head);
+    return head;
+}
+
+static struct str text_keep(char **at, struct str s)
+{
+    struct str kept = { *at, s.len };
+    if (s.len) memcpy(*at, s.ptr, s.len);
+    *at += s.len;
+    return kept;
+}
+
+static void token_put(struct tokens *tokens, struct arena *scratch, const struct token *row)
+{
+    struct str subject = tenant_subject(scratch, row->tenant, row->name);
+    struct known_token *known = mem_alloc(sizeof *known + row->name.len + row->tenant.len + subject.len);
+    char *at = known->text;
+    *known = (struct known_token){ .row = *row };
+    known->row.name = text_keep(&at, row->name);
+    known->row.tenant = text_keep(&at, row->tenant);
+    known->subject = text_keep(&at, subject);
+    map_put(&tokens->by_id, (uint64_t)row->id, known);
+    map_put(&tokens->by_hash, head_of(row->hash), known);
+    smap_put(&tokens->by_subject, known->subject, known);
+    struct token_tenant *tenant = smap_find(&tokens->tenants, row->tenant);
+    if (!tenant) {
+        tenant = mem_alloc(sizeof *tenant + row->tenant.len);
+        tenant->n = 0;
+        memcpy(tenant->name, row->tenant.ptr, row->tenant.len);
+        smap_put(&tokens->tenants, (struct str){ tenant->name, row->tenant.len }, tenant);
+    }
+    tenant->n++;
+    if (row->id > tokens->newest) tokens->newest = row->id;
+}
+
+static void token_drop(struct tokens *tokens, struct known_token *known)
+{
+    struct token_tenant *tenant = smap_find(&tokens->tenants, known->row.tenant);
+    map_take(&tokens->by_id, (uint64_t)known->row.id);
+    if (map_find(&tokens->by_hash, head_of(known->row.hash)) == known) map_take(&tokens->by_hash, head_of(known->row.hash));
+    if (smap_find(&tokens->by_subject, known->subject) == known) smap_take(&tokens->by_subject, known->subject);
+    if (--tenant->n == 0) {
+        smap_take(&tokens->tenants, known->row.tenant);
+        mem_free(tenant);
+    }
+    mem_free(known);
+}
+
+static void tokens_drop(struct tokens *tokens)
+{
+    MAP_EACH(&tokens->by_id, e) mem_free(e->value);
+    SMAP_EACH(&tokens->tenants, e) mem_free(e->value);
+    map_clear(&tokens->by_id);
+    map_clear(&tokens->by_hash);
+    smap_clear(&tokens->by_subject);
+    smap_clear(&tokens->tenants);
+    tokens->newest = 0;
+}
+
+void tokens_open(struct engine *engine)
+{
+    pthread_mutex_init(&engine->tokens.lock, NULL);
+}
+
+void tokens_release(struct engine *engine)
+{
+    struct tokens *tokens = &engine->tokens;
+    tokens_drop(tokens);
+    map_release(&tokens->by_id);
+    map_release(&tokens->by_hash);
+    smap_release(&tokens->by_subject);
+    smap_release(&tokens->tenants);
+    pthread_mutex_destroy(&tokens->lock);
+}
+
+bool tokens_load(struct engine *engine, struct err *err)
+{
+    struct arena scratch = { 0 };
+    struct token **rows;
+    size_t n;
+    bool ok = engine->store->ops->load_tokens(engine->store, &scratch, 0, SIZE_MAX, &rows, &n, err);
+    pthread_mutex_lock(&engine->tokens.lock);
+    if (ok) tokens_drop(&engine->tokens);
+    for (size_t i = 0; ok && i < n; i++) token_put(&engine->tokens, &scratch, rows[i]);
+    pthread_mutex_unlock(&engine->tokens.lock);
+    if (ok) tokens_tell(engine);
+    arena_release(&scratch);
+    return ok;
+}
+
+void tokens_tell(struct engine *engine)
+{
+    atomic_fetch_add(&engine->tokens_version, 1);
+}
+
+void tokens_follow(struct turn *turn)
+{
+    struct engine *engine = turn->engine;
+    struct tokens *tokens = &engine->tokens;
+    if (!turn->n_tokens_new && !turn->n_tokens_gone && !turn->n_site) return;
+    pthread_mutex_lock(&tokens->lock);
+    for (size_t i = 0; i < turn->n_tokens_gone; i++) {
+        struct known_token *known = map_find(&tokens->by_id, (uint64_t)turn->tokens_gone[i]);
+        if (known) token_drop(tokens, known);
+    }
+    for (size_t i = 0; i < turn->n_tokens_new; i++) token_put(tokens, turn->arena, turn->tokens_new[i]);
+    pthread_mutex_unlock(&tokens->lock);
+    tokens_tell(engine);
+}
+
+/* --- other servers' --------------------------------------------------------------------------------------------------------------- */
+
+bool tokens_take(struct turn *turn, struct err *err)
+{
+    struct engine *engine = turn->engine;
+    struct token **rows;
+    size_t n;
+    if (!engine->store->ops->load_tokens(engine->store, turn->arena, engine->tokens.newest, SIZE_MAX, &rows, &n, err)) return false;
+    pthread_mutex_lock(&engine->tokens.lock);
+    for (size_t i = 0; i < n; i++) token_put(&engine->tokens, turn->arena, rows[i]);
+    pthread_mutex_unlock(&engine->tokens.lock);
+    tokens_tell(engine);
+    return true;
+}
+
+/* The name may be another token's by now: its row is asked for. */
+void token_gone_elsewhere(struct turn *turn, struct str subject)
+{
+    struct engine *engine = turn->engine;
+    struct known_token *known = smap_find(&engine->tokens.by_subject, subject);
+    struct token **rows;
+    size_t n;
+    if (!known) return;
+    if (!engine->store->ops->load_tokens(engine->store, turn->arena, known->row.id - 1, 1, &rows, &n, turn->err)) {
+        turn->slice->failed = true;
+        return;
+    }
+    if (n && rows[0]->id == known->row.id) return;
+    pthread_mutex_lock(&engine->tokens.lock);
+    token_drop(&engine->tokens, known);
+    pthread_mutex_unlock(&engine->tokens.lock);
+}
+
+/* --- for turns -------------------------------------------------------------------------------------------------------------------- */
+
+bool token_is_named(struct turn *turn, struct str tenant, struct str name)
+{
+    return smap_find(&turn->token_names, tenant_subject(turn->arena, tenant, name)) || token_named(turn, tenant, name);
+}
+
+void token_make(struct turn *turn, const struct token *token, struct str actor)
+{
+    struct str subject = tenant_subject(turn->arena, token->tenant, token->name);
+    *ARENA_PUSH(turn->arena, turn->tokens_new, turn->n_tokens_new, turn->cap_tokens_new) = token;
+    smap_put(&turn->token_names, subject, turn);
+    tenant_now(turn, token->tenant)->tokens_more++;
+    slice_event(turn->slice, &(struct event){ .kind = EVENT_token, .subject = subject, .actor = actor });
+}
+
+struct known_token *token_named(struct turn *turn, struct str tenant, struct str name)
+{
+    struct known_token *known = smap_find(&turn->engine->tokens.by_subject, tenant_subject(turn->arena, tenant, name));
+    return known && known->gone != turn->engine->serial ? known : NULL;
+}
+
+void token_revoke(struct turn *turn, struct known_token *known, struct str actor, struct str reason)
+{
+    known->gone = turn->engine->serial;
+    *ARENA_PUSH(turn->arena, turn->tokens_gone, turn->n_tokens_gone, turn->cap_tokens_gone) = known->row.id;
+    slice_event(turn->slice,
+        &(struct event){ .kind = EVENT_token_revoked, .actor = actor, .reason = reason, .subject = str_dup(turn->arena, known->subject) });
+}
+
+int64_t tokens_of(struct turn *turn, struct str tenant)
+{
+    const struct token_tenant *known = smap_find(&turn->engine->tokens.tenants, tenant);
+    return (known ? (int64_t)known->n : 0) + tenant_now(turn, tenant)->tokens_more;
+}
+
+/* --- for the api ------------------------------------------------------------------------------------------------------------------ */
+
+bool engine_token(struct engine *engine, const uint8_t hash[32], struct arena *arena, struct token *out)
+{
+    pthread_mutex_lock(&engine->tokens.lock);
+    const struct known_token *known = map_find(&engine->tokens.by_hash, head_of(hash));
+    if (known) {
+        *out = known->row;
+        out->name = str_dup(arena, known->row.name);
+        out->tenant = str_dup(arena, known->row.tenant);
+    }
+    pthread_mutex_unlock(&engine->tokens.lock);
+    return known != NULL;
+}
+
+bool engine_token_stands(struct engine *engine, int64_t id)
+{
+    pthread_mutex_lock(&engine->tokens.lock);
+    bool stands = map_find(&engine->tokens.by_id, (uint64_t)id) != NULL;
+    pthread_mutex_unlock(&engine->tokens.lock);
+    return stands;
+}
+
+bool engine_has_tokens(struct engine *engine)
+{
+    pthread_mutex_lock(&engine->tokens.lock);
+    bool any = engine->tokens.by_id.n > 0;
+    pthread_mutex_unlock(&engine->tokens.lock);
+    return any;
+}
+
+bool engine_tenant_has_token(struct engine *engine, struct str tenant)
+{
+    pthread_mutex_lock(&engine->tokens.lock);
+    bool has = smap_find(&engine->tokens.tenants, tenant) != NULL;
+    pthread_mutex_unlock(&engine->tokens.lock);
+    return has;
+}
+
+uint64_t engine_tokens_version(struct engine *engine)
+{
+    return atomic_load(&engine->tokens_version);
+}
