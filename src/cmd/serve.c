@@ -7,10 +7,10 @@
 
 #include "cmd/command.h"
 #include "cmd/server.h"
+#include "cmd/server_name.h"
 #include "cmd/term.h"
 #include "io/fsx.h"
 #include "io/log.h"
-#include "text/key.h"
 
 enum { CONFIG_BYTES_MAX = 1 << 20, PATH_BYTES = 4096 };
 #define CONFIG_DEFAULT "/etc/weir/weir.yaml"
@@ -106,20 +106,6 @@ static enum err_code config_read(const struct options *options, struct arena *ar
     return ERR_none;
 }
 
-/* name_default: the host's name and our process: unique, and good as a name. */
-static struct str name_default(struct arena *arena)
-{
-    char host[65] = "";
-    if (gethostname(host, sizeof host) < 0)
-        host[0] = '\0';
-    host[sizeof host - 1] = '\0';
-    for (char *c = host; *c; c++)
-        if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') || *c == '.'))
-            *c = '-';
-    struct str name = str_fmt(arena, "%s-%ld", host[0] && host[0] != '-' && host[0] != '.' ? host : "weir", (long)getpid());
-    return name_is_valid(name) ? name : str_fmt(arena, "weir-%ld", (long)getpid());
-}
-
 /* faults_code: what is wrong on the command line alone is a wrong call; anything in a file or variable is wrong data. */
 static enum err_code faults_code(const struct diags *diags)
 {
@@ -144,7 +130,7 @@ static enum err_code serve_conf(void *owner, struct arena *arena, struct conf *o
         return ERR_io;
     }
     input.cwd = str_dup(arena, str_of(cwd));
-    input.default_name = name_default(arena);
+    input.default_name = server_name_default(arena);
     settings_collect(&serve->options, arena, &input);
     enum err_code unread = config_read(&serve->options, arena, &input);
     if (unread != ERR_none)

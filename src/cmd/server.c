@@ -20,6 +20,7 @@
 #include "api/api.h"
 #include "base/when.h"
 #include "cmd/beside.h"
+#include "cmd/server_name.h"
 #include "coord/coord.h"
 #include "engine/engine.h"
 #include "io/clock.h"
@@ -185,7 +186,7 @@ static void modes_say(const struct server *server)
 
 static bool open_store(struct server *server, struct err *err)
 {
-    server->store = store_open(&server->store_config, err);
+    server->store = server_name_open(&server->store_config, server->data, &server->arena, &server->conf, err);
     if (server->store)
         modes_say(server);
     unsigned weak = server->store ? server->store->weak : 0;

@@ -21,7 +21,7 @@ struct conf_input {
     const struct conf_option *options;
     size_t n_options;
     struct str cwd;          /* what relative paths are relative to */
-    struct str default_name; /* of this node, unique per process */
+    struct str default_name; /* of this node */
     int64_t default_slots;   /* the number of cores */
 };
 

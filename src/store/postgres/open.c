@@ -135,7 +135,7 @@ static bool name_take(struct postgres_store *self, struct err *err)
     if (pg_exec(pg, PG_lock_wait, err) && pg_number_for(pg, PG_server_name, (int64_t)str_hash(str_of(self->server)), NULL, err))
         return pg_exec(pg, PG_lock_wait_long, err);
     return err->code == ERR_conflict &&
-           err_set(err, ERR_conflict, "a server with the name %s runs on this store already: stop it (weir nodes says where it is), or "
+           err_set(err, ERR_name_taken, "a server with the name %s runs on this store already: stop it (weir nodes says where it is), or "
                    "give this one another --name", self->server);
 }
 
