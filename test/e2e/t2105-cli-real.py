@@ -4,6 +4,7 @@ each one does what it says."""
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -114,6 +115,18 @@ done = w('wait', long, '--timeout', '60s')
 ok(done.returncode == 1 and 'T terminated' in done.out, 'becomes T', done.out)
 done = w('cancel', long, '--reason', 'again')
 ok(done.returncode == 1 and 'is terminated' in done.err, 'cancel of an ended one: 1', done.returncode, done.err)
+
+# -- TOOK is the time of the last attempt, not of the wait behind it
+again = w('enqueue', '--name', 'again', '--command', '--', 'false').out.strip()
+w('wait', again, '--timeout', '60s')
+has(w('show', again).out, '\ntook ', 'an ended task says how long it took')
+w('pause', 'all', '--reason', 'hold')
+w('retry', again)
+for how, letter in (('retried', 'S'), ('cancelled', 'T')):
+    row = next(line for line in w('list').out.splitlines() if f' {again} ' in line)
+    ok(row.startswith(letter) and re.fullmatch(r'.* ago +(hold)?', row) and '\ntook ' not in w('show', again).out, f'a {how} one that waited took nothing', row)
+    w('cancel', again, '--reason', 'hold')
+w('resume', 'all')
 
 # -- following: log -f, events -f, wait through a restart of the server
 slow = w('enqueue', '--name', 'slow', '-', stdin=json.dumps(dict(script='echo one; while [ ! -e %s/go ]; do sleep 0.05; done; echo two' % TMP))).out.strip()
