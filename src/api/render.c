@@ -85,7 +85,9 @@ static void attempt_render(struct json *json, const struct attempt *attempt, str
 {
     json_object_begin(json);
     json_put_i64(json, "number", attempt->number);
-    json_put_str(json, "executor", executor);
+    char number[24];
+    snprintf(number, sizeof number, "#%lld", (long long)attempt->executor); /* it has gone (engine/expiry.c); the history has its name */
+    json_put_str(json, "executor", executor.len || !attempt->executor ? executor : str_of(number));
     json_put_time(json, "started", attempt->started);
     json_put_time(json, "finished", attempt->finished);
     put_known(json, "exit", attempt->finished > 0 ? attempt->exit : -1);

@@ -193,6 +193,7 @@ struct spec {
     unsigned retry_on;
     const int64_t *slots; /* ids, ascending, no doubles */
     size_t n_slots;
+    struct str slot_key;  /* its concurrency key, whose slot may have to be made again; empty: none */
 };
 
 enum class_kind { KIND_NONE, KIND_COMMAND, KIND_SCRIPT, KIND_IMAGE, KIND_DATA, KIND_COUNT };
@@ -213,6 +214,9 @@ struct slot { /* semaphores and concurrency keys */
     int64_t limit, used;
     int64_t waiting; /* tasks that wait for it */
 };
+#define SLOT_KEY "concurrency/"
+#define SLOT_KEYED ((int64_t)1 << 62) /* ids from here on are made of the key: such a slot is there only while somebody is in it */
+static inline bool slot_is_empty(const struct slot *slot) { return slot->id >= SLOT_KEYED && !slot->used && !slot->waiting; }
 
 struct attempt {
     int64_t task, number, grant, executor;

@@ -136,7 +136,7 @@ static bool slots_get(struct slice *slice, struct node *node)
     if (held(node, HOLD_slot)) return false; /* its turn comes through slot_admit */
     bool room = true;
     for (size_t i = 0; i < wants.n; i++) {
-        const struct slot *slot = slice_slot(slice, wants.ids[i]);
+        const struct slot *slot = slice_slot_for(slice, node, wants.ids[i]);
         room &= slot->used < slot->limit && (slot->waiting == 0 || PLANT(slot_overtake));
     }
     if (room) {

@@ -82,6 +82,14 @@ struct slot *slice_slot(struct slice *slice, int64_t id)
     return slot;
 }
 
+struct slot *slice_slot_for(struct slice *slice, const struct node *node, int64_t id)
+{
+    const struct rows *rows = slice->rows;
+    if (id >= SLOT_KEYED && !map_find(&slice->slots, (uint64_t)id))
+        rows->slot_open(rows->owner, id, slice_lane(slice, node->row.lane)->tenant, slice_spec(slice, node)->slot_key);
+    return slice_slot(slice, id);
+}
+
 const struct spec *slice_spec(struct slice *slice, const struct node *node)
 {
     static const struct spec none = { .attempts_max = 1 };

@@ -24,6 +24,7 @@ struct rows {
     bool (*holds_of_task)(void *owner, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err);
     const struct lane *(*lane)(void *owner, int64_t id); /* must exist */
     const struct slot *(*slot)(void *owner, int64_t id); /* must exist */
+    void (*slot_open)(void *owner, int64_t id, struct str tenant, struct str key); /* from now on it does: a concurrency key's */
 };
 
 struct because {
@@ -100,6 +101,7 @@ struct node *slice_find(struct slice *slice, int64_t id);  /* NULL: no such task
 struct node *slice_create(struct slice *slice, const struct task *row, const struct because *because); /* a new task, in Q */
 struct lane *slice_lane(struct slice *slice, int64_t id);  /* this turn's copy, for change */
 struct slot *slice_slot(struct slice *slice, int64_t id);
+struct slot *slice_slot_for(struct slice *slice, const struct node *node, int64_t id); /* that the node wants: may not be there yet */
 const struct spec *slice_spec(struct slice *slice, const struct node *node);
 void slice_touch(struct slice *slice, struct node *node);  /* its row has changed */
 void slice_event(struct slice *slice, const struct event *event);

@@ -187,7 +187,7 @@ static void explain_slots(struct explain *x)
     for (size_t i = 0; i < x->facts->n_slots; i++) {
         const struct why_slot *w = &x->facts->slots[i];
         if (w->held || w->ahead < slot_reach(&w->slot) || (w->since == 0 && PLANT(why_slots_late))) continue;
-        struct str name = w->slot.name, prefix = STR("concurrency/");
+        struct str name = w->slot.name, prefix = STR(SLOT_KEY);
         if (str_eqz(name, SLOT_RUNNING)) {
             if (w->since != 0 || !PLANT(why_quota_late)) explain_quota(x, w);
             continue;

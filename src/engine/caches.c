@@ -2,8 +2,8 @@
  * lately: what was enqueued is soon claimed, what was claimed is soon finished, and neither is read back from the store.
  *
  * They are copies: the store is right. New rows are put here as the turn makes them; when its commit fails, everything is read anew
- * (caches_drop, caches_load). Strings of lanes, classes, slots and archives live until then, in an arena of their own; those of
- * executors as long as the engine, and aren't kept twice when the row is read again. */
+ * (caches_drop, caches_load). Strings of lanes, classes and archives live until then, in an arena of their own; those of slots and of
+ * executors have memory of their own, since these come and go. */
 #include <string.h>
 
 #include "engine/turn.h"
@@ -123,17 +123,44 @@ bool cache_fits(struct engine *engine, struct known_executor *executor, int64_t 
 
 /* --- slots --------------------------------------------------------------------------------------------------------------------- */
 
+/* Each has memory of its own, with its name TENANT 0x1f NAME behind it: slots of concurrency keys come and go. */
 static struct slot *slot_put(struct engine *engine, const struct slot *row)
 {
-    struct slot *slot = ARENA_NEW(&engine->cache_arena, struct slot);
+    struct slot *slot = mem_alloc(sizeof *slot + row->tenant.len + 1 + row->name.len);
+    char *text = (char *)(slot + 1);
+    struct str key = { text, row->tenant.len + 1 + row->name.len };
     *slot = *row;
-    slot->tenant = str_dup(&engine->cache_arena, row->tenant);
-    slot->name = str_dup(&engine->cache_arena, row->name);
+    if (row->tenant.len) memcpy(text, row->tenant.ptr, row->tenant.len);
+    text[row->tenant.len] = '\x1f';
+    if (row->name.len) memcpy(text + row->tenant.len + 1, row->name.ptr, row->name.len);
+    slot->tenant = str_sub(key, 0, row->tenant.len);
+    slot->name = str_sub(key, row->tenant.len + 1, key.len);
     map_put(&engine->slots, (uint64_t)slot->id, slot);
-    smap_put(&engine->slot_names, keyed(&engine->cache_arena, slot->tenant, slot->name), slot);
+    if (slot->id < SLOT_KEYED) smap_put(&engine->slot_names, key, slot);
     slot_note(engine, slot);
     tenant_slot_made(engine, slot);
     return slot;
+}
+
+void cache_slot_drop(struct engine *engine, int64_t id)
+{
+    struct slot *slot = map_take(&engine->slots, (uint64_t)id);
+    if (!slot) return;
+    map_take(&engine->slots_open, (uint64_t)id);
+    map_take(&engine->slots_left, (uint64_t)id);
+    map_take(&engine->slots_empty, (uint64_t)id);
+    tenant_slot_gone(engine, slot);
+    mem_free(slot);
+}
+
+void cache_slots_drop(struct engine *engine)
+{
+    MAP_EACH(&engine->slots, e) mem_free(e->value);
+    map_clear(&engine->slots);
+    map_clear(&engine->slots_open);
+    map_clear(&engine->slots_left);
+    map_clear(&engine->slots_empty);
+    smap_clear(&engine->slot_names);
 }
 
 struct slot *cache_slot_put(struct turn *turn, struct str tenant, struct str name, int64_t limit)
@@ -173,6 +200,15 @@ static const struct slot *slot_own(struct turn *turn, struct slot *slot)
     slot->waiting = row.waiting;
     slot_note(turn->engine, slot);
     return slot;
+}
+
+/* It is the same slot by its number, whoever makes it again. A narrow turn finds its row, or is taken once more, wide (slot_own). */
+static void rows_slot_open(void *owner, int64_t id, struct str tenant, struct str key)
+{
+    struct engine *engine = owner;
+    if (map_find(&engine->slots, (uint64_t)id)) return;
+    struct str name = str_fmt(&engine->turn_arena, SLOT_KEY "%.*s", STR_ARG(key));
+    slot_put(engine, &(struct slot){ .id = id, .tenant = tenant, .name = name, .limit = 1 });
 }
 
 static const struct slot *rows_slot(void *owner, int64_t id)
@@ -220,7 +256,8 @@ int64_t cache_spec_get(struct turn *turn, const struct task_def *def, const int6
             .backoff_ms = def->backoff_ms,
             .retry_on = def->retry_on,
             .slots = ids,
-            .n_slots = n_slots };
+            .n_slots = n_slots,
+            .slot_key = str_dup(&engine->spec_arena, def->concurrency) };
         map_put(&engine->specs, (uint64_t)spec->id, spec);
         smap_put(&engine->spec_texts, kept, spec);
         *ARENA_PUSH(turn->arena, turn->specs_new, turn->n_specs_new, turn->cap_specs_new) = spec;
@@ -241,19 +278,53 @@ static const struct spec *rows_spec(void *owner, int64_t id, struct err *err)
 
 /* --- executors ----------------------------------------------------------------------------------------------------------------- */
 
-static struct executor executor_copy(struct arena *arena, const struct executor *row)
+static struct str text_keep(char **at, struct str s)
 {
-    struct executor copy = *row;
-    copy.name = str_dup(arena, row->name);
-    copy.instance = str_dup(arena, row->instance);
-    copy.host = str_dup(arena, row->host);
-    copy.version = str_dup(arena, row->version);
-    copy.zone = str_dup(arena, row->zone);
-    copy.tenant = str_dup(arena, row->tenant);
-    copy.labels = ARENA_ARRAY(arena, struct label, row->n_labels + 1);
+    struct str kept = { *at, s.len };
+    if (s.len) memcpy(*at, s.ptr, s.len);
+    *at += s.len;
+    return kept;
+}
+
+static size_t executor_bytes(const struct executor *row)
+{
+    size_t bytes = row->name.len + row->instance.len + row->host.len + row->version.len + row->zone.len + row->tenant.len;
+    for (size_t i = 0; i < row->n_labels; i++) bytes += row->labels[i].name.len + row->labels[i].value.len;
+    return bytes + row->n_labels * sizeof *row->labels + row->tenant.len + 1 + row->name.len;
+}
+
+/* Its labels and texts are one piece of memory of its own: it may register again every minute, for years. */
+static void executor_own(struct known_executor *known, const struct executor *row)
+{
+    struct executor *copy = &known->row;
+    known->texts = mem_alloc(executor_bytes(row) + 1);
+    char *at = (char *)((struct label *)known->texts + row->n_labels);
+    *copy = *row;
+    copy->labels = known->texts;
     for (size_t i = 0; i < row->n_labels; i++)
-        copy.labels[i] = (struct label){ str_dup(arena, row->labels[i].name), str_dup(arena, row->labels[i].value) };
-    return copy;
+        copy->labels[i] = (struct label){ text_keep(&at, row->labels[i].name), text_keep(&at, row->labels[i].value) };
+    struct str *texts[] = { &copy->name, &copy->instance, &copy->host, &copy->version, &copy->zone, &copy->tenant };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) *texts[i] = text_keep(&at, *texts[i]);
+    bool named = copy->tenant.len && !str_eqz(copy->tenant, TENANT_DEFAULT); /* as tenant_subject */
+    char *subject = at;
+    if (named) text_keep(&at, copy->tenant), *at++ = '/';
+    text_keep(&at, copy->name);
+    known->subject = (struct str){ subject, (size_t)(at - subject) };
+}
+
+void caches_texts_free(struct engine *engine)
+{
+    for (size_t i = 0; i < engine->n_texts_old; i++) mem_free(engine->texts_old[i]);
+    engine->n_texts_old = 0;
+}
+
+static void text_old(struct engine *engine, void *text)
+{
+    if (engine->n_texts_old == engine->cap_texts_old) {
+        engine->cap_texts_old = engine->cap_texts_old ? 2 * engine->cap_texts_old : 16;
+        engine->texts_old = mem_realloc(engine->texts_old, engine->cap_texts_old * sizeof *engine->texts_old);
+    }
+    engine->texts_old[engine->n_texts_old++] = text;
 }
 
 struct known_executor *cache_executor_put(struct engine *engine, const struct executor *row)
@@ -265,12 +336,29 @@ struct known_executor *cache_executor_put(struct engine *engine, const struct ex
         *known = (struct known_executor){ 0 };
         map_put(&engine->executors, (uint64_t)row->id, known);
         tenant_executors_moved(engine, row, 1);
+    } else {
+        text_old(engine, known->texts); /* events of this turn may name it */
+        if (smap_find(&engine->executor_names, known->subject) == known) smap_take(&engine->executor_names, known->subject);
     }
-    known->row = executor_copy(&engine->arena, row);
+    executor_own(known, row);
     if (known->fits) memset(known->fits, 0, known->n_fits);
-    smap_put(&engine->executor_names, tenant_subject(&engine->arena, known->row.tenant, known->row.name), known);
+    smap_put(&engine->executor_names, known->subject, known);
     pthread_mutex_unlock(&engine->heard_lock);
     return known;
+}
+
+void cache_executor_drop(struct engine *engine, int64_t id)
+{
+    struct known_executor *known = map_find(&engine->executors, (uint64_t)id);
+    if (!known) return;
+    pthread_mutex_lock(&engine->heard_lock);
+    map_take(&engine->executors, (uint64_t)id);
+    if (smap_find(&engine->executor_names, known->subject) == known) smap_take(&engine->executor_names, known->subject);
+    pthread_mutex_unlock(&engine->heard_lock);
+    tenant_executors_moved(engine, &known->row, -1);
+    text_old(engine, known->texts);
+    mem_free(known->fits);
+    mem_free(known);
 }
 
 /* --- recent tasks ---------------------------------------------------------------------------------------------------------------- */
@@ -376,23 +464,16 @@ static bool rows_holds_of_task(void *owner, struct arena *arena, int64_t task, s
 struct rows caches_rows(struct engine *engine)
 {
     return (struct rows){ .owner = engine, .task = rows_task, .edges = rows_edges, .spec = rows_spec, .holds_of = rows_holds_of,
-                          .holds_of_task = rows_holds_of_task, .lane = rows_lane, .slot = rows_slot };
+                          .holds_of_task = rows_holds_of_task, .lane = rows_lane, .slot = rows_slot, .slot_open = rows_slot_open };
 }
 
 /* Executors that a turn made which came to nothing: their numbers will be given to others. */
 static void executors_unmake(struct engine *engine)
 {
-    pthread_mutex_lock(&engine->heard_lock);
     MAP_EACH(&engine->executors, e) {
-        struct known_executor *known = e->value;
-        if (known->row.id < engine->head.next_executor) continue;
-        tenant_executors_moved(engine, &known->row, -1);
-        map_take(&engine->executors, e->key);
-        smap_take(&engine->executor_names, tenant_subject(&engine->arena, known->row.tenant, known->row.name));
-        mem_free(known->fits);
-        mem_free(known);
+        const struct known_executor *known = e->value;
+        if (known->row.id >= engine->head.next_executor) cache_executor_drop(engine, known->row.id);
     }
-    pthread_mutex_unlock(&engine->heard_lock);
 }
 
 void caches_drop(struct engine *engine)
@@ -400,12 +481,9 @@ void caches_drop(struct engine *engine)
     executors_unmake(engine);
     map_clear(&engine->lanes);
     map_clear(&engine->classes);
-    map_clear(&engine->slots);
-    map_clear(&engine->slots_open);
-    map_clear(&engine->slots_left);
+    cache_slots_drop(engine);
     smap_clear(&engine->lane_names);
     smap_clear(&engine->class_keys);
-    smap_clear(&engine->slot_names);
     caches_specs_drop(engine);
     tenants_drop(engine);
     archives_drop(engine);

@@ -82,6 +82,8 @@ static void turn_open(struct turn *turn, struct engine *engine, int64_t wall, in
 {
     arena_reset(&engine->turn_arena);
     engine->serial++;
+    engine->boot = boot;
+    caches_texts_free(engine);
     caches_specs_trim(engine);
     *turn = (struct turn){ .engine = engine,
         .slice = &engine->slice,
@@ -217,10 +219,15 @@ static void changes_small(struct turn *turn, struct changes *c)
     }
     MAP_EACH(&slice->slots, e) {
         const struct slot *slot = e->value, *known = map_find(&turn->engine->slots, e->key);
-        if (known == NULL || memcmp(slot, known, sizeof *slot) != 0 || slot->id >= turn->engine->head.next_slot) slots[c->n_slots++] = slot;
+        bool new = slot->id >= turn->engine->head.next_slot && slot->id < SLOT_KEYED;
+        if (known && memcmp(slot, known, sizeof *slot) == 0 && !new) continue;
+        if (turn->engine->store->exclusive && slot_is_empty(slot))
+            *ARENA_PUSH(turn->arena, turn->slots_gone, turn->n_slots_gone, turn->cap_slots_gone) = slot->id;
+        else slots[c->n_slots++] = slot;
     }
     c->lanes = lanes;
     c->slots = slots;
+    c->slots_remove = turn->slots_gone; c->n_slots_remove = turn->n_slots_gone;
     c->classes = turn->classes_new; c->n_classes = turn->n_classes_new;
     c->specs = turn->specs_new; c->n_specs = turn->n_specs_new;
     c->edges_new = slice->edges_new; c->n_edges_new = slice->n_edges_new;
@@ -243,6 +250,7 @@ static void changes_small(struct turn *turn, struct changes *c)
     const struct executor **executors = ARENA_ARRAY(turn->arena, const struct executor *, turn->n_executors + 1);
     for (size_t i = 0; i < turn->n_executors; i++) executors[i] = turn->executors[i];
     c->executors = executors; c->n_executors = turn->n_executors;
+    c->executors_remove = turn->executors_gone; c->n_executors_remove = turn->n_executors_gone;
     c->counts = turn->counts; c->n_counts = turn->n_counts;
 }
 
@@ -402,6 +410,7 @@ static bool turn_run(struct turn *turn, struct command **commands, size_t *n_com
     for (size_t i = 0; i < n && !turn->slice->failed; i++)
         if (commands[i]->kind == CMD_ENQUEUE && !commands[i]->err.code) enqueue_fill(turn, commands[i]);
     expiry_run(turn);
+    slots_clear(turn);
     if (turn->slice->failed || !turn_commit(turn, err)) {
         store->ops->rollback(store);
         return false;
@@ -734,6 +743,7 @@ struct engine *engine_new(const struct engine_config *config, int64_t wall, int6
             .address = config->server_address,
             .started = wall },
         .wanted = boot,
+        .boot = boot,
         .next_watch = boot,
         .began = boot,
         .offset = OFFSET_UNKNOWN,
@@ -765,13 +775,17 @@ void engine_free(struct engine *engine)
     heap_release(&engine->deadlines);
     mem_free(engine->polls_due.nodes); /* without a look at the polls: their owners may have gone first */
     MAP_EACH(&engine->lives, e) mem_free(e->value);
+    cache_slots_drop(engine);
     MAP_EACH(&engine->executors, e) {
         struct known_executor *known = e->value;
         mem_free(known->fits);
+        mem_free(known->texts);
         mem_free(known);
     }
+    caches_texts_free(engine);
+    mem_free(engine->texts_old);
     struct map *maps[] = { &engine->lanes, &engine->classes, &engine->slots, &engine->executors, &engine->specs, &engine->lives,
-        &engine->slots_open, &engine->slots_left };
+        &engine->slots_open, &engine->slots_left, &engine->slots_empty };
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_release(maps[i]);
     struct smap *smaps[] = { &engine->lane_names, &engine->class_keys, &engine->slot_names, &engine->executor_names, &engine->spec_texts,
         &engine->tenants };

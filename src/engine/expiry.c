@@ -1,9 +1,10 @@
-/* expiry: what goes when its time has come: idempotency keys and tokens. Owns what the engine believes of the wall clock (core/wall.h), so
- * that nothing goes because a clock was set wrong.
+/* expiry: what goes when its time has come: idempotency keys, tokens, executors that nobody has heard of for 30 days. Owns what the engine
+ * believes of the wall clock (core/wall.h), so that nothing goes because a clock was set wrong.
  *
  * Once an hour, and at a start, a wide turn compares the wall clock with the stored row and writes the row anew; on a shared store every
- * server does, so that one whose clock agrees keeps the others from confirming a clock that doesn't. Expired tokens go in the same turn, a
- * batch at a time. Keys go as they come: about twice as many are removed as were added since, and a batch every hour.
+ * server does, so that one whose clock agrees keeps the others from confirming a clock that doesn't. Expired tokens go in the same turn,
+ * and executors are looked at, a batch at a time. Keys go as they come: about twice as many are removed as were added since, and a batch
+ * every hour.
  *
  * It fails with the turn: nothing is believed, or gone, before the commit. */
 #include "core/wall.h"
@@ -11,6 +12,7 @@
 #include "io/clock.h"
 
 enum { EVERY_MS = 3600 * 1000, FIRST_MS = 60 * 1000, KEYS_STEP = 256, KEYS_BATCHES_MAX = 4 };
+#define SILENT_MS (INT64_C(30) * 24 * 3600 * 1000)
 
 /* --- the wall clock ------------------------------------------------------------------------------------------------------------------- */
 
@@ -108,6 +110,34 @@ static void tokens_expire(struct turn *turn)
     }
 }
 
+/* An executor that nobody hears is marked with the time, whatever its state, and goes when that was long ago. It has nothing in hand then:
+ * leases lapse after seconds. One that comes back is told to register again. */
+static void executor_age(struct turn *turn, struct known_executor *known)
+{
+    const struct engine *engine = turn->engine;
+    int64_t since = known->heard ? known->heard : engine->began;
+    if (known->lives.first || known->parked || turn->boot - since <= 2 * engine->config.lease_ms) return;
+    if (!known->row.silent) {
+        known->row.silent = turn_late(turn);
+        turn_executor_changed(turn, known);
+        return;
+    }
+    if (known->row.silent > turn_past(turn) - SILENT_MS) return;
+    *ARENA_PUSH(turn->arena, turn->executors_gone, turn->n_executors_gone, turn->cap_executors_gone) = known->row.id;
+    slice_event(turn->slice, &(struct event){ .kind = EVENT_executor_state, .subject = known->subject, .actor = STR("engine"),
+                                 .reason = STR("removed: silent for 30 days") });
+}
+
+static void executors_expire(struct turn *turn)
+{
+    const struct map *all = &turn->engine->executors;
+    size_t i = turn->engine->executors_looked, end = i + turn->engine->batch;
+    for (; i < all->n_entries && i < end; i++)
+        if (all->entries[i].live) executor_age(turn, all->entries[i].value);
+    turn->executors_looked = i < all->n_entries ? i : 0;
+    if (turn->executors_looked) turn->clock_due = turn->boot; /* the rest in the next turn */
+}
+
 static void keys_expire(struct turn *turn)
 {
     struct engine *engine = turn->engine;
@@ -126,6 +156,7 @@ void expiry_run(struct turn *turn)
     if (!turn->narrow && turn->boot >= turn->engine->clock.due) {
         clock_tick(turn);
         tokens_expire(turn);
+        executors_expire(turn);
     }
     keys_expire(turn);
 }
@@ -134,6 +165,8 @@ void expiry_commit(struct turn *turn)
 {
     struct engine *engine = turn->engine;
     if (!turn->ticks) return;
+    engine->executors_looked = turn->executors_looked;
+    for (size_t i = 0; i < turn->n_executors_gone; i++) cache_executor_drop(engine, turn->executors_gone[i]);
     pthread_mutex_lock(&engine->heard_lock);
     engine->clock = (struct known_clock){ .known = turn->clock, .boot = turn->boot, .due = turn->clock_due };
     pthread_mutex_unlock(&engine->heard_lock);

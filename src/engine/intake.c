@@ -86,7 +86,7 @@ static size_t slots_of(struct turn *turn, struct str tenant, const struct task_d
     size_t n = 0;
     for (size_t i = 0; i < def->n_semaphores; i++) ids[n++] = cache_slot_get(turn, tenant, def->semaphores[i])->id;
     if (def->concurrency.len)
-        ids[n++] = cache_slot_get(turn, tenant, str_fmt(turn->arena, "concurrency/%.*s", STR_ARG(def->concurrency)))->id;
+        ids[n++] = slot_of_key(turn, tenant, def->concurrency);
     for (size_t i = 1; i < n; i++)
         for (size_t k = i; k > 0 && ids[k] < ids[k - 1]; k--) {
             int64_t swap = ids[k];

@@ -213,6 +213,7 @@ bool others_follow(struct turn *turn, struct err *err)
     struct store_head head, known = engine->head;
     if (store->exclusive && !engine->stale) return true;
     engine->stale |= store->reopened != engine->reopened;
+    engine->stale |= engine->followed && turn->boot - engine->followed >= engine->config.lease_ms; /* see slots_clear */
     engine->reopened = store->reopened;
     if (!store->ops->load_head(store, &head, err)) return false;
     bool older = false;
@@ -229,6 +230,7 @@ bool others_follow(struct turn *turn, struct err *err)
     } else if (!engine->beaten && !duties_load(turn, err)) {
         return false;
     }
+    engine->followed = turn->boot;
     turn_stand(turn);
     if (older && head.commit >= known.commit && head.seq >= known.seq)
         turn_incarnate(turn, engine->config.server_name,

@@ -393,9 +393,13 @@ void cmd_poll(struct turn *turn, struct command *poll)
     known->heard = known->spoke = turn->boot;
     known->free = poll->in.poll.free < known->row.slots ? poll->in.poll.free : known->row.slots;
     pthread_mutex_unlock(&engine->heard_lock);
-    if (known->row.state == EXECUTOR_LOST && turn->narrow) {
+    if ((known->row.state == EXECUTOR_LOST || known->row.silent) && turn->narrow) {
         turn_widen(turn);
         return;
+    }
+    if (known->row.silent) {
+        known->row.silent = 0;
+        turn_executor_changed(turn, known);
     }
     if (known->row.state == EXECUTOR_LOST) {
         known->row.state = EXECUTOR_ACTIVE;

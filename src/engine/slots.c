@@ -1,12 +1,37 @@
 /* slots: semaphores, concurrency keys and quotas of running tasks, between turns.
  *
+ * The slot of a concurrency key has a number that is made of the key (slot_of_key), so that it can go when nobody is in it: whoever wants
+ * it next makes the same one again (slice_slot_for). In a store of one server it goes in the turn in which it empties. On a shared store it
+ * stays for two leases, since only a wide turn can make it again; it is the wide turns with a beat that remove what has been empty so long.
+ * Nobody is told: the others know that it is empty, which is the truth too, and who hasn't looked for a lease reads everything anew.
+ *
  * core/settle.c admits waiters; a turn admits at most a batch of them. Owns what is left for the next turn (slots_left) and the slots that
  * have room and waiters (slots_open). Both are memory: when rows are read anew, every open slot is looked at again. On a shared store a
  * server may die with slots left: the server that has the timers looks at the open ones once a lease. */
+#include <string.h>
+
+#include <sodium.h>
+
 #include "engine/turn.h"
+
+/* Not to be hit on purpose: one tenant's key must not be another's slot. Two keys with one number would only wait for each other. */
+int64_t slot_of_key(struct turn *turn, struct str tenant, struct str key)
+{
+    const struct slot *known = cache_slot_find(turn, tenant, str_fmt(turn->arena, SLOT_KEY "%.*s", STR_ARG(key)));
+    unsigned char hash[crypto_generichash_BYTES_MIN];
+    uint64_t number;
+    if (known) return known->id; /* of a store that is older than these numbers */
+    struct str text = str_fmt(turn->arena, "%.*s\x1f%.*s", STR_ARG(tenant), STR_ARG(key));
+    crypto_generichash(hash, sizeof hash, (const unsigned char *)text.ptr, text.len, NULL, 0);
+    memcpy(&number, hash, sizeof number);
+    return SLOT_KEYED | (int64_t)(number & (SLOT_KEYED - 1));
+}
 
 void slot_note(struct engine *engine, struct slot *slot)
 {
+    if (!slot_is_empty(slot)) map_take(&engine->slots_empty, (uint64_t)slot->id);
+    else if (!map_find(&engine->slots_empty, (uint64_t)slot->id))
+        map_put(&engine->slots_empty, (uint64_t)slot->id, (void *)(uintptr_t)(engine->boot + 1));
     bool open = slot->waiting > 0 && slot->used < slot->limit;
     if (open) map_put(&engine->slots_open, (uint64_t)slot->id, slot);
     else map_take(&engine->slots_open, (uint64_t)slot->id);
@@ -43,6 +68,23 @@ void slots_follow(struct turn *turn)
     for (size_t i = 0; i < turn->slice->n_slots_todo && !PLANT(admits_forgotten); i++) {
         uint64_t id = (uint64_t)slice_slot_left(turn->slice, i);
         map_put(&engine->slots_left, id, map_find(&engine->slots, id));
+    }
+    for (size_t i = 0; i < turn->n_slots_gone; i++) cache_slot_drop(engine, turn->slots_gone[i]);
+    if (!engine->store->exclusive) return;
+    MAP_EACH(&turn->slice->slots, e)
+        if (slot_is_empty(e->value)) cache_slot_drop(engine, (int64_t)e->key);
+}
+
+void slots_clear(struct turn *turn)
+{
+    struct engine *engine = turn->engine;
+    if (turn->narrow || (!turn->beats && !turn->ticks)) return;
+    MAP_EACH(&engine->slots_empty, e) {
+        const struct slot *now = map_find(&turn->slice->slots, e->key);
+        int64_t since = (int64_t)((uintptr_t)e->value - 1);
+        if (turn->boot - since < 2 * engine->config.lease_ms || turn->n_slots_gone >= engine->batch) return;
+        if (now && !slot_is_empty(now)) continue;
+        *ARENA_PUSH(turn->arena, turn->slots_gone, turn->n_slots_gone, turn->cap_slots_gone) = (int64_t)e->key;
     }
 }
 

@@ -92,6 +92,11 @@ void tenant_slot_made(struct engine *engine, const struct slot *slot)
     else if (known) known->slots++;
 }
 
+void tenant_slot_gone(struct engine *engine, const struct slot *slot)
+{
+    if (slot->tenant.len) tenant_get(engine, slot->tenant)->slots--;
+}
+
 void tenant_executors_moved(struct engine *engine, const struct executor *executor, int64_t by)
 {
     tenant_get(engine, executor->tenant.len ? executor->tenant : STR(TENANT_DEFAULT))->executors += by;
@@ -193,8 +198,8 @@ bool quota_enqueue_refused(struct turn *turn, struct command *command)
         for (size_t k = 0; k < defs[i].n_semaphores; k++)
             name_count(turn, &slots, defs[i].semaphores[k], cache_slot_find(turn, tenant, defs[i].semaphores[k]) != NULL, &n_slots);
         if (!defs[i].concurrency.len) continue;
-        struct str key = str_fmt(turn->arena, "concurrency/%.*s", STR_ARG(defs[i].concurrency));
-        name_count(turn, &slots, key, cache_slot_find(turn, tenant, key) != NULL, &n_slots);
+        bool used = map_find(&turn->engine->slots, (uint64_t)slot_of_key(turn, tenant, defs[i].concurrency));
+        name_count(turn, &slots, str_fmt(turn->arena, SLOT_KEY "%.*s", STR_ARG(defs[i].concurrency)), used, &n_slots);
     }
     smap_release(&queues);
     smap_release(&slots);

@@ -74,6 +74,8 @@ struct known_executor { /* its row, and what was heard of it */
     uint64_t listed;       /* the turn (engine.serial) that writes its row */
     uint64_t counted;      /* the turn that counts its results, at: */
     size_t counted_at;
+    void *texts;         /* what the row points to, and: */
+    struct str subject;  /* NAME, or TENANT/NAME: as events and engine->executor_names have it */
     uint8_t *fits; /* by class index: 0 unknown, 1 no, 2 yes */
     size_t n_fits;
 };
@@ -172,6 +174,11 @@ struct engine {
 
     struct map lanes, classes, slots, executors, specs, lives; /* by id (lanes: id + 1) */
     struct map slots_open;   /* those that have room and waiters, as of the last commit: the first of them wait for something else too */
+    void **texts_old;        /* of executors that have registered again, or gone: until the next turn */
+    size_t n_texts_old, cap_texts_old;
+    size_t executors_looked; /* for silence, by the hour: the entry of `executors` at which the next turn goes on; 0: none */
+    struct map slots_empty;  /* of concurrency keys with nobody in them, in the order in which they came to it: id -> boot ms + 1 */
+    int64_t boot;            /* ms, of the turn */
     struct map slots_left;   /* those whose waiters are still to be looked at: the last turn's looks were used up */
     int64_t slots_swept;     /* boot ms, of a shared store: slots_open were looked at, for what a lost server has left */
     bool on_loop;            /* this turn is taken by the loop's thread: its other clients wait meanwhile */
@@ -219,6 +226,7 @@ struct engine {
     struct recent *recent; /* by the lower bits of the id */
     uint64_t recent_since; /* what was put there before isn't counted any more: another server has committed */
     bool others_about;     /* the last turn met what another server had committed */
+    int64_t followed;      /* boot ms of the last turn of a shared store that knew what others had done; 0: none */
     int64_t others_seen;   /* boot ms of the last turn that did; 0: none */
     bool gathers;          /* this turn takes along what comes until it has the store's lock */
     bool went_back;        /* the store was found to be an older copy by this server or another one, and has taken a new incarnation */
@@ -281,6 +289,9 @@ struct turn {
     const struct token **tokens_new; size_t n_tokens_new, cap_tokens_new;
     struct smap token_names; /* of those, as events name them */
     int64_t *tokens_gone; size_t n_tokens_gone, cap_tokens_gone;
+    int64_t *executors_gone; size_t n_executors_gone, cap_executors_gone;
+    size_t executors_looked;
+    int64_t *slots_gone; size_t n_slots_gone, cap_slots_gone;
     struct site_key *site; size_t n_site, cap_site; /* keys that are new */
     struct command **polls; size_t n_polls, cap_polls;       /* this turn's polls that want work */
     struct command **to_park; size_t n_to_park, cap_to_park; /* polls that wait on */
@@ -352,9 +363,13 @@ struct lane *cache_lane_make(struct turn *turn, struct str tenant, struct str na
 int64_t cache_class_get(struct turn *turn, struct str tenant, const struct task_def *def); /* 0: nothing to run */
 struct slot *cache_slot_find(struct turn *turn, struct str tenant, struct str name); /* a global one comes first; NULL: none */
 struct slot *cache_slot_get(struct turn *turn, struct str tenant, struct str name);
+void cache_slot_drop(struct engine *engine, int64_t id);
+void cache_slots_drop(struct engine *engine);
 struct slot *cache_slot_put(struct turn *turn, struct str tenant, struct str name, int64_t limit);
 int64_t cache_spec_get(struct turn *turn, const struct task_def *def, const int64_t *slots, size_t n_slots);
 struct known_executor *cache_executor_put(struct engine *engine, const struct executor *row);
+void cache_executor_drop(struct engine *engine, int64_t id);
+void caches_texts_free(struct engine *engine); /* at the end of a turn: what executors were called before */
 bool cache_fits(struct engine *engine, struct known_executor *executor, int64_t class_id);
 void slot_note(struct engine *engine, struct slot *slot); /* it was changed: slots_open follows */
 
@@ -364,6 +379,8 @@ void slots_admit_all(struct engine *engine);           /* the next turn looks at
 void slots_pass(struct turn *turn);                    /* a lane was paused: its waiters let others pass */
 void slots_follow(struct turn *turn);                  /* after the commit */
 void slots_sweep(struct turn *turn);                   /* of a shared store: what a lost server has left */
+void slots_clear(struct turn *turn);                   /* a batch of those with nobody in them goes */
+int64_t slot_of_key(struct turn *turn, struct str tenant, struct str key); /* the number of a concurrency key's slot */
 
 /* idempotency.c: every command that creates, in this order:
  *     struct kept_answer kept = { 0 };
@@ -448,6 +465,7 @@ struct str tenant_subject(struct arena *arena, struct str tenant, struct str nam
 void tenant_lane_made(struct engine *engine, const struct lane *lane);
 void tenant_lane_moved(struct engine *engine, const struct lane *was, const struct lane *is);
 void tenant_slot_made(struct engine *engine, const struct slot *slot);
+void tenant_slot_gone(struct engine *engine, const struct slot *slot);
 void tenant_executors_moved(struct engine *engine, const struct executor *executor, int64_t by);
 void tenant_archives_moved(struct engine *engine, int64_t lane, int64_t by);
 struct known_tenant *tenant_now(struct turn *turn, struct str name); /* its `more` are this turn's */

@@ -51,6 +51,7 @@ struct changes {
     const struct task_class **classes;      size_t n_classes;    /* insert */
     const struct spec **specs;              size_t n_specs;      /* insert */
     const struct slot **slots;              size_t n_slots;      /* upsert */
+    const int64_t *slots_remove;            size_t n_slots_remove; /* those that there are, after `slots` */
     const struct task **tasks_new;          size_t n_tasks_new;
     const struct task **tasks_changed;      size_t n_tasks_changed;
     const struct task **ready_add;          size_t n_ready_add;    /* now P: (class, prio, vt, id) */
@@ -71,6 +72,7 @@ struct changes {
     const struct executor **executors;      size_t n_executors;  /* upsert; a shared store leaves the counters alone and adds: */
     const struct executor_count *counts;    size_t n_counts;
     const struct token **tokens;            size_t n_tokens;     /* insert */
+    const int64_t *executors_remove;        size_t n_executors_remove;
     const int64_t *tokens_remove;           size_t n_tokens_remove;
     const struct site_key *site;            size_t n_site;       /* upsert by name */
     const struct archive **archives;        size_t n_archives;   /* upsert */

@@ -19,15 +19,17 @@ static void slots_same(struct world *w, const struct engine *engine)
 {
     MAP_EACH(&w->store->slots, s) {
         const struct slot *row = s->value, *kept = map_find(&engine->slots, s->key);
-        bool same = kept && kept->limit == row->limit && kept->used == row->used && kept->waiting == row->waiting;
+        bool same = kept ? kept->limit == row->limit && kept->used == row->used && kept->waiting == row->waiting : slot_is_empty(row);
         if (!same) world_fail(w, "a server has another slot in memory than the store", row->id);
         bool open = row->waiting > 0 && row->used < row->limit;
         if (open != (map_find(&engine->slots_open, s->key) != NULL)) world_fail(w, "a server doesn't know which slots are open", row->id);
     }
     MAP_EACH(&w->store->classes, c)
         if (!map_find(&engine->classes, c->key)) world_fail(w, "a server doesn't know a class", (int64_t)c->key);
-    if (engine->slots.n != w->store->slots.n || engine->classes.n != w->store->classes.n)
-        world_fail(w, "a server has more slots or classes in memory than the store", 0);
+    MAP_EACH(&engine->slots, s)
+        if (!map_find(&w->store->slots, s->key) && (engine->store->exclusive || !slot_is_empty(s->value)))
+            world_fail(w, "a server has a slot in memory that the store doesn't have", (int64_t)s->key);
+    if (engine->classes.n != w->store->classes.n) world_fail(w, "a server has more classes in memory than the store", 0);
 }
 
 static void executors_same(struct world *w, const struct engine *engine)
@@ -83,8 +85,11 @@ static void lives_same(struct world *w, const struct engine *engine)
 void admits_note(struct world *w, bool plain)
 {
     const struct engine *engine = w->at->engine;
-    w->admits_due = engine->slots_left.n > 0 || (!plain && engine->slice.n_slots_todo > 0);
-    if (!engine->slots_left.n && !engine->slice.n_slots_todo) return;
+    size_t left = 0;
+    for (size_t i = 0; i < engine->slice.n_slots_todo; i++)
+        left += map_find(&engine->slots, (uint64_t)slice_slot_left(&engine->slice, i)) != NULL; /* else nobody is in it any more */
+    w->admits_due = engine->slots_left.n > 0 || (!plain && left > 0);
+    if (!engine->slots_left.n && !left) return;
     MARK(w, admit_batches);
     w->admits_left = w->boot;
     if (plain && w->at->next_turn > w->boot && !several(w)) world_fail(w, "I10 waiters for a slot were left, and no turn comes", 0);

@@ -206,7 +206,11 @@ static void check_counts(struct world *w)
         if (used != slot->used || waiting != slot->waiting) world_fail(w, "I9 a slot's counts are wrong", slot->id);
         if (waiting > 1) MARK(w, slot_waiters);
         if (used > 1) MARK(w, slot_shared);
+        if (used > 1 && slot->id >= SLOT_KEYED) world_fail(w, "I8 two tasks have one concurrency key", slot->id);
     }
+    for (size_t i = 0; i < m->n_holds; i++)
+        if ((m->holds[i].kind == HOLD_held || m->holds[i].kind == HOLD_slot) && !map_find(&m->slots, (uint64_t)m->holds[i].key))
+            world_fail(w, "I9 a slot with somebody in it has gone", m->holds[i].task);
 }
 
 /* Its lane was paused since it came: it lets others pass. */

@@ -115,7 +115,8 @@ static bool changes_any(const struct memstore *m, const struct changes *c)
     size_t rows = c->n_lanes + c->n_classes + c->n_specs + c->n_slots + c->n_tasks_new + c->n_tasks_changed + c->n_ready_add +
                   c->n_ready_remove + c->n_edges_new + c->n_edges_changed + c->n_holds_add + c->n_holds_remove + c->n_attempts_new +
                   c->n_attempts_changed + c->n_attempts_remove + c->n_outputs + c->n_unique_add + c->n_unique_remove + c->n_idempotency +
-                  c->n_executors + c->n_counts + c->n_tokens + c->n_tokens_remove + c->n_site + c->n_archives + c->n_revisions +
+                  c->n_executors + c->n_counts + c->n_tokens + c->n_tokens_remove +
+                  c->n_slots_remove + c->n_executors_remove + c->n_site + c->n_archives + c->n_revisions +
                   c->n_latest + c->n_schedules + c->n_schedules_remove + c->n_duties + c->n_notes + c->n_results_remove;
     return rows > 0 || c->server || c->clock || c->events.len > 0 || memcmp(&a, &b, sizeof a) != 0;
 }
@@ -281,7 +282,9 @@ static bool shared_slot_lock(struct store *store, struct arena *arena, int64_t i
 {
     struct memport *port = port_of(store);
     if (memport_read_fails(store, err) || !lock_row(port, MEM_SLOT, id, err)) return false;
-    *out = *slot_copy(arena, map_find(&port->rows->slots, (uint64_t)id));
+    const struct slot *row = map_find(&port->rows->slots, (uint64_t)id);
+    if (!row) return err_set(err, ERR_conflict, "slot %lld isn't there", (long long)id);
+    *out = *slot_copy(arena, row);
     return true;
 }
 

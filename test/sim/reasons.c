@@ -51,7 +51,15 @@ static const struct lane *rows_lane(void *owner, int64_t id)
 
 static const struct slot *rows_slot(void *owner, int64_t id)
 {
-    return map_find(&((struct memstore *)owner)->slots, (uint64_t)id);
+    static struct slot empty; /* of a concurrency key with nobody in it */
+    const struct slot *slot = map_find(&((struct memstore *)owner)->slots, (uint64_t)id);
+    empty = (struct slot){ .id = id, .limit = 1 };
+    return slot ? slot : id >= SLOT_KEYED ? &empty : NULL;
+}
+
+static void rows_slot_open(void *owner, int64_t id, struct str tenant, struct str key)
+{
+    (void)owner, (void)id, (void)tenant, (void)key;
 }
 
 /* --- facts, as api/explain.c collects them
@@ -246,7 +254,7 @@ static struct task lifted(struct world *w, const struct why_facts *facts, const 
     struct err err = { 0 };
     struct slice slice = { 0 };
     struct rows rows = { .owner = w->store, .task = rows_task, .edges = rows_edges, .spec = rows_spec, .holds_of = rows_holds_of,
-                         .holds_of_task = rows_holds_of_task, .lane = rows_lane, .slot = rows_slot };
+                         .holds_of_task = rows_holds_of_task, .lane = rows_lane, .slot = rows_slot, .slot_open = rows_slot_open };
     slice_init(&slice, &arena, &rows, w->wall, w->store->head.turn + 1, &err);
     slice.arrivals = (w->store->head.turn + 1) << 16; /* behind all that have come, as in a turn */
     for (size_t i = 0; i < w->store->n_holds; i++)

@@ -381,6 +381,10 @@ void check_limits(struct world *w, struct command **commands, size_t n)
             configured = commands[i]->in.site.conf.semaphores.items[0].limit;
     for (size_t i = 0; i < w->n_slots_before; i++) {
         const struct slot *was = &w->slots_before[i], *is = map_find(&w->store->slots, (uint64_t)was->id);
+        if (!is) { /* nobody was in it any more: check_counts sees to that */
+            MARK(w, slot_gone);
+            continue;
+        }
         int64_t limit = was->limit > is->limit ? was->limit : is->limit; /* within the turn: either of them */
         if (str_eqz(is->name, "two") && configured > limit) limit = configured;
         if (str_eqz(is->name, "one") && w->revised && limit < 2) limit = 2;

@@ -34,6 +34,7 @@ enum { EXECUTORS_MAX = 5, JOBS_MAX = 6, TASKS_MAX = 400, LEASE_MS = 3000, CALLS_
     X(cancels_inherited, "what an abandoned task was to cancel was inherited") \
     X(slot_waiters, "more than one waited for a slot") \
     X(slot_shared, "two held one slot") \
+    X(slot_gone, "the slot of a concurrency key went with the last who was in it") \
     X(retry, "an ended task was retried") \
     X(retry_dependents, "a retry took dependents along") \
     X(passed_on, "a failed dependency took its dependents along") \

@@ -233,7 +233,7 @@ static void classes_write(struct write *w)
 
 static void specs_write(struct write *w)
 {
-    struct pg_bulk *b = write_begin(w, "itiiib");
+    struct pg_bulk *b = write_begin(w, "itiiibt");
     for (size_t i = 0; i < w->c->n_specs; i++) {
         const struct spec *spec = w->c->specs[i];
         bulk_i64(b, spec->id);
@@ -245,6 +245,7 @@ static void specs_write(struct write *w)
             write_numbers(w, b, spec->slots, spec->n_slots);
         else
             bulk_bytes(b, NULL, 0);
+        bulk_text(b, spec->slot_key);
     }
     write_end(w, PG_spec_insert, false);
 }
@@ -262,6 +263,10 @@ static void slots_write(struct write *w)
         bulk_i64(b, slot->waiting);
     }
     write_end_touched(w, PG_slot_put);
+    b = write_begin(w, "i");
+    for (size_t i = 0; i < w->c->n_slots_remove; i++)
+        bulk_i64(b, w->c->slots_remove[i]);
+    write_end(w, PG_slot_delete, false);
 }
 
 static void rest_add(struct write *w, struct pg_bulk *b, const struct task *task)
@@ -483,6 +488,10 @@ static void executors_write(struct write *w)
         bulk_i64(b, e->silent);
     }
     write_end_touched(w, PG_executor_put);
+    b = write_begin(w, "i");
+    for (size_t i = 0; i < w->c->n_executors_remove; i++)
+        bulk_i64(b, w->c->executors_remove[i]);
+    write_end(w, PG_executor_delete, false);
 }
 
 static void counts_write(struct write *w)

@@ -37,8 +37,11 @@ INSERT INTO class (id, class_key, tenant, zone, kind, labels)
 SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bytea[]);
 
 -- name: spec_insert
-INSERT INTO spec (id, body, attempts_max, backoff_ms, retry_on, slots)
-SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[]);
+INSERT INTO spec (id, body, attempts_max, backoff_ms, retry_on, slots, slot_key)
+SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[], $7::text[]);
+
+-- name: slot_delete
+DELETE FROM slot WHERE id = ANY ($1::bigint[]);
 
 -- name: slot_put
 INSERT INTO slot (id, tenant, name, slot_limit, used, waiting, touched)
@@ -242,6 +245,9 @@ ON CONFLICT (name) DO UPDATE SET body = excluded.body, version = excluded.versio
 -- name: token_insert
 INSERT INTO token (id, name, tenant, hash, scopes, created, expires)
 SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bigint[]);
+
+-- name: executor_delete
+DELETE FROM executor WHERE id = ANY ($1::bigint[]);
 
 -- name: token_delete
 DELETE FROM token WHERE id = ANY($1::bigint[]);

@@ -40,7 +40,7 @@ SELECT id, name, tenant, hash, scopes, created, expires FROM token WHERE id > $1
 SELECT @task_columns@ FROM task WHERE id = $1;
 
 -- name: spec_get
-SELECT id, body, attempts_max, backoff_ms, retry_on, slots FROM spec WHERE id = $1;
+SELECT id, body, attempts_max, backoff_ms, retry_on, slots, slot_key FROM spec WHERE id = $1;
 
 -- name: edges_by_pred
 SELECT @edge_columns@ FROM edge WHERE pred = $1 ORDER BY waiter, kind;

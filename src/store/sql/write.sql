@@ -16,7 +16,10 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $
 INSERT INTO class (id, class_key, tenant, zone, kind, labels) VALUES ($1, $2, $3, $4, $5, $6);
 
 -- name: spec_insert
-INSERT INTO spec (id, body, attempts_max, backoff_ms, retry_on, slots) VALUES ($1, $2, $3, $4, $5, $6);
+INSERT INTO spec (id, body, attempts_max, backoff_ms, retry_on, slots, slot_key) VALUES ($1, $2, $3, $4, $5, $6, $7);
+
+-- name: slot_delete
+DELETE FROM slot WHERE id = $1;
 
 -- name: slot_put
 INSERT INTO slot (id, tenant, name, slot_limit, used, waiting) VALUES ($1, $2, $3, $4, $5, $6)
@@ -119,6 +122,9 @@ ON CONFLICT (name) DO UPDATE SET body = excluded.body, version = excluded.versio
 
 -- name: token_insert
 INSERT INTO token (id, name, tenant, hash, scopes, created, expires) VALUES ($1, $2, $3, $4, $5, $6, $7);
+
+-- name: executor_delete
+DELETE FROM executor WHERE id = $1;
 
 -- name: token_delete
 DELETE FROM token WHERE id = $1;

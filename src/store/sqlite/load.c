@@ -110,6 +110,7 @@ static bool load_spec(struct store *store, struct arena *arena, int64_t id, stru
         .attempts_max = sqlite3_column_int64(stmt, 2),
         .backoff_ms = sqlite3_column_int64(stmt, 3),
         .retry_on = (unsigned)sqlite3_column_int64(stmt, 4),
+        .slot_key = column_text(stmt, 6, arena),
     };
     struct str slots = column_view(stmt, 5);
     int64_t *ids = NULL;

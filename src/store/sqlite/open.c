@@ -78,6 +78,7 @@ static bool database_open(struct sqlite_store *self, const char *data_dir, bool 
     self->port.unchecked = version && check == SQL_quick_check_head;
     if (version && !integrity_check(&self->db, check, err))
         return false;
+    sqlite3_db_release_memory(self->db.conn); /* the check has read every page, most of them for the last time */
     return schema_migrate(&self->db, version, err) && db_prepare(&self->db, SQL_FOR_WRITER, err) && head_make(self, err) &&
            head_check(self, err) && place_check(self, err);
 }

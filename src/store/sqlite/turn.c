@@ -90,6 +90,7 @@ static bool specs_write(struct sqlite_store *self, const struct changes *c, stru
         bind_i64(stmt, 4, spec->backoff_ms);
         bind_i64(stmt, 5, spec->retry_on);
         bind_blob(stmt, 6, self->scratch.ptr, self->scratch.len);
+        bind_text(stmt, 7, spec->slot_key);
         if (!db_run(&self->db, SQL_spec_insert, err))
             return false;
     }
@@ -108,6 +109,11 @@ static bool slots_write(struct sqlite_store *self, const struct changes *c, stru
         bind_i64(stmt, 5, slot->used);
         bind_i64(stmt, 6, slot->waiting);
         if (!db_run(&self->db, SQL_slot_put, err))
+            return false;
+    }
+    for (size_t i = 0; i < c->n_slots_remove; i++) {
+        bind_i64(self->db.stmts[SQL_slot_delete], 1, c->slots_remove[i]);
+        if (!db_run(&self->db, SQL_slot_delete, err))
             return false;
     }
     return true;
@@ -393,6 +399,11 @@ static bool executors_write(struct sqlite_store *self, const struct changes *c, 
         bind_i64(stmt, 15, e->owner);
         bind_i64(stmt, 16, e->silent);
         if (!db_run(&self->db, SQL_executor_put, err))
+            return false;
+    }
+    for (size_t i = 0; i < c->n_executors_remove; i++) {
+        bind_i64(self->db.stmts[SQL_executor_delete], 1, c->executors_remove[i]);
+        if (!db_run(&self->db, SQL_executor_delete, err))
             return false;
     }
     return true;

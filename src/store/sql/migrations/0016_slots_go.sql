@@ -1,0 +1,1 @@
+-- Nothing: from this step on rows of slots go, and a server that takes each slot for made once and for all (14) is too far behind to be beside.
