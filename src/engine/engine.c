@@ -864,6 +864,18 @@ size_t engine_executors(struct engine *engine, struct arena *arena, struct execu
     return n;
 }
 
+static const struct executor *executor_dup(struct arena *arena, const struct executor *row)
+{
+    struct executor *copy = ARENA_NEW(arena, struct executor);
+    *copy = *row;
+    struct str *texts[] = { &copy->name, &copy->instance, &copy->host, &copy->version, &copy->zone, &copy->tenant };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) *texts[i] = str_dup(arena, *texts[i]);
+    copy->labels = ARENA_ARRAY(arena, struct label, row->n_labels + 1);
+    for (size_t i = 0; i < row->n_labels; i++)
+        copy->labels[i] = (struct label){ str_dup(arena, row->labels[i].name), str_dup(arena, row->labels[i].value) };
+    return copy;
+}
+
 size_t engine_executors_fitting(
     struct engine *engine, const struct task_class *class_, struct arena *arena, const struct executor ***out, const bool **out_live)
 {
@@ -875,9 +887,7 @@ size_t engine_executors_fitting(
     MAP_EACH(&engine->executors, e) {
         const struct known_executor *known = e->value;
         if (!class_fits(class_, &known->row)) continue;
-        struct executor *copy = ARENA_NEW(arena, struct executor);
-        *copy = known->row;
-        *ARENA_PUSH(arena, rows, n, cap) = copy;
+        *ARENA_PUSH(arena, rows, n, cap) = executor_dup(arena, &known->row);
         *ARENA_PUSH(arena, lives, n_lives, cap_lives) = executor_live(engine, known, now).live;
     }
     pthread_mutex_unlock(&engine->heard_lock);

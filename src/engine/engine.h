@@ -279,7 +279,7 @@ struct executor_live {
     int64_t free;
 };
 size_t engine_executors(struct engine *engine, struct arena *arena, struct executor_live **out); /* by id */
-/* engine_executors_fitting: those that may be given tasks of the class, and which of them are live; texts live as long as the engine. */
+/* engine_executors_fitting: those that may be given tasks of the class, and which of them are live. */
 size_t engine_executors_fitting(
     struct engine *engine, const struct task_class *class_, struct arena *arena, const struct executor ***out, const bool **out_live);
 bool engine_executor(struct engine *engine, int64_t id, struct executor_live *out);               /* one of them; false: none */
