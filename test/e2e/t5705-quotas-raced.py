@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+# time limit: 120
+# store: sqlite (it starts its own PostgreSQL)
+"""Quotas raced over three servers: what a tenant may have is never exceeded, however many ask for the last of it at once, at one server or at three, alone or several in one turn; and nothing
+is left over that would keep it below afterwards: once everything has ended it can have as much again."""
+import collections
+import json
+import pathlib
+import random
+import sys
+import threading
+import time
+import urllib.parse
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
+from house import TMP, Worker, database, end, houses, ok, same, until  # noqa: E402
+from voices import Voice, voice  # noqa: E402
+
+LIMITS = dict(tasks=12, running=3, queues=4, semaphores=4, tokens=5, executors=4, archives=3)
+pg, url = database()
+conf = TMP / 'weir.yaml'
+conf.write_text(json.dumps({'tenants': {'red': {'quotas': dict(LIMITS, files='3000B')}}}))
+servers = houses(url, ['s0', 's1', 's2'], slots=0, lease='30s')
+done = servers[0].cli('config', 'apply', str(conf))
+same(done.code, 0, f'quotas of the site {done.err.strip()}')
+token = voice(servers[0], 'red').token
+reds = [Voice(s, token) for s in servers]
+until(lambda: all(r.get('/v1/tenants').json['tenants'][0]['quotas']['tasks']['limit'] == 12 for r in reds), 'all three servers have them', 20)
+
+
+def race(n, make):
+    """make(voice, i) for i in 0..n-1, all at the same moment, spread over the servers; how often each status came"""
+    start, got, lock = threading.Barrier(n), collections.Counter(), threading.Lock()
+
+    def one(i):
+        start.wait()
+        for _ in range(50):
+            answer = make(reds[i % 3], i)
+            if answer.status != 503:
+                break
+            time.sleep(0.05)
+        with lock:
+            got[answer.status] += 1
+    threads = [threading.Thread(target=one, args=(i,), daemon=True) for i in range(n)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    return dict(got)
+
+
+def used(what):
+    return [r.quotas()[what][0] for r in reds]
+
+
+same(race(30, lambda v, i: v.post('/v1/tasks', dict(name=f't{i}', queue='q', data=i))), {201: 12, 429: 18}, 'tasks: 12 of 30 that are posted at once')
+same(used('tasks'), [12] * 3, 'and all servers count them')
+pending = [t for t in reds[0].get('/v1/tasks?limit=100').json['tasks'] if t['state'] == 'P']
+same(len(pending), 3, 'running: three of them may run')
+
+# -- ends and new tasks at once, at all servers: never above, and in the end none is left
+workers = [Worker(Voice(s), f'w{i}', kinds=['data'], slots=20) for i, s in enumerate(servers)]
+stop, over, ran = threading.Event(), [], collections.Counter()
+
+
+def work(worker, seed):
+    rng = random.Random(seed)
+    held = []
+    while not stop.is_set() or held:
+        held += worker.claim(free=4, wait_ms=50)
+        for grant in rng.sample(held, rng.randint(0, len(held))):
+            if worker.finish(grant).status == 200:
+                held.remove(grant)
+                ran['ends'] += 1
+
+
+def post(v, letter):
+    n = 0
+    while not stop.is_set():
+        n += 1
+        ran[v.post('/v1/tasks', dict(name=f'{letter}{n}', queue='q', data=n)).status] += 1
+
+
+def watch():
+    while not stop.is_set():
+        tasks = servers[0].get('/v1/tasks?limit=1000&state=SPX&tenant=red', local=True).json['tasks']
+        counts = collections.Counter(t['state'] for t in tasks)
+        if counts['P'] + counts['X'] > 3 or len(tasks) > 12:
+            over.append(counts)
+
+
+threads = [threading.Thread(target=work, args=(w, i), daemon=True) for i, w in enumerate(workers)]
+threads += [threading.Thread(target=post, args=(reds[i % 3], 'abcdef'[i]), daemon=True) for i in range(6)]
+threads += [threading.Thread(target=watch, daemon=True)]
+for thread in threads:
+    thread.start()
+until(lambda: ran['ends'] > 150, seconds=20)
+stop.set()
+for thread in threads:
+    thread.join(60)
+same(over, [], f'never above: {dict(ran)}')
+# the history says it for every moment
+open_now, running, most = set(), set(), [0, 0]
+for e in reds[0].events():
+    if e.get('task') is None or e.get('to') is None:
+        continue
+    (open_now.add if e['to'] in 'QSPX' else open_now.discard)(e['task'])
+    (running.add if e['to'] in 'PX' else running.discard)(e['task'])
+    most = [max(most[0], len(open_now)), max(most[1], len(running))]
+ok(most[0] <= 12 and most[1] <= 3 and max(most) > 0, 'nor at any event of the history', most)
+
+
+def drain():
+    for worker in workers:
+        for grant in worker.claim(free=10, wait_ms=100):
+            worker.finish(grant)
+    return used('tasks') == [0] * 3
+
+
+until(drain, 'all have ended, and nothing is counted any more', 40)
+same(race(30, lambda v, i: v.post('/v1/tasks', dict(tasks=[dict(name=f'm{i}-{k}', queue='q', data=i) for k in range(4)]))), {201: 3, 429: 27},
+     'calls of four tasks: three of thirty, whole')
+until(drain, seconds=40)
+
+# -- names
+same(race(15, lambda v, i: v.post('/v1/tasks', dict(name='n', queue=f'q{i}', data=1))).get(201), 3, 'queues: three beside the one that is there')
+until(drain, seconds=40)
+got = race(15, lambda v, i: v.post('/v1/tasks', dict(name='n', queue='q', data=1, semaphores=[f'sem{i}'])))
+same((got.get(201), got.get(507)), (4, 11), 'semaphores: four')
+until(drain, seconds=40)
+same(race(15, lambda v, i: v.post('/v1/tokens', dict(name=f'k{i}', scopes=['read']))), {201: 4, 507: 11}, 'tokens: four beside the one that asks')
+same(race(15, lambda v, i: v.post('/v1/executors', dict(name=f'e{i}', slots=1))), {201: 4, 507: 11}, 'executors: four')
+same(race(15, lambda v, i: v.post('/v1/archives', dict(name=f'a{i}', kind='external'))), {201: 3, 507: 12}, 'archives: three')
+
+# -- files: what is kept is within the quota, and half-sent files of running jobs are within as much again, at all servers together
+ids = [reds[0].enqueue(dict(name=f'f{i}', queue='q', data=1))['id'] for i in range(3)]
+grants = [(w, g) for w in workers for g in w.claim(free=1, wait_ms=2000)]
+same(len(grants), 3, 'three jobs run, one at each server')
+sent = []
+
+
+def upload(i):
+    worker, grant = grants[i]
+    for k in range(6):
+        answer = worker.server.ask('POST', f'/v1/tasks/{grant["task"]}/artifacts/f{k}?fence={urllib.parse.quote(grant["fence"])}&offset=0', b'%06d' % i * 100,
+                                   {'Content-Type': 'application/octet-stream'})
+        sent.append((answer.status, i, k))
+
+
+threads = [threading.Thread(target=upload, args=(i,), daemon=True) for i in range(3)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join(60)
+print('#', collections.Counter(s[0] for s in sent), flush=True)
+taken = 600 * sum(s[0] in (200, 201, 204) for s in sent)
+ok(0 < taken <= 3000, f'{taken} bytes were taken of a quota of 3000', sent)
+for worker, grant in grants:
+    worker.finish(grant)
+until(lambda: used('tasks') == [0] * 3, 'all have ended', 20)
+end()
