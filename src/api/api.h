@@ -25,6 +25,7 @@ struct api_config {
     const struct store_config *store; /* copied by pointer: lives as long as the api */
     const char *server_name, *host, *version;
     int64_t lease_ms, slots;
+    struct tls *tls; /* of the address; NULL: it is plain */
 };
 
 struct api *api_new(const struct api_config *config, struct err *err);

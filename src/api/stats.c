@@ -11,6 +11,7 @@
 #include "base/when.h"
 #include "coord/coord.h"
 #include "io/clock.h"
+#include "io/tls.h"
 
 enum { HOLDERS_MAX = 1000, WAITERS_MAX = 1000 };
 
@@ -113,6 +114,9 @@ static void trouble_render(struct call *call, struct json *json)
         snprintf(text, sizeof text, "the server's clock jumped by %+.1f s to %s", (double)jump.by_ms / 1000, when_format(jump.wall).z);
         json_z(json, text);
     }
+    struct tls *tls = call->api->config.tls;
+    if (tls && tls->warning[0] && str_eqz(call->actor.tenant, TENANT_DEFAULT))
+        json_z(json, tls->warning);
 }
 
 void serve_stats_get(struct call *call)
@@ -436,6 +440,9 @@ void serve_metrics_get(struct call *call)
     struct clock_jump jump;
     engine_clock(call->api->config.engine, &jump);
     metric_u64(out, "weir_clock_jumps_total", "counter", "Times that the wall clock was set by two seconds or more.", jump.count);
+    if (call->api->config.tls)
+        metric_u64(out, "weir_certificate_expiry_timestamp_seconds", "gauge", "When the certificate of this address expires.",
+            (uint64_t)call->api->config.tls->to_ms / 1000);
     tasks_metrics(call, &facts, out);
     engine_metrics(call, out);
     metric_u64(out, "weir_executors_live", "gauge", "Executors heard of within the lease.", live);

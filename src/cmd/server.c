@@ -44,7 +44,8 @@ enum {
     INTERRUPT_EXTRA_MS = 10000,
     AUTH_BYTES_MAX = 1000,
     HOST_MAX = 65,
-    TELL_MS = 5000
+    TELL_MS = 5000,
+    CERTIFICATE_LOOK_MS = 3600 * 1000
 };
 
 struct server {
@@ -72,7 +73,7 @@ struct server {
     struct beside beside;
     bool beside_open, engine_started;
     bool hangs; /* a thread that reads a repository doesn't come back */
-    struct loop_timer end, tell;
+    struct loop_timer end, tell, certificate;
     struct str coordination_auth; /* USER:PASSWORD: told to nobody but the service */
     struct list reloads;        /* struct reload: of the site's keys, under way */
     unsigned site_silent;       /* keys of the site that the file said nothing of when it was read last */
@@ -159,6 +160,17 @@ static void tls_tell(const struct server *server, const char *event, const struc
         log_warn("tls.certificate", "note=%s", log_quote(str_of(server->tls->warning)).z);
 }
 
+/* certificate_look: one line when the certificate begins to end, and one when it has. Its times are wall time, which may be set. */
+static void certificate_look(struct loop_timer *timer)
+{
+    struct server *server = timer->owner;
+    int64_t wall = clock_wall_ms();
+    if (tls_look(server->tls, wall) && server->tls->warning[0])
+        log_warn("tls.certificate", "note=%s", log_quote(str_of(server->tls->warning)).z);
+    int64_t left = server->tls->to_ms > wall ? server->tls->to_ms - wall : CERTIFICATE_LOOK_MS;
+    loop_arm(server->loop, timer, loop_now(server->loop) + (left < CERTIFICATE_LOOK_MS ? left : CERTIFICATE_LOOK_MS));
+}
+
 static bool open_tls(struct server *server, struct err *err)
 {
     if (!tls_wanted(&server->conf))
@@ -167,6 +179,9 @@ static bool open_tls(struct server *server, struct err *err)
     server->tls = tls_open(&files, err);
     if (server->tls != NULL)
         tls_tell(server, "tls.open", &files);
+    server->certificate = (struct loop_timer){ .due = certificate_look, .owner = server };
+    if (server->tls != NULL)
+        certificate_look(&server->certificate);
     return server->tls != NULL;
 }
 
@@ -278,7 +293,8 @@ static bool open_api(struct server *server, struct err *err)
         .host = server->host,
         .version = WEIR_VERSION,
         .lease_ms = server->conf.lease_ms,
-        .slots = server->conf.slots };
+        .slots = server->conf.slots,
+        .tls = server->tls };
     server->api = api_new(&config, err);
     return server->api != NULL;
 }
@@ -551,6 +567,7 @@ static bool tls_again(struct server *server, const struct conf *next, struct are
         return false;
     }
     tls_tell(server, "tls.loaded", &files);
+    certificate_look(&server->certificate);
     return true;
 }
 

@@ -106,8 +106,11 @@ void agent_answered(struct agent *agent, int64_t sent_ms)
 
 void agent_failed(struct agent *agent, const char *what, const struct err *err)
 {
-    if (agent->silent_since_ms == 0) {
-        agent->silent_since_ms = clock_boot_ms();
+    /* A silence is logged once, and once more for what a person has to mend: a server that was restarted with an expired certificate. */
+    bool refused = err->code == ERR_untrusted || err->code == ERR_unauthorized || err->code == ERR_forbidden;
+    if (agent->silent_since_ms == 0 || (refused && err->code != agent->silent_code)) {
+        agent->silent_since_ms = agent->silent_since_ms ? agent->silent_since_ms : clock_boot_ms();
+        agent->silent_code = err->code;
         log_warn(
             "server.failed", "server=%s request=%s error=%s", agent->config->servers[agent->server], what, log_quote(str_of(err->text)).z);
     }

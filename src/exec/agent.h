@@ -69,6 +69,7 @@ struct agent {
     int64_t lease_ms;
     int64_t heard_ms;        /* boot time when the last poll that was answered was sent */
     int64_t silent_since_ms; /* boot time of the first failure in a row; 0: the server answers */
+    enum err_code silent_code; /* why, as it was logged last */
     int64_t answer_by_ms;    /* boot time when the newest registration or poll should have an answer */
     unsigned failures;
     unsigned refusals;       /* polls that the server refused since it took one */

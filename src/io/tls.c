@@ -15,8 +15,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/when.h"
 #include "io/clock.h"
 
 enum { FILE_BYTES_MAX = 1 << 20, DAY_S = 24 * 3600, EXPIRY_NOTICE_DAYS = 14 };
@@ -123,25 +125,28 @@ static SSL_CTX *context_new(const struct tls_config *config, struct err *err)
     return NULL;
 }
 
-/* warning_make: an expired certificate is served all the same: who trusts it anyway, or has a wrong clock, isn't locked out. */
-static void warning_make(struct tls *tls, const char *path)
+static int64_t asn1_ms(const ASN1_TIME *when)
 {
-    const X509 *certificate = SSL_CTX_get0_certificate(tls->context);
-    time_t now = (time_t)(clock_wall_ms() / 1000), soon = now + (time_t)EXPIRY_NOTICE_DAYS * DAY_S;
-    const ASN1_TIME *from = X509_get0_notBefore(certificate), *to = X509_get0_notAfter(certificate);
-    struct tm end = { 0 }, begin = { 0 };
-    char end_text[32] = "", begin_text[32] = "";
+    struct tm tm = { 0 };
+    return ASN1_TIME_to_tm(when, &tm) == 1 ? (int64_t)timegm(&tm) * 1000 : 0;
+}
+
+/* An expired certificate is served all the same: who trusts it anyway, or has a wrong clock, isn't locked out. */
+bool tls_look(struct tls *tls, int64_t wall)
+{
+    static const char *const texts[] = { [TLS_VALID] = "", [TLS_ENDS_SOON] = "expires at", [TLS_TOO_EARLY] = "isn't valid before",
+        [TLS_EXPIRED] = "has expired at" };
+    enum tls_validity before = tls->validity;
+    tls->validity = wall >= tls->to_ms                                                   ? TLS_EXPIRED
+                    : wall < tls->from_ms                                                ? TLS_TOO_EARLY
+                    : wall >= tls->to_ms - (int64_t)EXPIRY_NOTICE_DAYS * DAY_S * 1000 ? TLS_ENDS_SOON
+                                                                                         : TLS_VALID;
     tls->warning[0] = '\0';
-    if (ASN1_TIME_to_tm(to, &end) != 1 || ASN1_TIME_to_tm(from, &begin) != 1)
-        return;
-    strftime(end_text, sizeof end_text, "%Y-%m-%dT%H:%M:%SZ", &end);
-    strftime(begin_text, sizeof begin_text, "%Y-%m-%dT%H:%M:%SZ", &begin);
-    if (X509_cmp_time(to, &now) < 0)
-        snprintf(tls->warning, sizeof tls->warning, "the certificate %.150s has expired at %s: clients refuse it", path, end_text);
-    else if (X509_cmp_time(from, &now) > 0)
-        snprintf(tls->warning, sizeof tls->warning, "the certificate %.150s isn't valid before %s", path, begin_text);
-    else if (X509_cmp_time(to, &soon) < 0)
-        snprintf(tls->warning, sizeof tls->warning, "the certificate %.150s expires at %s", path, end_text);
+    if (tls->validity != TLS_VALID)
+        snprintf(tls->warning, sizeof tls->warning, "the certificate %.100s %s %s%s", tls->path, texts[tls->validity],
+            when_format(tls->validity == TLS_TOO_EARLY ? tls->from_ms : tls->to_ms).z,
+            tls->validity == TLS_TOO_EARLY ? "" : ": clients refuse it then; renew it and send the server SIGHUP");
+    return tls->validity != before;
 }
 
 bool tls_reload(struct tls *tls, const struct tls_config *config, struct err *err)
@@ -151,7 +156,11 @@ bool tls_reload(struct tls *tls, const struct tls_config *config, struct err *er
         return false;
     SSL_CTX_free(tls->context);
     tls->context = context;
-    warning_make(tls, config->certificate);
+    const X509 *certificate = SSL_CTX_get0_certificate(context);
+    snprintf(tls->path, sizeof tls->path, "%s", config->certificate);
+    tls->from_ms = asn1_ms(X509_get0_notBefore(certificate));
+    tls->to_ms = asn1_ms(X509_get0_notAfter(certificate));
+    (void)tls_look(tls, clock_wall_ms());
     return true;
 }
 

@@ -14,8 +14,13 @@ struct tls_config {
     const char *client_ca;   /* NULL or empty: clients need no certificate */
 };
 
+enum tls_validity { TLS_VALID, TLS_ENDS_SOON, TLS_TOO_EARLY, TLS_EXPIRED };
+
 struct tls {
     struct ssl_ctx_st *context;
+    char path[160];
+    int64_t from_ms, to_ms; /* wall time: when the certificate is valid */
+    enum tls_validity validity;
     char warning[240]; /* what the operator should know of the certificate; empty: nothing */
 };
 
@@ -23,6 +28,7 @@ struct tls {
  * and certificate don't fit), io. */
 struct tls *tls_open(const struct tls_config *config, struct err *err);
 bool tls_reload(struct tls *tls, const struct tls_config *config, struct err *err); /* false: what was there stays */
+bool tls_look(struct tls *tls, int64_t wall); /* sets `warning` by the time; true: the validity has changed since the last look */
 void tls_close(struct tls *tls);                                                    /* open connections live on */
 
 /* wire_open_tls: the server's side of a connection that was just accepted. The handshake happens inside `read`, under the deadline of

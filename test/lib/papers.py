@@ -10,9 +10,10 @@ import serving
 FOLDER = TMP / 'papers'
 
 
-def openssl(*args):
+def openssl(*args, ahead=None):
+    """ahead: by a clock that is so many seconds off"""
     FOLDER.mkdir(exist_ok=True)
-    done = subprocess.run(['openssl', *map(str, args)], cwd=FOLDER, capture_output=True)
+    done = subprocess.run([*([] if ahead is None else ['faketime', '-f', f'{ahead:+d}s']), 'openssl', *map(str, args)], cwd=FOLDER, capture_output=True)
     if done.returncode:
         raise SystemExit(f'Bail out! openssl {args}: {done.stderr.decode()}')
     return done.stdout.decode()
@@ -24,11 +25,12 @@ def authority(name):
     return FOLDER / f'{name}.pem'
 
 
-def issue(name, by, names='DNS:localhost,IP:127.0.0.1', days=30):
-    """NAME.pem and NAME.key (mode 0600), signed by the authority `by`; names '' for a client; days may be negative: expired"""
+def issue(name, by, names='DNS:localhost,IP:127.0.0.1', days=30, seconds=None):
+    """NAME.pem and NAME.key (mode 0600), signed by the authority `by`; names '' for a client; days may be negative: expired; seconds: it lives so long"""
     openssl('req', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes', '-keyout', f'{name}.key', '-out', f'{name}.csr', '-subj', f'/CN={name}')
     (FOLDER / f'{name}.ext').write_text((f'subjectAltName={names}\n' if names else '') + f'extendedKeyUsage={"serverAuth" if names else "clientAuth"}\n')
-    openssl('x509', '-req', '-in', f'{name}.csr', '-CA', f'{by}.pem', '-CAkey', f'{by}.key', '-CAcreateserial', '-out', f'{name}.pem', '-days', days, '-extfile', f'{name}.ext')
+    sign = ['x509', '-req', '-in', f'{name}.csr', '-CA', f'{by}.pem', '-CAkey', f'{by}.key', '-CAcreateserial', '-out', f'{name}.pem', '-extfile', f'{name}.ext']
+    openssl(*sign, '-days', days if seconds is None else 1, ahead=None if seconds is None else seconds - 86400)
     os.chmod(FOLDER / f'{name}.key', 0o600)
     return FOLDER / f'{name}.pem', FOLDER / f'{name}.key'
 

@@ -99,8 +99,10 @@ static bool connect_fail(struct pg *pg, struct err *err)
         { "connection slots are reserved", ERR_unreachable, "let it take more (max_connections), or stop a client" },
         { "too many clients", ERR_unreachable, "let it take more (max_connections), or stop a client" },
         { "not currently accepting connections", ERR_unreachable, "allow them: ALTER DATABASE NAME ALLOW_CONNECTIONS true" },
-        { "certificate", ERR_untrusted,
-          "sslrootcert in the URL must name the CA of the database's certificate, and the host be named as in it" },
+        { "certificate expired", ERR_untrusted, "the client certificate of this server (sslcert in the URL) has expired: renew it" },
+        { "certificate has expired", ERR_untrusted, "the database's certificate has expired: renew it there" },
+        { "certificate", ERR_untrusted, "sslrootcert in the URL must name the CA of the database's certificate, the host be named as in "
+          "it, and it must not have expired" },
         { "authentication failed", ERR_forbidden, "check the user and the password (in the URL, ~/.pgpass or PGPASSWORD)" },
         { "no password supplied", ERR_forbidden, "give a password in the URL, ~/.pgpass or PGPASSWORD" },
         { "pg_hba.conf", ERR_forbidden, "the database's pg_hba.conf must let this host and user in" },
