@@ -201,6 +201,20 @@ static void test_cancels_goes_on_through_those_stopped_from_the_end(void **state
     expect(&t, "1:b=x 5:b=S");
 }
 
+/* Two become ready in one turn and cancel the same waiting task: both come after what that one was to cancel. */
+static void test_cancels_goes_on_to_all_who_cancel_a_task_at_once(void **state)
+{
+    (void)state;
+    TALE(t);
+    post(&t, 1, "- {name: r," RUNS "- {name: gate," RUNS "- {name: late," RUNS "- {name: m, depends: [late], cancels: [r]," RUNS
+                "- {name: a, depends: [gate], cancels: [m]," RUNS "- {name: b, depends: [gate], cancels: [m]," RUNS);
+    start(&t);
+    finish(&t, 1, "gate", 0);
+    expect(&t, "1:r=x 1:m=A 1:a=S 1:b=S");
+    finish(&t, 1, "r", 0);
+    expect(&t, "1:r=A 1:a=P 1:b=P");
+}
+
 /* --- the archive's lock --------------------------------------------------------------------------------------------------------------- */
 
 static void test_shared_locks_never_wait_for_shared_ones(void **state)
@@ -609,6 +623,7 @@ int main(void)
         cmocka_unit_test(test_cancels_goes_on_through_an_abandoned_revision),
         cmocka_unit_test(test_cancels_goes_on_through_an_end_before_the_next_revision),
         cmocka_unit_test(test_cancels_goes_on_through_those_stopped_from_the_end),
+        cmocka_unit_test(test_cancels_goes_on_to_all_who_cancel_a_task_at_once),
         cmocka_unit_test(test_shared_locks_never_wait_for_shared_ones),
         cmocka_unit_test(test_shared_locks_behind_a_stopped_one_wait_for_the_exclusive_before_it),
         cmocka_unit_test(test_an_exclusive_lock_behind_shared_ones_waits_for_those_before_a_stopped_one),
