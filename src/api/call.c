@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CALLS_IDLE_MAX = 256, OUT_KEPT_MAX = 256 * 1024, HEADERS_MAX = 8 };
+enum { CALLS_IDLE_MAX = 256, OUT_KEPT_MAX = 256 * 1024, HEADERS_MAX = 8, PAGE_MAX = 1000 };
 #define OUT_BYTES_MAX (256 * MIB) /* a bulk of 10,000 tasks renders to about 5 MiB */
 #define IDEMPOTENCY_KEY_MAX 255
 
@@ -289,6 +289,31 @@ bool call_param_limit(struct call *call, int64_t most, int64_t *out)
     if (*out > most)
         *out = most;
     return true;
+}
+
+bool call_page(struct call *call, int64_t from, struct list_page *out)
+{
+    int64_t limit = PAGE_MAX;
+    *out = (struct list_page){ .from = from, .tenant = call->actor.tenant };
+    call_param_limit(call, PAGE_MAX, &limit);
+    call_param_i64(call, "cursor", 0, INT64_MAX, &out->from);
+    out->limit = (size_t)limit + 1; /* whether there is one more */
+    if (call->err.code == ERR_none)
+        return true;
+    call_problem(call);
+    return false;
+}
+
+void call_next(struct call *call, struct json *json, bool more, int64_t last)
+{
+    json_array_end(json);
+    json_key(json, "next");
+    if (more)
+        json_str(json, str_fmt(&call->arena, "%lld", (long long)last));
+    else
+        json_nil(json);
+    json_object_end(json);
+    call_answer(call, 200);
 }
 
 bool call_param_flag(struct call *call, const char *name, bool *out)

@@ -128,6 +128,7 @@ struct api {
     struct map lanes;  /* id -> struct lane_name, malloc */
     struct map keys;   /* task id -> char *, for tasks whose lane isn't at hand; emptied when it is large */
     struct map polls;  /* executor id -> struct executor_poll, malloc */
+    size_t polls_left; /* of them, when those of executors that have gone went */
     struct list aside; /* work on other threads */
     struct list aside_waiting;
     struct retention *retention;
@@ -168,6 +169,10 @@ bool call_idempotency(struct call *call);
 /* Query parameters. false and a fault in call->err when it is there and wrong; *out keeps its value when it isn't there. */
 bool call_param_i64(struct call *call, const char *name, int64_t min, int64_t max, int64_t *out);
 bool call_param_str(struct call *call, const char *name, struct str *out); /* false: absent */
+/* call_page: `limit` and `cursor` of a list whose first page begins behind `from`. The page has room for one row more than is shown:
+ * if that one comes, there is a next page. False: answered. call_next: ends the array and the answer. */
+bool call_page(struct call *call, int64_t from, struct list_page *out);
+void call_next(struct call *call, struct json *json, bool more, int64_t last);
 bool call_param_limit(struct call *call, int64_t most, int64_t *out); /* a larger one is `most`: `next` leads on */
 bool call_param_flag(struct call *call, const char *name, bool *out);
 

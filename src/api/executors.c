@@ -8,7 +8,8 @@
 #include "api/call.h"
 #include "api/task_def.h"
 
-enum { AHEAD_MAX = 16, SLOTS_MAX = 100000, RENEW_MAX = 100000, LABELS_MAX = 64, TEXT_MAX = 200, SILENT_MS = 4500, SILENT_SHORT_MS = 9000 };
+enum { AHEAD_MAX = 16, SLOTS_MAX = 100000, RENEW_MAX = 100000, LABELS_MAX = 64, TEXT_MAX = 200, SILENT_MS = 4500, SILENT_SHORT_MS = 9000,
+    POLLS_FEW = 64 };
 enum { KINDS_ALL = 1u << KIND_COMMAND | 1u << KIND_SCRIPT | 1u << KIND_IMAGE | 1u << KIND_DATA };
 
 /* Renewals whose fence was never given out for their task. A fence is opaque to who sends it, so they are refused as stale ones are: each
@@ -75,10 +76,25 @@ static void name_read(struct json_reader *reader, const char *field, bool requir
     }
 }
 
+/* polls_sweep: those of executors that have gone (engine/expiry.c) go, each time that there are twice as many as were left. */
+static void polls_sweep(struct api *api)
+{
+    struct executor_live ignored;
+    if (api->polls.n < POLLS_FEW || api->polls.n < 2 * api->polls_left)
+        return;
+    MAP_EACH (&api->polls, entry) {
+        if (((const struct executor_poll *)entry->value)->open > 0 || engine_executor(api->config.engine, (int64_t)entry->key, &ignored))
+            continue;
+        mem_free(map_take(&api->polls, entry->key));
+    }
+    api->polls_left = api->polls.n;
+}
+
 static struct executor_poll *poll_of(struct api *api, int64_t executor)
 {
     struct executor_poll *poll = map_find(&api->polls, (uint64_t)executor);
     if (poll == NULL) {
+        polls_sweep(api);
         poll = mem_alloc(sizeof *poll);
         *poll = (struct executor_poll){ 0 };
         map_put(&api->polls, (uint64_t)executor, poll);
@@ -515,28 +531,29 @@ const char *executor_state_now(struct api *api, const struct executor *executor,
 void serve_executors_list(struct call *call)
 {
     struct executor **executors;
-    struct executor_live *lives;
+    struct list_page page;
     size_t n;
-    if (!reader_executors(call->api->config.reader, &call->arena, &executors, &n, &call->err)) {
+    if (!call_page(call, 0, &page))
+        return;
+    page.all = call->site && !call->tenant_named; /* as executor_visible */
+    if (str_eqz(page.tenant, TENANT_DEFAULT))
+        page.tenant = (struct str){ 0 };
+    if (!reader_executors_page(call->api->config.reader, &call->arena, &page, &executors, &n, &call->err)) {
         call_problem(call);
         return;
     }
-    size_t n_lives = engine_executors(call->api->config.engine, &call->arena, &lives);
+    bool more = n == page.limit;
+    n -= more;
     struct json json = json_to(&call->out);
     json_object_begin(&json);
     json_key(&json, "executors");
     json_array_begin(&json);
     for (size_t i = 0; i < n; i++) {
-        const struct executor_live *live = executor_live_find(lives, n_lives, executors[i]->id);
-        if (!executor_visible(call, executors[i]))
-            continue;
+        struct executor_live heard;
+        const struct executor_live *live = engine_executor(call->api->config.engine, executors[i]->id, &heard) ? &heard : NULL;
         render_executor(&json, executors[i], live, executor_state_now(call->api, executors[i], live));
     }
-    json_array_end(&json);
-    json_key(&json, "next");
-    json_nil(&json);
-    json_object_end(&json);
-    call_answer(call, 200);
+    call_next(call, &json, more, n ? executors[n - 1]->id : 0);
 }
 
 static void executor_answer(struct call *call, const struct executor *executor)

@@ -31,48 +31,43 @@ static void lane_render(struct json *json, const struct lane *lane, bool removed
     json_object_end(json);
 }
 
-/* archive_next: the lane's archive; both lists ascend, so one walk finds them all. */
-static const struct archive *archive_next(const struct archive_view *views, size_t n, size_t *at, int64_t lane)
-{
-    while (*at < n && views[*at].archive.lane < lane)
-        ++*at;
-    return *at < n && views[*at].archive.lane == lane ? &views[*at].archive : NULL;
-}
-
 /* lane_is_over: a removed archive whose tasks have all ended is history, and history has its own place. */
-static bool lane_is_over(const struct lane *lane, const struct archive *archive)
+static bool lane_is_over(const struct lane *lane, bool removed)
 {
     int64_t open = 0;
     for (int state = STATE_Q; state < STATE_COUNT; state++)
         open += state_ended((enum task_state)state) ? 0 : lane->counts[state];
-    return archive != NULL && archive->removed > 0 && open == 0;
+    return removed && open == 0;
 }
 
 void serve_lanes_list(struct call *call)
 {
+    struct reader *reader = call->api->config.reader;
     struct lane **lanes;
-    struct archive_view *views;
-    size_t n, n_views, at = 0;
-    if (!reader_lanes(call->api->config.reader, &call->arena, &lanes, &n, &call->err) ||
-        !reader_archives(call->api->config.reader, &call->arena, &views, &n_views, &call->err)) {
-        call_problem(call);
+    struct list_page page;
+    size_t n;
+    if (!call_page(call, -1, &page))
         return;
-    }
+    bool good = reader_lanes_page(reader, &call->arena, &page, &lanes, &n, &call->err);
+    bool more = good && n == page.limit;
+    n -= more;
     struct json json = json_to(&call->out);
     json_object_begin(&json);
     json_key(&json, "lanes");
     json_array_begin(&json);
-    for (size_t i = 0; i < n; i++) {
-        const struct archive *archive = lanes[i]->kind == LANE_ARCHIVE ? archive_next(views, n_views, &at, lanes[i]->id) : NULL;
-        bool own = lanes[i]->id == 0 || str_eq(lanes[i]->tenant, call->actor.tenant);
-        if (own && !lane_is_over(lanes[i], archive))
-            lane_render(&json, lanes[i], archive != NULL && archive->removed > 0);
+    for (size_t i = 0; good && i < n; i++) {
+        struct archive_view view = { 0 };
+        bool found = false;
+        if (lanes[i]->kind == LANE_ARCHIVE)
+            good = reader_archive(reader, &call->arena, lanes[i]->tenant, lanes[i]->name, &view, &found, &call->err);
+        bool removed = found && view.archive.removed > 0;
+        if (good && !lane_is_over(lanes[i], removed))
+            lane_render(&json, lanes[i], removed);
     }
-    json_array_end(&json);
-    json_key(&json, "next");
-    json_nil(&json);
-    json_object_end(&json);
-    call_answer(call, 200);
+    if (good)
+        call_next(call, &json, more, n ? lanes[n - 1]->id : 0);
+    else
+        call_problem(call);
 }
 
 static void lane_changed(struct call *call)

@@ -199,24 +199,23 @@ static bool semaphore_render(struct call *call, struct json *json, const struct 
 void serve_semaphores_list(struct call *call)
 {
     struct slot **slots;
+    struct list_page page;
     size_t n;
-    bool good = reader_slots(call->api->config.reader, &call->arena, &slots, &n, &call->err);
+    if (!call_page(call, 0, &page))
+        return;
+    bool good = reader_slots_page(call->api->config.reader, &call->arena, &page, &slots, &n, &call->err);
+    bool more = good && n == page.limit;
+    n -= more;
     struct json json = json_to(&call->out);
     json_object_begin(&json);
     json_key(&json, "semaphores");
     json_array_begin(&json);
     for (size_t i = 0; good && i < n; i++)
-        if (str_index(slots[i]->name, '/') < 0 && (slots[i]->tenant.len == 0 || str_eq(slots[i]->tenant, call->actor.tenant)))
-            good = semaphore_render(call, &json, slots[i]);
-    if (!good) {
+        good = semaphore_render(call, &json, slots[i]);
+    if (good)
+        call_next(call, &json, more, n ? slots[n - 1]->id : 0);
+    else
         call_problem(call);
-        return;
-    }
-    json_array_end(&json);
-    json_key(&json, "next");
-    json_nil(&json);
-    json_object_end(&json);
-    call_answer(call, 200);
 }
 
 static void node_begin(struct json *json, struct str name, const char *role, struct str version, struct str host, const char *state)
@@ -453,6 +452,7 @@ void serve_metrics_get(struct call *call)
     coord_status(engine_coord(call->api->config.engine), &coordination);
     metric_u64(out, "weir_coordination_away", "gauge", "1: the coordination service can't be asked.", coordination.away);
     metric_u64(out, "weir_polls_open", "gauge", "Polls of executors that wait here.", polls);
+    metric_u64(out, "weir_polls_known", "gauge", "Executors whose polls this server remembers.", call->api->polls.n);
     metric_u64(out, "weir_executing", "gauge", "Attempts that run on live executors.", running);
     metric_u64(out, "weir_http_requests_total", "counter", "Requests served.", call->api->requests);
     metric_u64(out, "weir_http_refused_total", "counter", "Requests answered with a problem.", call->api->refused);

@@ -171,28 +171,28 @@ void serve_tokens_create(struct call *call)
 void serve_tokens_list(struct call *call)
 {
     struct token **tokens;
+    struct list_page page;
     size_t n;
-    if (!reader_tokens(call->api->config.reader, &call->arena, &tokens, &n, &call->err)) {
+    if (!call_page(call, INT64_MAX, &page))
+        return;
+    page.all = call->site && !call->tenant_named;
+    if (!reader_tokens_page(call->api->config.reader, &call->arena, &page, &tokens, &n, &call->err)) {
         call_problem(call);
         return;
     }
+    bool more = n == page.limit;
+    n -= more;
     struct json json = json_to(&call->out);
     json_object_begin(&json);
     json_key(&json, "tokens");
     json_array_begin(&json);
-    for (size_t i = n; i > 0; i--) {
-        if (!str_eq(tokens[i - 1]->tenant, call->actor.tenant) && !(call->site && !call->tenant_named))
-            continue;
+    for (size_t i = 0; i < n; i++) {
         json_object_begin(&json);
-        json_put_i64(&json, "id", tokens[i - 1]->id);
-        token_members(&json, tokens[i - 1]);
+        json_put_i64(&json, "id", tokens[i]->id);
+        token_members(&json, tokens[i]);
         json_object_end(&json);
     }
-    json_array_end(&json);
-    json_key(&json, "next");
-    json_nil(&json);
-    json_object_end(&json);
-    call_answer(call, 200);
+    call_next(call, &json, more, n ? tokens[n - 1]->id : 0);
 }
 
 static void token_revoked(struct call *call)

@@ -342,6 +342,37 @@ bool session_walk(struct session *s, const char *path, const char *name, bool (*
     return good;
 }
 
+json_t *session_try_pages(struct session *s, const char *path, const char *name, int64_t timeout_ms)
+{
+    char cursor[256] = "", next[256];
+    json_t *all = NULL, *page;
+    struct buf at;
+    buf_init(&at, PATH_CAP);
+    do {
+        buf_reset(&at);
+        buf_add_z(&at, path);
+        session_query(s, &at, "cursor", *cursor ? cursor : NULL);
+        page = session_try(s, &(struct session_request){ .method = "GET", .path = at.ptr, .timeout_ms = timeout_ms });
+        cursor_of(page, next, sizeof next);
+        bool again = strcmp(next, cursor) == 0;
+        memcpy(cursor, next, sizeof next);
+        if (again)
+            cursor[0] = '\0';
+        if (page && all) {
+            json_array_extend(json_object_get(all, name), json_object_get(page, name));
+            json_decref(page);
+        } else if (page) {
+            all = page;
+        }
+    } while (page && *cursor);
+    buf_release(&at);
+    if (!page) {
+        json_decref(all);
+        all = NULL;
+    }
+    return all;
+}
+
 struct pages {
     json_t *all;
     int64_t limit;

@@ -58,6 +58,8 @@ json_t *session_try(struct session *session, const struct session_request *reque
 bool session_walk(struct session *session, const char *path, const char *name, bool (*item)(json_t *item, void *owner), void *owner);
 /* session_pages: follows `next` until `limit` (0: all) members of the list `name` are there. *out_more: the server has more. */
 json_t *session_pages(struct session *session, const char *path, const char *name, int64_t limit, bool *out_more);
+/* session_try_pages: all pages as one document, which has the list `name`; nothing is said when one fails (NULL). */
+json_t *session_try_pages(struct session *s, const char *path, const char *name, int64_t timeout_ms);
 
 /* session_fail: prints session.err as an error of the command; returns session.status. */
 int session_fail(struct session *session);

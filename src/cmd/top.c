@@ -44,9 +44,11 @@ struct top {
 
 /* -- reading --------------------------------------------------------------------------------------------------------------- */
 
-static bool part_read(struct top *t, const char *path, json_t **out)
+/* list: the name of what comes in pages; NULL: it doesn't. */
+static bool part_read(struct top *t, const char *path, const char *list, json_t **out)
 {
-    json_t *document = session_try(t->session, &(struct session_request){ .method = "GET", .path = path, .timeout_ms = TOP_TICK_MS });
+    struct session_request request = { .method = "GET", .path = path, .timeout_ms = TOP_TICK_MS };
+    json_t *document = list ? session_try_pages(t->session, path, list, TOP_TICK_MS) : session_try(t->session, &request);
     if (!document)
         return false;
     json_decref(*out);
@@ -57,8 +59,8 @@ static bool part_read(struct top *t, const char *path, json_t **out)
 static bool top_read(struct top *t)
 {
     t->asked = clock_boot_ms();
-    t->answered = part_read(t, "/v1/stats", &t->stats) && part_read(t, "/v1/lanes", &t->lanes) && part_read(t, "/v1/nodes", &t->nodes) &&
-                  part_read(t, "/v1/tasks?state=X&limit=200", &t->running);
+    t->answered = part_read(t, "/v1/stats", NULL, &t->stats) && part_read(t, "/v1/lanes", "lanes", &t->lanes) &&
+                  part_read(t, "/v1/nodes", NULL, &t->nodes) && part_read(t, "/v1/tasks?state=X&limit=200", NULL, &t->running);
     return t->answered;
 }
 

@@ -103,7 +103,7 @@ static void graph_add(struct wait *w, const char *key)
 static bool lanes_read(struct wait *w)
 {
     struct session *s = w->session;
-    json_t *answer = session_try(s, &(struct session_request){ .method = "GET", .path = "/v1/lanes" });
+    json_t *answer = session_try_pages(s, "/v1/lanes", "lanes", 0);
     if (!answer)
         return false;
     const json_t *lanes = json_object_get(answer, "lanes");

@@ -61,6 +61,22 @@ bool reader_events(struct reader *reader, struct arena *arena, int64_t since, in
 /* Events of one task, newest first, by following prev_turn. */
 bool reader_task_events(struct reader *reader, struct arena *arena, int64_t task, size_t n, struct event **out, size_t *out_n,
                         struct err *err);
+/* A page of a list: of the tenant's rows (lanes: and `all`; semaphores: and the site's, but no concurrency keys), or of everybody's, those
+ * behind `from` (tokens: newest first, those below), by id. */
+struct list_page {
+    int64_t from;
+    size_t limit;
+    struct str tenant;
+    bool all;
+};
+bool reader_lanes_page(struct reader *reader, struct arena *arena, const struct list_page *page,
+    struct lane ***out, size_t *out_n, struct err *err);
+bool reader_slots_page(struct reader *reader, struct arena *arena, const struct list_page *page,
+    struct slot ***out, size_t *out_n, struct err *err);
+bool reader_executors_page(struct reader *reader, struct arena *arena, const struct list_page *page,
+    struct executor ***out, size_t *out_n, struct err *err);
+bool reader_tokens_page(struct reader *reader, struct arena *arena, const struct list_page *page,
+    struct token ***out, size_t *out_n, struct err *err);
 bool reader_lanes(struct reader *reader, struct arena *arena, struct lane ***out, size_t *out_n, struct err *err);
 /* reader_lane: one by name; `all` has no tenant. */
 bool reader_lane(struct reader *reader, struct arena *arena, struct str tenant, struct str name, struct lane *out, bool *out_found,

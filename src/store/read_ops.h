@@ -25,11 +25,15 @@ struct reader_ops {
                    int64_t *out_last, struct err *err);
     bool (*task_events)(struct reader *reader, struct arena *arena, int64_t task, size_t n, struct event **out, size_t *out_n,
                         struct err *err);
-    bool (*lanes)(struct reader *reader, struct arena *arena, struct lane ***out, size_t *out_n, struct err *err);
-    bool (*slots)(struct reader *reader, struct arena *arena, struct slot ***out, size_t *out_n, struct err *err);
-    bool (*executors)(struct reader *reader, struct arena *arena, struct executor ***out, size_t *out_n, struct err *err);
+    bool (*lanes)(
+        struct reader *reader, struct arena *arena, const struct list_page *page, struct lane ***out, size_t *out_n, struct err *err);
+    bool (*slots)(
+        struct reader *reader, struct arena *arena, const struct list_page *page, struct slot ***out, size_t *out_n, struct err *err);
+    bool (*executors)(
+        struct reader *reader, struct arena *arena, const struct list_page *page, struct executor ***out, size_t *out_n, struct err *err);
     bool (*classes)(struct reader *reader, struct arena *arena, struct task_class ***out, size_t *out_n, struct err *err);
-    bool (*tokens)(struct reader *reader, struct arena *arena, struct token ***out, size_t *out_n, struct err *err);
+    bool (*tokens)(
+        struct reader *reader, struct arena *arena, const struct list_page *page, struct token ***out, size_t *out_n, struct err *err);
     bool (*lane_of)(struct reader *reader, struct arena *arena, int64_t id, struct lane **out, struct err *err);
     bool (*slot)(struct reader *reader, struct arena *arena, int64_t id, struct slot **out, struct err *err);
     bool (*executor)(struct reader *reader, struct arena *arena, int64_t id, struct executor **out, struct err *err);

@@ -382,17 +382,35 @@ bool reader_servers(struct reader *reader, struct arena *arena, struct server_ro
 
 bool reader_lanes(struct reader *reader, struct arena *arena, struct lane ***out, size_t *out_n, struct err *err)
 {
-    return reader->ops->lanes(reader, arena, out, out_n, err);
+    return reader->ops->lanes(reader, arena, NULL, out, out_n, err);
+}
+
+bool reader_lanes_page(struct reader *reader, struct arena *arena, const struct list_page *page,
+    struct lane ***out, size_t *out_n, struct err *err)
+{
+    return reader->ops->lanes(reader, arena, page, out, out_n, err);
 }
 
 bool reader_slots(struct reader *reader, struct arena *arena, struct slot ***out, size_t *out_n, struct err *err)
 {
-    return reader->ops->slots(reader, arena, out, out_n, err);
+    return reader->ops->slots(reader, arena, NULL, out, out_n, err);
+}
+
+bool reader_slots_page(struct reader *reader, struct arena *arena, const struct list_page *page,
+    struct slot ***out, size_t *out_n, struct err *err)
+{
+    return reader->ops->slots(reader, arena, page, out, out_n, err);
 }
 
 bool reader_executors(struct reader *reader, struct arena *arena, struct executor ***out, size_t *out_n, struct err *err)
 {
-    return reader->ops->executors(reader, arena, out, out_n, err);
+    return reader->ops->executors(reader, arena, NULL, out, out_n, err);
+}
+
+bool reader_executors_page(struct reader *reader, struct arena *arena, const struct list_page *page,
+    struct executor ***out, size_t *out_n, struct err *err)
+{
+    return reader->ops->executors(reader, arena, page, out, out_n, err);
 }
 
 bool reader_classes(struct reader *reader, struct arena *arena, struct task_class ***out, size_t *out_n, struct err *err)
@@ -422,7 +440,13 @@ bool reader_class(struct reader *reader, struct arena *arena, int64_t id, struct
 
 bool reader_tokens(struct reader *reader, struct arena *arena, struct token ***out, size_t *out_n, struct err *err)
 {
-    return reader->ops->tokens(reader, arena, out, out_n, err);
+    return reader->ops->tokens(reader, arena, NULL, out, out_n, err);
+}
+
+bool reader_tokens_page(struct reader *reader, struct arena *arena, const struct list_page *page,
+    struct token ***out, size_t *out_n, struct err *err)
+{
+    return reader->ops->tokens(reader, arena, page, out, out_n, err);
 }
 
 bool reader_head(struct reader *reader, struct store_head *out, struct err *err)

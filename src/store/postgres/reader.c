@@ -463,11 +463,31 @@ static bool read_task_events(struct reader *reader, struct arena *arena, int64_t
         PGresult *result; \
         return reader_ask(postgres_reader_of(reader), statement, NULL, &result, err) && rows(result, arena, out, out_n, err); \
     }
-READ_ALL(read_lanes, pg_rows_lanes, PG_lanes, struct lane)
-READ_ALL(read_slots, pg_rows_slots, PG_slots, struct slot)
-READ_ALL(read_executors, pg_rows_executors, PG_executors, struct executor)
 READ_ALL(read_classes, pg_rows_classes, PG_classes, struct task_class)
-READ_ALL(read_tokens, pg_rows_tokens, PG_tokens, struct token)
+
+/* A whole table, or a page of it. */
+#define READ_PAGED(name, type) \
+    static bool read_##name(struct reader *reader, struct arena *arena, const struct list_page *page, type ***out, size_t *out_n, \
+        struct err *err) \
+    { \
+        PGresult *result; \
+        struct pg_args args = { 0 }; \
+        if (page) \
+            page_args(&args, page); \
+        return reader_ask(postgres_reader_of(reader), page ? PG_##name##_page : PG_##name, page ? &args : NULL, &result, err) && \
+               pg_rows_##name(result, arena, out, out_n, err); \
+    }
+static void page_args(struct pg_args *args, const struct list_page *page)
+{
+    arg_i64(args, page->from);
+    arg_text(args, page->tenant);
+    arg_i64(args, page->all);
+    arg_i64(args, (int64_t)page->limit);
+}
+READ_PAGED(lanes, struct lane)
+READ_PAGED(slots, struct slot)
+READ_PAGED(executors, struct executor)
+READ_PAGED(tokens, struct token)
 
 /* One row by its id; NULL: there is none. */
 #define READ_ONE(function, rows, statement, type) \

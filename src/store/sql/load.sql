@@ -18,14 +18,26 @@ SELECT @head_columns@, (SELECT t.at FROM turn t WHERE t.first_seq <= head.seq OR
 -- name: lanes
 SELECT @lane_columns@ FROM lane ORDER BY id;
 
+-- name: lanes_page
+-- A page of a list, as the three others: by the table's key; rows that are somebody else's are passed over. $3: 1: everybody's.
+SELECT @lane_columns@ FROM lane WHERE id > $1 AND (tenant = $2 OR id = 0 OR CAST($3 AS BIGINT) = 1) ORDER BY id LIMIT $4;
+
 -- name: classes
 SELECT @class_columns@ FROM class ORDER BY id;
 
 -- name: slots
 SELECT @slot_columns@ FROM slot ORDER BY id;
 
+-- name: slots_page
+-- Without those that stand for something else, whose names have a slash: concurrency keys (most by their number: SLOT_KEYED), quotas.
+SELECT @slot_columns@ FROM slot WHERE id > $1 AND id < 4611686018427387904 AND (tenant = '' OR tenant = $2 OR CAST($3 AS BIGINT) = 1)
+    AND name NOT LIKE '%/%' ORDER BY id LIMIT $4;
+
 -- name: executors
 SELECT @executor_columns@ FROM executor ORDER BY id;
+
+-- name: executors_page
+SELECT @executor_columns@ FROM executor WHERE id > $1 AND (tenant = $2 OR CAST($3 AS BIGINT) = 1) ORDER BY id LIMIT $4;
 
 -- name: site
 SELECT name, body, version, changed, changed_by FROM site ORDER BY name;
@@ -35,6 +47,11 @@ SELECT id, name, tenant, hash, scopes, created, expires FROM token ORDER BY id;
 
 -- name: tokens_after
 SELECT id, name, tenant, hash, scopes, created, expires FROM token WHERE id > $1 ORDER BY id LIMIT $2;
+
+-- name: tokens_page
+-- Newest first.
+SELECT id, name, tenant, hash, scopes, created, expires FROM token WHERE id < $1 AND (tenant = $2 OR CAST($3 AS BIGINT) = 1)
+ORDER BY id DESC LIMIT $4;
 
 -- name: task_get
 SELECT @task_columns@ FROM task WHERE id = $1;

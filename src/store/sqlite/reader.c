@@ -314,30 +314,36 @@ static bool read_task_events(struct reader *reader, struct arena *arena, int64_t
     return true;
 }
 
-static bool read_lanes(struct reader *reader, struct arena *arena, struct lane ***out, size_t *out_n, struct err *err)
+/* A whole table, or a page of it. */
+#define READ_PAGED(name, type) \
+    static bool read_##name(struct reader *reader, struct arena *arena, const struct list_page *page, type ***out, size_t *out_n, \
+        struct err *err) \
+    { \
+        struct db *db = &sqlite_reader_of(reader)->db; \
+        enum sql_id sql = page ? SQL_##name##_page : SQL_##name; \
+        if (page) \
+            page_bind(db->stmts[sql], page); \
+        return rows_##name(db, sql, arena, out, out_n, err); \
+    }
+static void page_bind(sqlite3_stmt *stmt, const struct list_page *page)
 {
-    return rows_lanes(&sqlite_reader_of(reader)->db, SQL_lanes, arena, out, out_n, err);
+    bind_i64(stmt, 1, page->from);
+    bind_text(stmt, 2, page->tenant);
+    bind_i64(stmt, 3, page->all);
+    bind_i64(stmt, 4, (int64_t)page->limit);
 }
+READ_PAGED(lanes, struct lane)
 
-static bool read_slots(struct reader *reader, struct arena *arena, struct slot ***out, size_t *out_n, struct err *err)
-{
-    return rows_slots(&sqlite_reader_of(reader)->db, SQL_slots, arena, out, out_n, err);
-}
+READ_PAGED(slots, struct slot)
 
-static bool read_executors(struct reader *reader, struct arena *arena, struct executor ***out, size_t *out_n, struct err *err)
-{
-    return rows_executors(&sqlite_reader_of(reader)->db, SQL_executors, arena, out, out_n, err);
-}
+READ_PAGED(executors, struct executor)
 
 static bool read_classes(struct reader *reader, struct arena *arena, struct task_class ***out, size_t *out_n, struct err *err)
 {
     return rows_classes(&sqlite_reader_of(reader)->db, SQL_classes, arena, out, out_n, err);
 }
 
-static bool read_tokens(struct reader *reader, struct arena *arena, struct token ***out, size_t *out_n, struct err *err)
-{
-    return rows_tokens(&sqlite_reader_of(reader)->db, SQL_tokens, arena, out, out_n, err);
-}
+READ_PAGED(tokens, struct token)
 
 /* One row by its id; NULL: there is none. */
 #define READ_ONE(function, rows, statement, type) \
