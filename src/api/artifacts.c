@@ -400,11 +400,19 @@ void serve_artifacts_get(struct call *call)
             call_answer_as(call, part ? 206 : 200, "application/octet-stream", buf_str(&stream->out), headers);
         return;
     }
+    if (!blobs_read(call->api->blobs, stream->blob.hex, stream->offset, PIECE_BYTES, &stream->out, &call->err)) {
+        call_problem(call); /* before the answer begins: it may have to be another one */
+        return;
+    }
     http_stream_header(call->request, "X-Content-Type-Options", "nosniff");
     http_stream_header(call->request, "Content-Disposition", "attachment"); /* a page that a job made must not run as ours */
     http_stream_header(call->request, "Accept-Ranges", "bytes");
     if (part)
         http_stream_header(call->request, "Content-Range", range);
-    if (call_stream_begin(call, part ? 206 : 200, "application/octet-stream", stream_drained))
-        pump(stream);
+    if (!call_stream_begin(call, part ? 206 : 200, "application/octet-stream", stream_drained))
+        return;
+    stream->offset += (int64_t)stream->out.len;
+    if (stream->out.len > 0)
+        http_stream_add(call->request, buf_str(&stream->out));
+    pump(stream);
 }

@@ -12,14 +12,16 @@
  *
  * And calls that come while the connection to the store is gone wait for it, STORE_MS at most and not when a turn has waited in vain: who
  * was told that his write was accepted isn't told a moment later that the store can't be read. A read that loses it on the way begins
- * anew, once.
+ * anew, once; one that a lock in the database holds up, when it is asked for again.
  *
  * After AT_LEAST_MS the answer is 503 not_yet, and what this server had come to. */
 #include <inttypes.h>
 
 #include "api/call.h"
 #include "base/plant.h"
+#include "io/clock.h"
 
+enum { HELD_MAX = 1000 }; /* so many reads wait for a lock in the database, others are refused */
 enum { AT_LEAST_MS = 10000, CHECK_MS = 25, STORE_MS = 4000 };
 
 #define TURN_UNKNOWN INT64_MAX /* the next look tells */
@@ -28,6 +30,7 @@ struct waiting {
     struct list_node node; /* api->waiting, in the order of their deadlines */
     struct call *call;
     int64_t turn, deadline_ms;
+    bool held; /* for a lock in the database: until its deadline */
 };
 
 static void waiting_released(struct call *call)
@@ -98,13 +101,24 @@ bool call_misses(struct call *call)
 bool call_missed(struct call *call)
 {
     bool read = call->stage == CALL_KNOWN && call->err.code == ERR_unavailable && str_eqz(call->request->method, "GET");
-    if (!read || call->again || call->submitted || call->state || !reader_is_shared(call->api->config.reader) || call->api->closing)
+    if (!read || call->again || call->submitted || call->streams || !reader_is_shared(call->api->config.reader) || call->api->closing)
         return false;
+    if (call->on_release != NULL)
+        call->on_release(call);
+    call->on_release = NULL;
+    call->state = NULL;
     call->again = true;
     call->err = (struct err){ .arena = &call->arena };
     buf_reset(&call->out);
     call->out.full = false;
     call->stage = CALL_ASKS;
+    int64_t held_ms = reader_held_until(call->api->config.reader) - clock_boot_ms();
+    if (held_ms > 0 && call->api->waiting.n < HELD_MAX) {
+        call->stage = CALL_MISSES;
+        waiting_begin(call, TURN_UNKNOWN, held_ms + 1);
+        ((struct waiting *)call->state)->held = true;
+        return true;
+    }
     call_serve(call);
     return true;
 }
@@ -117,7 +131,7 @@ void at_least_check(struct api *api)
         next = node->next; /* a handler answers its own call and touches no other */
         struct waiting *waiting = CONTAINER_OF(node, struct waiting, node);
         struct call *call = waiting->call;
-        if (turn >= waiting->turn || (call->stage == CALL_MISSES && (back || now >= waiting->deadline_ms)))
+        if (turn >= waiting->turn || (call->stage == CALL_MISSES && ((back && !waiting->held) || now >= waiting->deadline_ms)))
             waiting_resume(waiting, turn);
         else if (api->closing)
             call_refuse(call, ERR_unavailable, "the server is stopping");

@@ -318,11 +318,17 @@ void serve_logs_get(struct call *call)
     snprintf(count, sizeof count, "%lld", (long long)missing);
     if (small_answer(stream, total, missing > 0 ? count : NULL))
         return;
+    if (!piece_read(stream)) { /* before the answer begins: it may have to be another one */
+        call_problem(call);
+        return;
+    }
     if (missing > 0)
         http_stream_header(call->request, "Weir-Log-Missing", count);
     http_stream_header(call->request, "X-Content-Type-Options", "nosniff");
     if (!call_stream_begin(call, 200, "application/octet-stream", stream_drained))
         return;
+    if (stream->out.len > 0)
+        http_stream_add(call->request, buf_str(&stream->out));
     if (stream->follow) {
         list_append(&call->api->log_followers, &stream->node);
         check_later(call->api);

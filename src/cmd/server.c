@@ -238,7 +238,9 @@ static bool open_logs(struct server *server, struct err *err)
 
 static bool open_reader(struct server *server, struct err *err)
 {
-    server->reader = reader_open(&server->store_config, err);
+    struct store_config hurried = server->store_config;
+    hurried.hurried = true;
+    server->reader = reader_open(&hurried, err);
     return server->reader != NULL;
 }
 

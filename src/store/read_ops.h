@@ -7,6 +7,7 @@
 struct reader_ops {
     void (*close)(struct reader *reader);
     bool (*present)(struct reader *reader); /* may be NULL: always */
+    int64_t (*held_until)(void);            /* may be NULL: never */
     bool (*task)(struct reader *reader, struct arena *arena, int64_t id, struct task_view *out, bool *out_found, struct err *err);
     bool (*row)(struct reader *reader, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err);
     bool (*spec)(struct reader *reader, struct arena *arena, int64_t spec, struct str *out_body, struct err *err);

@@ -368,6 +368,11 @@ bool reader_present(struct reader *reader)
     return !reader->ops->present || reader->ops->present(reader);
 }
 
+int64_t reader_held_until(const struct reader *reader)
+{
+    return reader->ops->held_until ? reader->ops->held_until() : 0;
+}
+
 bool reader_is_shared(const struct reader *reader)
 {
     return reader->ops->servers != NULL;

@@ -132,6 +132,7 @@ struct store_config {
     const char *url;      /* "sqlite:///DIR": DIR/weir.db; "postgresql://..." as libpq takes it */
     const char *data_dir; /* verify.key, logs and the rest live here */
     bool create;
+    bool hurried;         /* of a reader: the server's loop waits for it: what a lock in the database holds up is refused at once */
     struct str server;    /* the name of the server that opens it: on a shared store one at a time; empty: none */
 };
 

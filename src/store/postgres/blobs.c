@@ -447,7 +447,7 @@ struct blobs *blobs_postgres_open(const struct store_config *config, struct err 
     self->port.ops = &pg_blobs_ops;
     pthread_mutex_init(&self->read_lock, NULL);
     pthread_mutex_init(&self->write_lock, NULL);
-    self->reader.brief = true;
+    self->reader.hurried = true;
     if ((self->files = blobs_open(config->data_dir, err)) == NULL || !bytes_open(&self->reader, config->url, err) ||
         !bytes_open(&self->writer, config->url, err)) {
         pg_blobs_close(&self->port);

@@ -15,7 +15,7 @@ static bool bytes_connect(struct bytes_pg *self, struct err *err)
 {
     struct pg *pg = &self->pg;
     bool ok = pg_connect(pg, self->url, err) && pg_writable(pg, err) && pg_exec(pg, PG_session_durable, err) &&
-              (!self->brief || pg_brief(pg, err)) && pg_prepare(pg, PG_FOR_BYTES, err);
+              (!self->hurried || pg_hurry(pg, err)) && pg_prepare(pg, PG_FOR_BYTES, err);
     if (ok && pg_run(pg, PG_barrier, NULL, NULL, err)) /* what a lost connection has written is asked for again, and found */
         return true;
     pg->lost = true;

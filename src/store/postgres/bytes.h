@@ -14,7 +14,7 @@
 struct bytes_pg { /* a connection; one thread at a time */
     struct pg pg;
     char *url;
-    bool brief;       /* pg_brief; set before bytes_open */
+    bool hurried;     /* pg_hurry; set before bytes_open */
     int64_t retry_ms; /* after one that didn't come about: not before then */
 };
 

@@ -72,6 +72,10 @@ SET default_transaction_read_only = on;
 SET lock_timeout = '1s';
 SET statement_timeout = '3s';
 
+-- name: session_hurried
+-- Of those that the loop itself waits for: nobody is answered meanwhile.
+SET lock_timeout = '30ms';
+
 -- name: lock_wait
 SET lock_timeout = '2s';
 

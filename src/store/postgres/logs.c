@@ -449,7 +449,7 @@ struct logs *logs_postgres_open(const struct store_config *config, struct err *e
     pthread_cond_init(&self->changed, NULL);
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         buf_init(lists[i], SIZE_MAX);
-    self->reader.brief = true;
+    self->reader.hurried = true;
     if (!files_open(self, config->data_dir, err) || !bytes_open(&self->reader, config->url, err) ||
         !bytes_open(&self->writer, config->url, err)) {
         pg_logs_free(self);

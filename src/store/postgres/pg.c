@@ -23,6 +23,7 @@
 #include "store/postgres/pooler.h"
 #include "store/postgres/timeline.h"
 
+enum { HELD_MS = 1000 };
 enum { ANSWER_BRIEF_MS = 4000 }; /* longer than statement_timeout of session_brief */
 enum { ANSWER_MS = 15000, HOST_BYTES_MAX = 256, HOSTS_MAX = 16, LOOKS_MAX = 8 }; /* the first: longer than lock_timeout of session_turns */
 enum { HELLO_FIRST_MS = 6000, HELLO_MS = 3000 }; /* a pooler lets clients in and has them wait for a connection of its own */
@@ -397,6 +398,31 @@ bool pg_brief(struct pg *pg, struct err *err)
     return pg_exec(pg, PG_session_brief, err);
 }
 
+/* ---- statements that met a lock ---- */
+
+static _Atomic int64_t held_until[PG_COUNT], held_last;
+
+bool pg_hurry(struct pg *pg, struct err *err)
+{
+    pg->hurried = true;
+    return pg_brief(pg, err) && pg_exec(pg, PG_session_hurried, err);
+}
+
+int64_t pg_held_until(void)
+{
+    return held_last;
+}
+
+static void held_note(enum pg_id id)
+{
+    held_last = held_until[id] = clock_boot_ms() + HELD_MS;
+}
+
+static bool held_now(enum pg_id id)
+{
+    return held_until[id] && clock_boot_ms() < held_until[id];
+}
+
 bool pg_number(struct pg *pg, enum pg_id id, int64_t *out, struct err *err)
 {
     PGresult *result = text_result(pg, pg_texts[id].text, NULL);
@@ -469,10 +495,28 @@ void pg_send(struct pg *pg)
     pg->sent = true;
 }
 
+static bool held_refuse(struct err *err)
+{
+    return err_set(err, ERR_unavailable, "a lock in the database holds this up");
+}
+
+static bool result_refuse(struct pg *pg, size_t at, struct err *err)
+{
+    (void)pg_fail(pg, pg->results[at], pg_texts[pg->queue[at]].name, err);
+    if (pg->hurried && !pg->lost && err->code == ERR_unavailable)
+        held_note(pg->queue[at]);
+    return false;
+}
+
 bool pg_exchange(struct pg *pg, struct err *err)
 {
-    bool ok = true;
+    bool ok = true, refused = pg->refused;
     ASSERT(!pg->exchanged);
+    pg->refused = false;
+    if (refused && !pg->n_queue) {
+        pg->exchanged = true;
+        return held_refuse(err);
+    }
     pg_send(pg);
     pg->sent = false;
     pg->exchanged = true;
@@ -483,7 +527,7 @@ bool pg_exchange(struct pg *pg, struct err *err)
     for (size_t i = 0; i < pg->n_queue && !pg->lost; i++) {
         pg->results[i] = result_take(pg);
         if (ok && !result_good(pg->results[i]))
-            ok = pg_fail(pg, pg->results[i], pg_texts[pg->queue[i]].name, err);
+            ok = result_refuse(pg, i, err);
     }
     if (!pg->lost && !sync_take(pg)) {
         pg->lost = true;
@@ -491,6 +535,8 @@ bool pg_exchange(struct pg *pg, struct err *err)
             ok = err_set(err, ERR_unavailable, "the connection to %s is lost: %s", pg->place,
                          pg->silent ? "it doesn't answer" : PQerrorMessage(pg->conn));
     }
+    if (ok && refused)
+        ok = held_refuse(err);
     if (ok && pg->unsure) { /* what was committed is looked for on a new connection, which waits for the standby first */
         pg->lost = true;
         ok = err_set(err, ERR_unavailable, "%s didn't wait for its synchronous standby", pg->place);
@@ -504,6 +550,10 @@ void pg_queue(struct pg *pg, enum pg_id id, const struct pg_args *args)
     static const struct pg_args none;
     pg_clear(pg);
     ASSERT(pg->n_queue < PG_QUEUE_MAX && !pg->sent);
+    if (pg->hurried && held_now(id)) {
+        pg->refused = true;
+        return;
+    }
     pg->queue[pg->n_queue++] = id;
     if (!args)
         args = &none;

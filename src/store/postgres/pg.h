@@ -41,6 +41,8 @@ struct pg {
     bool hello;  /* the connection is being made: an answer that is late ends it */
     int backend; /* the database's process that serves it; behind a pooler libpq knows another number */
     bool brief;           /* waits a second for a lock, then says ERR_unavailable (pg_brief) */
+    bool hurried;         /* hardly waits at all (pg_hurry) */
+    bool refused;         /* something of the queue wasn't sent: it met a lock lately */
     int64_t answer_ms;    /* so long an exchange may last; 0: as long as it may anywhere */
     int64_t answer_by_ms; /* boot time */
     char system[PG_SYSTEM_BYTES]; /* the cluster and its timeline; 0: a standby's */
@@ -64,6 +66,10 @@ void pg_look(struct pg *pg); /* between exchanges: has the database ended the co
 
 /* Before pg_prepare: texts for exec, run at once. pg_number: the first column of the first row; 0: no row. */
 bool pg_brief(struct pg *pg, struct err *err); /* the server's loop waits for this connection: seconds at most */
+/* pg_hurry: the loop itself waits for it: a statement that met a lock, which it waits 30 ms for, is refused for a second without being
+ * asked (ERR_unavailable), by every such connection. pg_held_until: boot ms until which some are; 0: never yet. */
+bool pg_hurry(struct pg *pg, struct err *err);
+int64_t pg_held_until(void);
 bool pg_exec(struct pg *pg, enum pg_id id, struct err *err);
 bool pg_exec_all(struct pg *pg, const char *const *texts, struct err *err);
 bool pg_number(struct pg *pg, enum pg_id id, int64_t *out, struct err *err);

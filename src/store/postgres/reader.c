@@ -21,7 +21,8 @@ static bool connection_open(struct postgres_reader *self, struct err *err)
     int64_t version;
     if (!pg_connect(&self->pg, self->url, err) || !pg_schema_check(&self->pg, &version, err))
         return false;
-    return pg_schema_ours(&self->pg, version, false, err) && pg_exec(&self->pg, PG_session_reader, err) && pg_brief(&self->pg, err) &&
+    return pg_schema_ours(&self->pg, version, false, err) && pg_exec(&self->pg, PG_session_reader, err) &&
+           (self->hurried ? pg_hurry : pg_brief)(&self->pg, err) &&
            pg_prepare(&self->pg, PG_FOR_READER | PG_FOR_VERIFIER, err);
 }
 
@@ -39,6 +40,7 @@ struct reader *postgres_reader_open(const struct store_config *config, struct er
     struct postgres_reader *self = mem_alloc_zero(sizeof *self);
     size_t n = strlen(config->url) + 1;
     self->port.ops = &postgres_reader_ops;
+    self->hurried = config->hurried;
     self->url = mem_alloc(n);
     memcpy(self->url, config->url, n);
     if (!connection_open(self, err)) {
@@ -579,6 +581,7 @@ static bool read_log_tail(struct reader *reader, struct arena *arena, int64_t ta
 const struct reader_ops postgres_reader_ops = {
     .close = close_reader,
     .present = read_present,
+    .held_until = pg_held_until,
     .task = read_task,
     .row = read_row,
     .spec = read_spec,

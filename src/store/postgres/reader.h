@@ -15,6 +15,7 @@ struct postgres_reader {
     struct reader port; /* first */
     struct pg pg;
     char *url;
+    bool hurried;     /* pg_hurry */
     int64_t retry_ms; /* after a connection that didn't come about: not before then, unless the engine's has come about meanwhile */
     int retry_epoch;
 };
