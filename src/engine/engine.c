@@ -624,13 +624,20 @@ static bool shared_again(struct engine *engine, struct command **commands, size_
     return true;
 }
 
+/* A turn met a lock, this one didn't: it may have written nothing that the lock is on. */
+static bool lock_gone(const struct engine *engine, size_t n, int64_t boot)
+{
+    const struct store_ops *ops = engine->store->ops;
+    return ops->writable ? ops->writable(engine->store) : (n && engine->wrote) || boot - engine->health.locked > LOCKED_MS;
+}
+
 /* What the turn says of the store. again: its first try failed; why: in the store's words. */
 static void turn_judge(
     struct engine *engine, bool ok, bool again, size_t n, int64_t boot, enum engine_health trouble, const struct err *why)
 {
     struct health *health = &engine->health;
     if (trouble == ENGINE_STORE_LOCKED) health->locked = boot;
-    else if (health->locked && ((n && engine->wrote) || boot - health->locked > LOCKED_MS)) health->locked = 0;
+    else if (health->locked && lock_gone(engine, n, boot)) health->locked = 0;
     bool refused = why->code != ERR_disk_full && why->code != ERR_corrupt && why->code != ERR_unavailable;
     bool failed = ok && again && trouble == ENGINE_OK && !engine->wrote && refused;
     bool failing = health_turn(health, failed, n == 0, engine->wrote, boot);
@@ -680,7 +687,7 @@ bool engine_turn(struct engine *engine, struct command **commands, size_t n, int
     if (engine->deaf && *out_next < boot + HEAR_AGAIN_MS) *out_next = boot + HEAR_AGAIN_MS;
     engine->wanted = *out_next > boot ? *out_next : boot;
     turn_judge(engine, ok, again, n, boot, trouble, ok ? &first : err);
-    if (engine->health.failing_since && *out_next > boot + FAILING_AGAIN_MS) *out_next = boot + FAILING_AGAIN_MS;
+    if ((engine->health.failing_since || engine->health.locked) && *out_next > boot + FAILING_AGAIN_MS) *out_next = boot + FAILING_AGAIN_MS;
     if (ok) *err = (struct err){ .code = ERR_none };
     atomic_fetch_add(&engine->n_turns, 1);
     atomic_fetch_add(&engine->n_commands, n);

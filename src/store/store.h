@@ -142,6 +142,8 @@ struct store_ops {
      * the task rows that it loads are locked until it is over, and ready_first passes over what another turn has locked (ready_passed). A
      * commit that meets another's row fails, and nothing was changed: keys (unique, idempotency) are only added, not replaced. */
     bool (*begin)(struct store *store, struct err *err);
+    /* May be NULL. Between turns: is no table locked that turns write? Doesn't wait. */
+    bool (*writable)(struct store *store);
     void (*rollback)(struct store *store);
     bool (*commit)(struct store *store, const struct changes *changes, struct err *err);
 

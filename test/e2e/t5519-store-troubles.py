@@ -12,7 +12,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
 import postgres  # noqa: E402
-from house import TMP, House, Worker, database, end, ok, run, same, until  # noqa: E402
+from house import TMP, House, Worker, database, end, ok, refused, run, same, until  # noqa: E402
 
 pg, url = database()
 pg.sql('CREATE ROLE little LOGIN; GRANT pg_monitor TO little; ALTER DATABASE weir OWNER TO little; GRANT ALL ON SCHEMA public TO little')
@@ -77,6 +77,21 @@ ok(max(waits.values()) < 0.3, f'twenty who read it hold nobody up: {waits}')
 holds.communicate('ROLLBACK;\n', timeout=30)
 until(lambda: s.get(f'/v1/tasks/{task}/log').status == 200, 'and can be read again')
 same(s.state(task), 'X', 'the job that ran meanwhile still runs')
+
+# -- a table that turns write is locked: who posts is told soon, and the server isn't ready as long as it is, whatever else can be written
+holds = session('BEGIN;', 'LOCK TABLE task IN SHARE MODE;')  # as CREATE INDEX does
+until(lambda: pg.sql("SELECT count(*) FROM pg_locks WHERE relation = 'task'::regclass AND mode = 'ShareLock' AND granted", 'weir') == '1')
+began = time.monotonic()
+refused(s.post('/v1/tasks', dict(name='u', queue='q', command='x')), 503, 'unavailable', text='a post')
+ok(time.monotonic() - began < 9, f'soon ({time.monotonic() - began:.1f} s)')
+same(s.get('/readyz').status, 503, 'not ready')
+Worker(s, 'another')
+turns = metric('weir_turns_total')
+until(lambda: metric('weir_turns_total') >= turns + 3, 'other turns go on', 20)
+same(s.get('/readyz').status, 503, 'not ready while the lock is there')
+holds.communicate('ROLLBACK;\n', timeout=30)
+until(lambda: s.get('/readyz').status == 200, 'ready when it is gone', 20)
+same(s.post('/v1/tasks', dict(name='u', queue='q', command='x')).status, 201, 'and posts are taken')
 
 # -- no connection is left for reading
 pg.sql('ALTER ROLE little CONNECTION LIMIT 1')

@@ -356,6 +356,7 @@ const struct store_ops postgres_ops = {
     .load_others = postgres_load_others,
     .history_holds = postgres_history_holds,
     .expect = postgres_expect,
+    .writable = postgres_writable,
     .load_head = load_head,
     .load_lanes = load_lanes,
     .load_classes = load_classes,

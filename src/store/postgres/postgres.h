@@ -118,6 +118,7 @@ bool pg_schema_migrate(struct pg *pg, struct err *err); /* under a lock, in one 
 /* turn.c */
 bool postgres_begin(struct store *store, struct err *err);
 void postgres_rollback(struct store *store);
+bool postgres_writable(struct store *store);
 bool postgres_commit(struct store *store, const struct changes *changes, struct err *err);
 /* head_queue: place: where it was read in this transaction; NULL: it wasn't. */
 void head_queue(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, const struct store_head *before,

@@ -86,6 +86,21 @@ void postgres_rollback(struct store *store)
     turn_over(postgres_of(store));
 }
 
+bool postgres_writable(struct store *store)
+{
+    static const enum pg_id look[] = { PG_turn_begin, PG_tables_brief, PG_tables_look, PG_rollback };
+    struct postgres_store *self = postgres_of(store);
+    struct err ignored = { 0 };
+    if (self->pg.lost || self->in_turn)
+        return false;
+    for (size_t i = 0; i < sizeof look / sizeof look[0]; i++)
+        pg_queue(&self->pg, look[i], NULL);
+    bool free = pg_exchange(&self->pg, &ignored);
+    if (!free && !self->pg.lost)
+        (void)pg_run(&self->pg, PG_rollback, NULL, NULL, &ignored);
+    return free;
+}
+
 struct pg_bulk *write_begin(struct write *w, const char *types)
 {
     bulk_begin(&w->self->pg.bulk, types);

@@ -326,13 +326,25 @@ WHERE s.lane = ANY (ARRAY[u.lane]) AND s.task = u.task AND s.cron = u.cron AND s
 -- name: turn_begin
 BEGIN;
 
+-- What the turn meets from there on is waited for less long: a table that somebody has locked. (Longer than a server that stands still
+-- keeps its rows: idle_in_transaction_session_timeout.)
+-- let table_wait: set_config('lock_timeout', '4s', true)
+
 -- name: turn_lock
 -- One turn at a time, whoever takes it; the lock ends with the transaction.
-SELECT pg_advisory_xact_lock(1466263922, hashtext('turn ' || current_schema()));
+SELECT pg_advisory_xact_lock(1466263922, hashtext('turn ' || current_schema())), @table_wait@;
 
 -- name: turn_share
 -- A narrow turn: beside those of other servers, not beside a wide one.
-SELECT pg_advisory_xact_lock_shared(1466263922, hashtext('turn ' || current_schema()));
+SELECT pg_advisory_xact_lock_shared(1466263922, hashtext('turn ' || current_schema())), @table_wait@;
+
+-- name: tables_look
+-- In a transaction that comes to nothing: could a turn write?
+LOCK TABLE head, mark, lane, class, spec, slot, task, ready, edge, hold, live, live_many, attempt, outputs, log_tail, unique_key, idempotency, executor, turn
+    IN ROW EXCLUSIVE MODE;
+
+-- name: tables_brief
+SET LOCAL lock_timeout = '50ms';
 
 -- name: head_lock
 -- The last lock of a narrow turn.
