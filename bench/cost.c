@@ -231,6 +231,42 @@ static void supersede(struct cost *c)
     put(c, rig_enqueue_command(&c->rig, all, n));
 }
 
+/* n tasks that all put an end to the same one. */
+static void supersede_one(struct cost *c)
+{
+    char form[64];
+    snprintf(form, sizeof form, "t%% cancels=#%lld", (long long)posted(c, "first", 1));
+    put(c, tasks(c, form, c->n));
+}
+
+/* A poll that names n jobs whose ends it brings. */
+static void finish_named(struct cost *c)
+{
+    posted(c, "t%", c->n);
+    struct command *ends = granted(c, c->n, "e", 0);
+    struct fence *fences = ARENA_ARRAY(&c->rig.arena, struct fence, c->n);
+    for (size_t i = 0; i < c->n; i++) fences[i] = ends->in.finish.items[i].fence;
+    struct command *poll = rig_poll_command(&c->rig, rig_executor(&c->rig, "e", NULL), 0, 1, fences, c->n);
+    poll->in.poll.finishes = ends->in.finish.items;
+    poll->in.poll.n_finishes = c->n;
+    put(c, poll);
+}
+
+/* n revisions of an archive, told in one turn. */
+static void revisions(struct cost *c)
+{
+    struct command *add = rig_new(&c->rig, CMD_ARCHIVE_ADD);
+    add->in.archive_add.name = STR("a");
+    add->in.archive_add.archive.kind = ARCHIVE_EXTERNAL;
+    rig_one(&c->rig, add);
+    for (size_t i = 0; i < c->n; i++) {
+        struct command *command = rig_new(&c->rig, CMD_REVISION);
+        command->in.revision.archive = STR("a");
+        command->in.revision.row.rev = (int64_t)i + 1;
+        put(c, command);
+    }
+}
+
 static void lapse(struct cost *c)
 {
     posted(c, "t%", c->n);
@@ -307,6 +343,9 @@ static const struct {
     { "cancel", "linear", cancel },
     { "retry", "linear", retry },
     { "supersede", "linear", supersede },
+    { "supersede-one", "linear", supersede_one },
+    { "finish-named", "linear", finish_named },
+    { "revisions", "linear", revisions },
     { "lapse", "linear", lapse },
     { "prune", "linear", prune },
     { "among-archives", "flat", among_archives },

@@ -1,5 +1,7 @@
 #include "core/settle.h"
 
+#include <stdlib.h>
+
 #include "base/plant.h"
 #include "core/verdict.h"
 
@@ -467,26 +469,35 @@ void task_pass_on(struct slice *slice, struct node *waiter, const struct node *n
     task_end(slice, waiter, to, OUTCOME_none, &(struct because){ .actor = by_engine.actor, .reason = reason, .cause = node->row.id });
 }
 
+struct out_rank { /* an edge to be settled: by the waiter's revision, then as they stand */
+    int64_t rev;
+    size_t at;
+};
+
+static int by_revision(const void *a, const void *b)
+{
+    const struct out_rank *x = a, *y = b;
+    if (x->rev != y->rev) return x->rev < y->rev ? -1 : 1;
+    return x->at < y->at ? -1 : x->at > y->at;
+}
+
 /* Among equals the older revision goes first, also when it was heard of later. Edges stand by the waiter's id, so mostly nothing moves. */
 static struct edge *outs_by_revision(struct slice *slice, struct node *node, size_t *out_n)
 {
     struct edge *outs = slice_outs(slice, node, out_n);
     size_t n = *out_n;
+    bool sorted = true;
     if (node->row.rev == 0 || n < 2) return outs;
-    struct edge *sorted = ARENA_ARRAY(slice->arena, struct edge, n);
-    int64_t *revs = ARENA_ARRAY(slice->arena, int64_t, n);
+    struct edge *edges = ARENA_ARRAY(slice->arena, struct edge, n);
+    struct out_rank *ranks = ARENA_ARRAY(slice->arena, struct out_rank, n);
     for (size_t i = 0; i < n; i++) {
         const struct node *waiter = slice_find(slice, outs[i].waiter);
-        int64_t rev = waiter ? waiter->row.rev : 0;
-        size_t at = i;
-        for (; at > 0 && revs[at - 1] > rev; at--) {
-            revs[at] = revs[at - 1];
-            sorted[at] = sorted[at - 1];
-        }
-        revs[at] = rev;
-        sorted[at] = outs[i];
+        ranks[i] = (struct out_rank){ waiter ? waiter->row.rev : 0, i };
+        sorted &= i == 0 || ranks[i - 1].rev <= ranks[i].rev;
     }
-    return sorted;
+    if (!sorted) qsort(ranks, n, sizeof *ranks, by_revision);
+    for (size_t i = 0; i < n; i++) edges[i] = outs[ranks[i].at];
+    return edges;
 }
 
 bool locks_clash(const struct task *a, const struct task *b)

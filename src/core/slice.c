@@ -11,6 +11,7 @@ enum { VT_STEP = 1 << 10 };
 void slice_init(struct slice *slice, struct arena *arena, const struct rows *rows, int64_t now, int64_t turn, struct err *err)
 {
     struct map nodes = slice->nodes, lanes = slice->lanes, slots = slice->slots, queues = slice->queues, changed = slice->changed;
+    struct map ins_at = slice->ins_at, outs_at = slice->outs_at, new_at = slice->new_at;
     *slice = (struct slice){ .arena = arena,
         .rows = rows,
         .now = now,
@@ -22,12 +23,18 @@ void slice_init(struct slice *slice, struct arena *arena, const struct rows *row
         .slots = slots,
         .queues = queues,
         .changed = changed,
+        .ins_at = ins_at,
+        .outs_at = outs_at,
+        .new_at = new_at,
         .looks_left = SIZE_MAX };
     map_clear(&slice->nodes);
     map_clear(&slice->lanes);
     map_clear(&slice->slots);
     map_clear(&slice->queues);
     map_clear(&slice->changed);
+    map_clear(&slice->ins_at);
+    map_clear(&slice->outs_at);
+    map_clear(&slice->new_at);
 }
 
 void slice_release(struct slice *slice)
@@ -37,6 +44,9 @@ void slice_release(struct slice *slice)
     map_release(&slice->slots);
     map_release(&slice->queues);
     map_release(&slice->changed);
+    map_release(&slice->ins_at);
+    map_release(&slice->outs_at);
+    map_release(&slice->new_at);
 }
 
 struct node *slice_find(struct slice *slice, int64_t id)
@@ -191,9 +201,12 @@ void slice_move(struct slice *slice, struct node *node, enum task_state to, cons
     slice_node_event(slice, node, EVENT_move, from, to, because);
 }
 
-struct edge_mark { /* where a changed edge stands in edges_changed */
+enum { EDGES_FEW = 16 }; /* are searched one by one; of more there is an index, made when it is asked for */
+
+struct edge_mark { /* where an edge stands in a list */
     struct edge_mark *next; /* of the same hash */
     size_t at;
+    struct edge edge; /* its key */
 };
 
 static bool edge_same(const struct edge *a, const struct edge *b)
@@ -206,13 +219,45 @@ static uint64_t edge_hash(const struct edge *edge)
     return ((uint64_t)edge->waiter * 0x9e3779b97f4a7c15u ^ (uint64_t)edge->pred) * 0xbf58476d1ce4e5b9u + (uint64_t)edge->kind;
 }
 
+static void edge_index(struct slice *slice, struct map *index, const struct edge *edge, size_t at)
+{
+    uint64_t hash = edge_hash(edge);
+    struct edge_mark *mark = ARENA_NEW(slice->arena, struct edge_mark);
+    *mark = (struct edge_mark){ map_find(index, hash), at, *edge };
+    map_put(index, hash, mark);
+}
+
+static const struct edge_mark *edge_indexed(const struct map *index, const struct edge *key)
+{
+    const struct edge_mark *mark = map_find(index, edge_hash(key));
+    while (mark && !edge_same(&mark->edge, key)) mark = mark->next;
+    return mark;
+}
+
+/* The edge of a list that only ever grows, from place `from` on; NULL: it isn't there. */
+static struct edge *edge_in(
+    struct slice *slice, struct map *index, size_t *indexed, struct edge *edges, size_t from, size_t n, const struct edge *key)
+{
+    if (n - from <= EDGES_FEW) {
+        for (size_t i = from; i < n; i++)
+            if (edge_same(&edges[i], key)) return &edges[i];
+        return NULL;
+    }
+    for (; *indexed < n; ++*indexed) edge_index(slice, index, &edges[*indexed], *indexed);
+    const struct edge_mark *mark = edge_indexed(index, key);
+    return mark ? &edges[mark->at] : NULL;
+}
+
+static struct edge *edge_of_waiter(struct slice *slice, struct node *waiter, const struct edge *key)
+{
+    return edge_in(slice, &slice->ins_at, &waiter->ins_indexed, waiter->ins, 0, waiter->n_ins, key);
+}
+
 /* The edge in edges_changed; NULL: this turn hasn't changed it. */
 static struct edge *edge_changed(struct slice *slice, const struct edge *edge)
 {
-    if (slice->n_edges_changed == 0) return NULL;
-    for (const struct edge_mark *mark = map_find(&slice->changed, edge_hash(edge)); mark; mark = mark->next)
-        if (edge_same(&slice->edges_changed[mark->at], edge)) return &slice->edges_changed[mark->at];
-    return NULL;
+    const struct edge_mark *mark = slice->n_edges_changed ? edge_indexed(&slice->changed, edge) : NULL;
+    return mark ? &slice->edges_changed[mark->at] : NULL;
 }
 
 /* Flags of stored edges that this turn has changed already. */
@@ -268,10 +313,10 @@ static void edge_add(struct slice *slice, struct node *waiter, struct node *pred
 {
     struct edge edge = { .waiter = waiter->row.id, .pred = pred->row.id, .kind = kind, .flags = flags };
     edges_load(slice, waiter, false);
-    for (size_t i = 0; i < waiter->n_ins; i++) {
-        if (waiter->ins[i].pred != edge.pred || waiter->ins[i].kind != kind) continue;
-        edge.flags = (waiter->ins[i].flags & ~(unsigned)EDGE_LOCK) | flags; /* what somebody wrote says more than the lock */
-        if (flags & (EDGE_PREV | EDGE_NEEDED) && edge.flags != waiter->ins[i].flags) edge_change(slice, waiter, pred, edge);
+    const struct edge *known = edge_of_waiter(slice, waiter, &edge);
+    if (known) {
+        edge.flags = (known->flags & ~(unsigned)EDGE_LOCK) | flags; /* what somebody wrote says more than the lock */
+        if (flags & (EDGE_PREV | EDGE_NEEDED) && edge.flags != known->flags) edge_change(slice, waiter, pred, edge);
         if (flags & EDGE_NEEDED) waiter->row.marks |= MARK_NEEDS;
         return;
     }
@@ -309,41 +354,29 @@ void slice_edge_add_lock(struct slice *slice, struct node *waiter, struct node *
     edge_add(slice, waiter, pred, EDGE_AFTER, EDGE_LOCK);
 }
 
-/* Sets the flags of the edge in one list; false: it isn't there. */
-static bool edges_flag(struct edge *edges, size_t n, const struct edge *key)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (!edge_same(&edges[i], key)) continue;
-        edges[i].flags = key->flags;
-        return true;
-    }
-    return false;
-}
-
 static const struct edge *edge_find(struct slice *slice, struct node *waiter, const struct node *pred, enum edge_kind kind)
 {
-    size_t n;
-    const struct edge *ins = slice_ins(slice, waiter, &n);
-    for (size_t i = 0; i < n; i++)
-        if (ins[i].pred == pred->row.id && ins[i].kind == kind) return &ins[i];
-    return NULL;
+    edges_load(slice, waiter, false);
+    return edge_of_waiter(slice, waiter, &(struct edge){ .waiter = waiter->row.id, .pred = pred->row.id, .kind = kind });
 }
 
+/* Sets the flags of the edge wherever it stands. */
 static void edge_change(struct slice *slice, struct node *waiter, struct node *pred, struct edge key)
 {
-    edges_flag(waiter->ins, waiter->n_ins, &key);
-    edges_flag(pred->outs, pred->n_outs, &key);
-    edges_flag(pred->outs_new, pred->n_outs_new, &key);
     size_t from = waiter->edges_from ? waiter->edges_from - 1 : slice->n_edges_new; /* mostly they were added one after the other */
-    if (edges_flag(slice->edges_new + from, slice->n_edges_new - from, &key)) return;
-    struct edge *changed = edge_changed(slice, &key);
-    if (changed) {
-        changed->flags = key.flags;
+    struct edge *in = edge_of_waiter(slice, waiter, &key);
+    struct edge *out = edge_in(slice, &slice->outs_at, &pred->outs_indexed, pred->outs, 0, pred->n_outs, &key);
+    struct edge *made = edge_in(slice, &slice->new_at, &slice->new_indexed, slice->edges_new, from, slice->n_edges_new, &key);
+    if (in) in->flags = key.flags;
+    if (out) out->flags = key.flags;
+    for (size_t i = 0; !out && i < pred->n_outs_new; i++)
+        if (edge_same(&pred->outs_new[i], &key)) pred->outs_new[i].flags = key.flags;
+    if (!made) made = edge_changed(slice, &key);
+    if (made) {
+        made->flags = key.flags;
         return;
     }
-    struct edge_mark *mark = ARENA_NEW(slice->arena, struct edge_mark);
-    *mark = (struct edge_mark){ map_find(&slice->changed, edge_hash(&key)), slice->n_edges_changed };
-    map_put(&slice->changed, edge_hash(&key), mark);
+    edge_index(slice, &slice->changed, &key, slice->n_edges_changed);
     *ARENA_PUSH(slice->arena, slice->edges_changed, slice->n_edges_changed, slice->cap_edges_changed) = key;
 }
 

@@ -45,6 +45,7 @@ struct node {
     struct edge *outs_new;   /* this turn's, while the stored ones aren't loaded: a task may have a million successors */
     size_t n_outs_new, cap_outs_new;
     bool outs_loaded, ins_loaded;
+    size_t ins_indexed, outs_indexed; /* of them, in slice.ins_at and outs_at */
     size_t edges_from; /* its first one as the waiter in edges_new, plus one; 0: none */
     struct hold_mark *holds_added, *holds_removed; /* of this turn (holds.c) */
 };
@@ -75,7 +76,9 @@ struct slice {
     size_t n_slots_todo, cap_slots_todo;
     size_t looks_left; /* waiters that this turn may still admit or send away, and slots that it may look at in vain */
 
-    struct map changed; /* of edges_changed: a hash of the edge -> where it stands (slice.c) */
+    /* A hash of an edge -> where it stands, of long lists that were searched (slice.c); `changed`: in edges_changed. */
+    struct map changed, ins_at, outs_at, new_at;
+    size_t new_indexed;
     struct edge *edges_new, *edges_changed;
     size_t n_edges_new, cap_edges_new, n_edges_changed, cap_edges_changed;
     struct hold *holds_add, *holds_remove;

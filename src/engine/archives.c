@@ -177,10 +177,9 @@ struct grant_source archive_source(struct turn *turn, const struct task *task, s
     struct revision revision = { 0 };
     bool found = false;
     if (!archive) return (struct grant_source){ 0 };
-    for (size_t i = turn->n_revisions; i-- > 0 && !found;) {
-        found = turn->revisions[i]->lane == task->lane && turn->revisions[i]->rev == task->rev;
-        if (found) revision = *turn->revisions[i];
-    }
+    const struct revision *told = revision_told(turn, task->lane, task->rev);
+    found = told != NULL;
+    if (told) revision = *told;
     if (!found && !store->ops->load_revision(store, turn->arena, task->lane, task->rev, &revision, &found, turn->err))
         turn->slice->failed = true;
     return (struct grant_source){ .kind = archive->kind,
@@ -320,8 +319,7 @@ void cmd_archive_skip(struct turn *turn, struct command *command)
         turn_refuse(turn, command, ERR_not_found, "there is no archive '%.*s'", STR_ARG(name));
         return;
     }
-    for (size_t i = 0; i < turn->n_revisions && !found; i++)
-        found = turn->revisions[i]->lane == archive->lane && turn->revisions[i]->rev == rev;
+    found = revision_told(turn, archive->lane, rev) != NULL;
     if (!found && !store->ops->load_revision(store, turn->arena, archive->lane, rev, row, &found, turn->err)) turn->slice->failed = true;
     if (found || rev < archive->next) {
         turn_refuse(turn, command, ERR_conflict, "revision %lld of '%.*s' is known: there is nothing to skip", (long long)rev,
@@ -336,7 +334,7 @@ void cmd_archive_skip(struct turn *turn, struct command *command)
     if (rev > archive->youngest) archive->youngest = rev; /* the next one can't be read, and nothing would get past it */
     *row = (struct revision){ .lane = archive->lane, .rev = rev, .state = REVISION_SKIPPED, .noted = turn->wall,
                               .message = command->in.archive.reason };
-    *ARENA_PUSH(turn->arena, turn->revisions, turn->n_revisions, turn->cap_revisions) = row;
+    revision_put(turn, row);
     archive_event(turn, command, EVENT_revision_skipped, archive,
                   str_fmt(turn->arena, "%.*s@%lld", STR_ARG(name), (long long)rev), command->in.archive.reason);
     if (!PLANT(skip_unopened)) revisions_open(turn, archive);

@@ -107,6 +107,7 @@ static void turn_close(struct turn *turn)
     map_release(&turn->archives);
     map_release(&turn->locked);
     map_release(&turn->supplies);
+    map_release(&turn->revisions_at);
     smap_release(&turn->names);
     smap_release(&turn->token_names);
 }

@@ -8,6 +8,7 @@
  *                      have begun: it was named before, or the executor may have forgotten since what it began. Then the attempt is lost,
  *                      and counts
  *   a smaller number   nothing */
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/turn.h"
@@ -166,10 +167,31 @@ static bool lease_revive(struct turn *turn, struct known_executor *known, struct
     return true;
 }
 
-static bool finished_in(const struct command *poll, struct fence fence)
+static uint64_t fence_hash(struct fence fence)
 {
+    return (uint64_t)fence.task * 0x9e3779b97f4a7c15u ^ (uint64_t)fence.grant;
+}
+
+/* The poll's finishes by task and grant. A key that another one has says nothing: then they are searched. */
+static struct map finishes_index(const struct command *poll)
+{
+    struct map index = { 0 };
     for (size_t i = 0; i < poll->in.poll.n_finishes; i++)
-        if (poll->in.poll.finishes[i].fence.task == fence.task && poll->in.poll.finishes[i].fence.grant == fence.grant) return true;
+        map_put(&index, fence_hash(poll->in.poll.finishes[i].fence), &poll->in.poll.finishes[i]);
+    return index;
+}
+
+static bool finish_is(const struct finish_item *item, struct fence fence)
+{
+    return item->fence.task == fence.task && item->fence.grant == fence.grant;
+}
+
+static bool finished_in(const struct command *poll, const struct map *index, struct fence fence)
+{
+    const struct finish_item *found = map_find(index, fence_hash(fence));
+    if (!found || finish_is(found, fence)) return found != NULL;
+    for (size_t i = 0; i < poll->in.poll.n_finishes; i++)
+        if (finish_is(&poll->in.poll.finishes[i], fence)) return true;
     return false;
 }
 
@@ -183,6 +205,7 @@ static bool speaks_for(struct turn *turn, const struct command *poll, int64_t ex
 static void renew_all(struct turn *turn, struct known_executor *known, struct command *poll)
 {
     struct engine *engine = turn->engine;
+    struct map finishes = finishes_index(poll);
     engine->looks++;
     for (size_t i = 0; i < poll->in.poll.n_renew; i++) {
         struct fence fence = poll->in.poll.renew[i].fence;
@@ -197,7 +220,7 @@ static void renew_all(struct turn *turn, struct known_executor *known, struct co
             live->named = true;
             live->look = engine->looks;
             if (live->ending) cancel_add(poll, fence, live->ending, false);
-        } else if (finished_in(poll, fence)) {
+        } else if (finished_in(poll, &finishes, fence)) {
             continue; /* by this very poll, perhaps as lost: nothing to take up again, nothing to kill */
         } else if (!foreign && fence.incarnation == turn->head.incarnation && lease_revive(turn, known, fence, poll->in.poll.seq)) {
             live = map_find(&engine->lives, (uint64_t)fence.task); /* it lapsed in this very turn, and is alive again */
@@ -207,6 +230,7 @@ static void renew_all(struct turn *turn, struct known_executor *known, struct co
             if (!PLANT(stale_untold)) cancel_add(poll, fence, STATE_NONE, true);
         }
     }
+    map_release(&finishes);
 }
 
 /* --- granting -------------------------------------------------------------------------------------------------------------------- */
@@ -435,6 +459,12 @@ static int rank_order(int64_t prio_a, int64_t vt_a, int64_t id_a, int64_t prio_b
     return id_a < id_b ? -1 : id_a > id_b;
 }
 
+static int by_rank(const void *a, const void *b)
+{
+    const struct task *x = &(*(const struct node *const *)a)->row, *y = &(*(const struct node *const *)b)->row;
+    return rank_order(x->prio, x->vt, x->id, y->prio, y->vt, y->id);
+}
+
 static void supply_ask(struct turn *turn, struct supply *supply, size_t n)
 {
     struct store *store = turn->engine->store;
@@ -457,14 +487,8 @@ static struct supply *supply_get(struct turn *turn, int64_t class_id, size_t wan
         struct node *node = turn->slice->fresh[i];
         if (node->row.class_id != class_id || node->row.state != STATE_P) continue;
         *ARENA_PUSH(turn->arena, supply->fresh, supply->n_fresh, supply->cap_fresh) = node;
-        for (size_t k = supply->n_fresh - 1; k > 0; k--) {
-            struct task *a = &supply->fresh[k]->row, *b = &supply->fresh[k - 1]->row;
-            if (rank_order(a->prio, a->vt, a->id, b->prio, b->vt, b->id) >= 0) break;
-            struct node *swap = supply->fresh[k];
-            supply->fresh[k] = supply->fresh[k - 1];
-            supply->fresh[k - 1] = swap;
-        }
     }
+    if (supply->n_fresh > 1) qsort(supply->fresh, supply->n_fresh, sizeof *supply->fresh, by_rank);
     if (turn->supplies.n == 1) /* what these stand for may be gone from the front; what they don't suffice for is asked for later */
         MAP_EACH (&turn->slice->nodes, e)
             turn->n_were_pending += ((const struct node *)e->value)->was == STATE_P;

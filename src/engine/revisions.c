@@ -485,13 +485,30 @@ static void revision_open(struct turn *turn, struct archive *archive, struct rev
     definition_release(definition);
 }
 
+struct revision_mark {
+    struct revision_mark *next; /* of the same hash, older */
+    struct revision *row;
+};
+
+static uint64_t revision_hash(int64_t lane, int64_t rev)
+{
+    return (uint64_t)lane * 0x9e3779b97f4a7c15u ^ (uint64_t)rev;
+}
+
+struct revision *revision_told(struct turn *turn, int64_t lane, int64_t rev)
+{
+    const struct revision_mark *mark = map_find(&turn->revisions_at, revision_hash(lane, rev));
+    while (mark && (mark->row->lane != lane || mark->row->rev != rev)) mark = mark->next;
+    return mark ? mark->row : NULL;
+}
+
 static struct revision *revision_find(struct turn *turn, int64_t lane, int64_t rev)
 {
     struct store *store = turn->engine->store;
     bool found = false;
-    for (size_t i = turn->n_revisions; i-- > 0;)
-        if (turn->revisions[i]->lane == lane && turn->revisions[i]->rev == rev) return turn->revisions[i];
-    struct revision *row = ARENA_NEW(turn->arena, struct revision);
+    struct revision *row = revision_told(turn, lane, rev);
+    if (row) return row;
+    row = ARENA_NEW(turn->arena, struct revision);
     if (!store->ops->load_revision(store, turn->arena, lane, rev, row, &found, turn->err)) turn->slice->failed = true;
     return found ? row : NULL;
 }
@@ -508,10 +525,15 @@ struct revision *revision_newest(struct turn *turn, const struct archive *archiv
     return NULL;
 }
 
-static void revision_put(struct turn *turn, struct revision *row)
+void revision_put(struct turn *turn, struct revision *row)
 {
-    for (size_t i = turn->n_revisions; i-- > 0;)
-        if (turn->revisions[i] == row) return;
+    uint64_t hash = revision_hash(row->lane, row->rev);
+    struct revision_mark *first = map_find(&turn->revisions_at, hash);
+    for (const struct revision_mark *mark = first; mark; mark = mark->next)
+        if (mark->row == row) return;
+    struct revision_mark *mark = ARENA_NEW(turn->arena, struct revision_mark);
+    *mark = (struct revision_mark){ first, row };
+    map_put(&turn->revisions_at, hash, mark);
     *ARENA_PUSH(turn->arena, turn->revisions, turn->n_revisions, turn->cap_revisions) = row;
 }
 

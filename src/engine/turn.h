@@ -304,6 +304,7 @@ struct turn {
 
     struct map archives; /* lane -> struct archive, this turn's copy */
     struct revision **revisions; size_t n_revisions, cap_revisions;
+    struct map revisions_at; /* of those, by lane and number (revision_told) */
     struct smap names;   /* lane and name -> struct name_track: what PREV means, this turn's tasks included */
     struct name_track **tracks; size_t n_tracks, cap_tracks;
     struct schedule *schedules; size_t n_schedules, cap_schedules;
@@ -448,6 +449,8 @@ void cmd_archive_skip(struct turn *turn, struct command *command);
 
 /* revisions.c */
 void cmd_revision(struct turn *turn, struct command *command);
+struct revision *revision_told(struct turn *turn, int64_t lane, int64_t rev); /* by this turn; NULL: not */
+void revision_put(struct turn *turn, struct revision *row);
 void cmd_cause(struct turn *turn, struct command *command);
 void cmd_run(struct turn *turn, struct command *command);
 void revisions_open(struct turn *turn, struct archive *archive); /* waiting ones whose gap has closed, a batch */

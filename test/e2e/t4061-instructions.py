@@ -16,6 +16,6 @@ program = ROOT / 'build' / 'bench' / 'cost'  # a plain build: callgrind and the 
 if not program.exists() or not shutil.which('valgrind'):
     skip('instructions', f'there is no {program} (`make` builds it), or no valgrind')
 else:
-    for kind, may, few, many, good in cost.table(program, 40, KINDS):
+    for kind, may, few, many, good in cost.table(program, 40, KINDS) + cost.table(program, 400, ['fan-in']):  # what it searched shows late
         ok(good, f'{kind} is {may}: {few:,} instructions, with four times as many {many:,}', many / few)
 end()
