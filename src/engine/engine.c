@@ -460,7 +460,7 @@ bool engine_anew(struct engine *engine, int64_t boot, struct err *err)
     engine->offset = engine->schedules_offset = OFFSET_UNKNOWN;
     engine->next_watch = 0;
     engine->claims_left = true;
-    atomic_fetch_add(&engine->archives_version, 1);
+    archive_news_add(engine, 0);
     return true;
 }
 

@@ -350,6 +350,10 @@ bool engine_token_stands(struct engine *engine, int64_t id);
 bool engine_has_tokens(struct engine *engine);
 bool engine_tenant_has_token(struct engine *engine, struct str tenant);
 uint64_t engine_tokens_version(struct engine *engine);
-uint64_t engine_archives_version(struct engine *engine); /* changes when another server has added, removed or skipped */
+/* Archives that another server has added or removed, or of which it gave up a revision, each by its lane. engine_archives_version changes
+ * with them; engine_archive_news takes them; *out_all: too many, or everything was read anew: any may have changed. Any thread. */
+enum { ARCHIVE_NEWS_MAX = 64 };
+uint64_t engine_archives_version(struct engine *engine);
+size_t engine_archive_news(struct engine *engine, int64_t lanes[ARCHIVE_NEWS_MAX], bool *out_all);
 
 #endif

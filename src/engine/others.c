@@ -111,7 +111,7 @@ static void event_follow(struct turn *turn, const struct event *event, bool *out
     *out_tokens |= event->kind == EVENT_token || event->kind == EVENT_token_revoked || event->kind == EVENT_config;
     *out_site |= event->kind == EVENT_config;
     if (event->kind == EVENT_archive || event->kind == EVENT_archive_removed || event->kind == EVENT_revision_skipped)
-        atomic_fetch_add(&engine->archives_version, 1);
+        archive_news_add(engine, event->lane);
     *out_schedules |= event->kind == EVENT_scheduled;
 }
 
@@ -444,6 +444,29 @@ void cmd_note(struct turn *turn, struct command *command)
     if (turn->engine->store->exclusive) return; /* nobody else is there */
     *ARENA_PUSH(turn->arena, turn->notes, turn->n_notes, turn->cap_notes) = str_dup(turn->arena, command->in.note.text);
     command->status = 202;
+}
+
+void archive_news_add(struct engine *engine, int64_t lane)
+{
+    bool known = false;
+    pthread_mutex_lock(&engine->heard_lock);
+    for (size_t i = 0; i < engine->archive_news.n; i++) known |= engine->archive_news.lanes[i] == lane;
+    if (lane == 0 || (!known && engine->archive_news.n == ARCHIVE_NEWS_MAX)) engine->archive_news.all = true;
+    else if (!known) engine->archive_news.lanes[engine->archive_news.n++] = lane;
+    pthread_mutex_unlock(&engine->heard_lock);
+    atomic_fetch_add(&engine->archives_version, 1);
+}
+
+size_t engine_archive_news(struct engine *engine, int64_t lanes[ARCHIVE_NEWS_MAX], bool *out_all)
+{
+    pthread_mutex_lock(&engine->heard_lock);
+    size_t n = engine->archive_news.n;
+    memcpy(lanes, engine->archive_news.lanes, n * sizeof *lanes);
+    *out_all = engine->archive_news.all;
+    engine->archive_news.n = 0;
+    engine->archive_news.all = false;
+    pthread_mutex_unlock(&engine->heard_lock);
+    return n;
 }
 
 uint64_t engine_archives_version(struct engine *engine)

@@ -246,6 +246,7 @@ struct engine {
     /* shared with other threads */
     pthread_mutex_t heard_lock; /* executors' heard, free, running, seen through engine_executors */
     _Atomic uint64_t tokens_version, archives_version;
+    struct { int64_t lanes[ARCHIVE_NEWS_MAX]; size_t n; bool all; } archive_news; /* under heard_lock */
     _Atomic uint64_t n_turns, n_narrow, n_widened,
         n_failed_turns, n_commands, n_commits, n_events, n_granted, n_finished, n_lost, turn_us, commit_us,
         begin_us;
@@ -514,6 +515,7 @@ struct str duty_text(struct turn *turn, enum duty_kind duty);  /* "NAME, epoch N
 bool engine_anew(struct engine *engine, int64_t boot, struct err *err); /* engine.c: everything is read again */
 void caches_refresh(struct engine *engine, const struct others *others); /* caches.c */
 void live_forget_any(struct engine *engine, int64_t task);               /* leases.c */
+void archive_news_add(struct engine *engine, int64_t lane); /* 0: any */
 void endings_tell(struct turn *turn); /* to polls that wait: which of their jobs are to end */
 void poll_cancel(struct turn *turn, struct command *poll, const struct attempt *attempt, enum task_state ending); /* polls.c */
 

@@ -108,6 +108,18 @@ void watch_archive_changed(struct watch *watch, struct str tenant, struct str na
     arena_release(&arena);
 }
 
+static void lane_changed(struct watch *watch, int64_t id)
+{
+    struct arena arena = { 0 };
+    struct lane *lane = NULL;
+    struct err err = { 0 };
+    if (!reader_lane_of(watch->reader, &arena, id, &lane, &err))
+        log_error("watch.archives", "error=%s", log_quote(str_of(err.text)).z);
+    else if (lane != NULL)
+        watch_archive_changed(watch, lane->tenant, lane->name);
+    arena_release(&arena);
+}
+
 /* ---- hints and states ---- */
 
 /* hint_give: to the server that follows repositories. */
@@ -150,12 +162,16 @@ static void woken(void *owner)
     int64_t epoch = engine_duty(watch->config.engine, DUTY_watch);
     uint64_t version = engine_archives_version(watch->config.engine);
     bool taken = watch->lapsed && epoch == 0 && !engine_duty_claimed(watch->config.engine, DUTY_watch); /* it turned out so */
-    bool news = (epoch > 0 && epoch != watch->epoch) || version != watch->archives_version || taken;
+    bool all = (epoch > 0 && epoch != watch->epoch) || taken, any = false;
+    int64_t lanes[ARCHIVE_NEWS_MAX];
+    size_t n = version != watch->archives_version ? engine_archive_news(watch->config.engine, lanes, &any) : 0;
     watch->lapsed = watch->lapsed && epoch == 0 && !taken;
     watch->epoch = epoch;
     watch->archives_version = version;
-    if (news)
+    if (all || any)
         watch_archives_changed(watch); /* and a look at each */
+    for (size_t i = 0; i < n && !all && !any; i++)
+        lane_changed(watch, lanes[i]);
     notes_take(watch);
 }
 

@@ -127,11 +127,47 @@ static void test_a_name_that_is_used_again_is_another_token(void **state)
     pair_close();
 }
 
+static int64_t archive_add(struct rig *rig, const char *name)
+{
+    struct command *add = rig_new(rig, CMD_ARCHIVE_ADD);
+    add->in.archive_add.name = str_of(name);
+    add->in.archive_add.archive.kind = ARCHIVE_EXTERNAL;
+    assert_int_equal(rig_one(rig, add)->err.code, ERR_none);
+    return add->out.archive.archive.lane;
+}
+
+static void test_an_archive_is_told_by_itself(void **state)
+{
+    int64_t lanes[ARCHIVE_NEWS_MAX];
+    char name[16];
+    bool all;
+    (void)state;
+    pair_open();
+    archive_add(&pair.a, "first");
+    rig_turn(&pair.b, NULL, 0);
+    engine_archive_news(pair.b.engine, lanes, &all);
+    int64_t lane = archive_add(&pair.a, "second");
+    rig_turn(&pair.b, NULL, 0);
+    assert_int_equal(engine_archive_news(pair.b.engine, lanes, &all), 1);
+    assert_false(all);
+    assert_int_equal(lanes[0], lane);
+    assert_int_equal(engine_archive_news(pair.b.engine, lanes, &all), 0); /* once */
+    for (int i = 0; i <= ARCHIVE_NEWS_MAX; i++) {
+        snprintf(name, sizeof name, "a%d", i);
+        archive_add(&pair.a, name);
+    }
+    rig_turn(&pair.b, NULL, 0);
+    engine_archive_news(pair.b.engine, lanes, &all);
+    assert_true(all); /* too many to name */
+    pair_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_token_is_read_however_many_there_are),
         cmocka_unit_test(test_a_name_that_is_used_again_is_another_token),
+        cmocka_unit_test(test_an_archive_is_told_by_itself),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
