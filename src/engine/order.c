@@ -7,17 +7,26 @@
 
 enum { LOOK_MAX = 5000 }; /* tasks looked at on the way from a waiter to the task that is retried, each once */
 
+static bool has_started(const struct task *row)
+{
+    return row->state == STATE_X || row->state == STATE_D || (state_ended(row->state) && row->grant > 0);
+}
+
+/* Those that come after it, also through others that were stopped before they began: what these waited for may have been over then, so
+ * nothing was handed on. */
 const struct node *order_passed(struct turn *turn, struct node *node)
 {
-    size_t n = 0;
-    const struct edge *outs = node->row.rev ? slice_outs(turn->slice, node, &n) : NULL;
-    for (size_t i = 0; i < n; i++) {
-        if (outs[i].kind == EDGE_CANCELS || outs[i].flags & EDGE_LOCK) continue;
-        const struct node *waiter = slice_find(turn->slice, outs[i].waiter);
-        if (!waiter || waiter->row.lane != node->row.lane || waiter->row.rev <= node->row.rev) continue;
-        bool started =
-            waiter->row.state == STATE_X || waiter->row.state == STATE_D || (state_ended(waiter->row.state) && waiter->row.grant > 0);
-        if (started) return waiter;
+    struct walk walk = slice_walk(turn->slice, node);
+    for (size_t at = 0; node->row.rev && at < walk.n && at < LOOK_MAX; at++) {
+        size_t n;
+        const struct edge *outs = slice_outs(turn->slice, walk.list[at], &n);
+        for (size_t i = 0; i < n; i++) {
+            if (outs[i].kind == EDGE_CANCELS || outs[i].flags & EDGE_LOCK || (at > 0 && !(outs[i].flags & EDGE_PREV))) continue;
+            struct node *waiter = slice_find(turn->slice, outs[i].waiter);
+            if (!waiter || waiter->row.lane != node->row.lane || waiter->row.rev <= node->row.rev) continue;
+            if (has_started(&waiter->row)) return waiter;
+            if (state_ended(waiter->row.state)) slice_walk_add(&walk, waiter);
+        }
     }
     return NULL;
 }

@@ -615,6 +615,26 @@ static void test_a_promotion_survives_a_pause(void **state)
     promotes(false);
 }
 
+/* The order of revisions goes through one that was stopped before it began. */
+static void test_a_retry_does_not_go_past_what_came_after_a_stopped_one(void **state)
+{
+    (void)state;
+    TALE(t);
+    static const char index[] = "- {name: index, after: [PREV]," RUNS;
+    for (int64_t rev = 1; rev <= 4; rev++) post(&t, rev, index);
+    start(&t);
+    finish(&t, 1, "index", 1);
+    cancel(&t, 2, "index"); /* it waited for nothing any more, so it leaves nothing to those behind it */
+    cancel(&t, 3, "index");
+    start(&t);
+    expect(&t, "1:index=F 2:index=T 3:index=T 4:index=X");
+    assert_int_equal(rig_order(&t.rig, CMD_RETRY, id_of(&t, 1, "index")), ERR_order_passed);
+    assert_int_equal(rig_order(&t.rig, CMD_RETRY, id_of(&t, 2, "index")), ERR_order_passed);
+    finish(&t, 4, "index", 0);
+    assert_int_equal(rig_order(&t.rig, CMD_RETRY, id_of(&t, 1, "index")), ERR_order_passed);
+    expect(&t, "1:index=F 2:index=T 3:index=T 4:index=D");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -646,6 +666,7 @@ int main(void)
         cmocka_unit_test(test_a_retried_task_runs_beside_its_superseder),
         cmocka_unit_test(test_a_superseder_behind_the_lock_counts_a_retry_once),
         cmocka_unit_test(test_a_promotion_survives_a_pause),
+        cmocka_unit_test(test_a_retry_does_not_go_past_what_came_after_a_stopped_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
