@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 MOST, TIMES, START_S = 1.6, 4, 120
@@ -64,6 +65,17 @@ class Site:
         if answer.status not in good:
             raise SystemExit(f'{method} {path}: {answer.status} {text[:600]!r}')
         return json.loads(text) if answer.headers.get('Content-Type') == 'application/json' else text
+
+    def wait(self):
+        """until it answers: under callgrind its first turn, of very many things, may take longer than it waits for a request"""
+        until = time.monotonic() + START_S
+        while True:
+            try:
+                return self.ask('GET', '/healthz')
+            except OSError:
+                self.connections.clear()
+                if time.monotonic() > until:
+                    raise
 
     def get(self, path):
         return self.ask('GET', path)
@@ -218,6 +230,7 @@ def sample(weir, folder, n, names, store=None):
     site = Site(weir, folder, site.token, folder / 'callgrind', store=store)
     found = {}
     try:
+        site.wait()
         work = Work(site)
         for name, ready, run in COMMANDS:
             if names and name not in names:
