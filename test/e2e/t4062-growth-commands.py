@@ -12,12 +12,11 @@ sys.path[:0] = [str(ROOT / 'test' / 'lib'), str(ROOT / 'bench')]
 import growth  # noqa: E402
 from house import end, ok, skip  # noqa: E402
 
-LATER = ['lanes, a page', 'executors, a page', 'semaphores, a page', 'tokens, a page']  # they have no pages yet
 program = ROOT / 'build' / 'weir'  # a plain build: callgrind and the sanitizers don't go together
 if not program.exists() or not shutil.which('vgdb'):
     skip('growth', f'there is no {program} (`make` builds it), or no valgrind')
 else:
-    for name, few, many, good in growth.table(program, 10, 600, [name for name, _, _ in growth.COMMANDS if name not in LATER]):
+    for name, few, many, good in growth.table(program, 10, 600):
         counted = isinstance(few, int) and isinstance(many, int)
         ok(good, f'{name}: among 10 {few:,} instructions, among 600 {many:,}' if counted else name, many / few if counted else (few, many))
 end()
