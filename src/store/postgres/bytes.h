@@ -44,6 +44,11 @@ struct pg_log { /* a log that bytes come for; made and freed under `io` and `loc
     bool refused; /* the writer's: what was in flight isn't kept */
 };
 
+struct log_end {
+    struct log_key key;
+    int64_t bytes;
+};
+
 struct pg_logs {
     struct logs port; /* first */
     pthread_mutex_t io; /* guards `reader`, and goes before `lock` */
@@ -59,6 +64,7 @@ struct pg_logs {
     size_t waiting; /* bytes that aren't durable */
     struct buf seals, removals;               /* keys; to do */
     struct buf seals_flight, removals_flight; /* being done */
+    struct buf ends; /* struct log_end: attempts that have ended, and of whose logs bytes are missing */
     struct pg_log **batch;
     size_t n_batch, cap_batch;
     void (*synced)(void *owner);

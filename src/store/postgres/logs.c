@@ -45,6 +45,23 @@ static bool log_waits(const struct pg_log *log)
     return log->flight.len + log->fresh.len > 0;
 }
 
+/* Where its attempt said that it ends, if it isn't there yet; NULL: it isn't known to have ended. */
+static struct log_end *end_find(const struct pg_logs *self, struct log_key key)
+{
+    for (size_t at = 0; at < self->ends.len; at += sizeof(struct log_end)) {
+        struct log_end *end = (struct log_end *)(void *)(self->ends.ptr + at);
+        if (end->key.task == key.task && end->key.grant == key.grant)
+            return end;
+    }
+    return NULL;
+}
+
+static void end_forget(struct pg_logs *self, struct log_end *end)
+{
+    self->ends.len -= sizeof *end;
+    *end = *(struct log_end *)(void *)(self->ends.ptr + self->ends.len);
+}
+
 /* ---- what the database has; under `io` ---- */
 
 static bool stored_get(struct pg_logs *self, struct log_key key, int64_t *out_bytes, bool *out_sealed, struct err *err)
@@ -234,6 +251,14 @@ static bool log_told_failure(struct pg_log *log, struct err *err)
     return true;
 }
 
+static void seal_note(struct pg_logs *self, struct log_key key)
+{
+    struct pg_log *log = smap_find(&self->logs, key_view(&key));
+    if (log)
+        log->sealed = true;
+    buf_add(&self->seals, &key, sizeof key);
+}
+
 static bool log_append(struct pg_logs *self, struct pg_log *log, int64_t offset, struct str bytes, struct err *err)
 {
     if (log_told_failure(log, err) || !log_refresh(self, log, offset, err))
@@ -254,6 +279,10 @@ static bool log_append(struct pg_logs *self, struct pg_log *log, int64_t offset,
     if (log->sealed || log_removed(self, log->key))
         return err_set(err, ERR_already_ended, "the log of task %" PRId64 ", grant %" PRId64 " ended at %" PRId64, log->key.task,
             log->key.grant, log->size);
+    struct log_end *end = end_find(self, log->key);
+    if (end && (int64_t)fresh.len > end->bytes - log->size)
+        return err_set(err, ERR_already_ended, "the log of task %" PRId64 ", grant %" PRId64 " ends at %" PRId64, log->key.task,
+            log->key.grant, end->bytes);
     if ((int64_t)fresh.len > SEEK_BYTES_MAX - log->size)
         return err_set(err, ERR_body_too_large, "a log has at most %lld bytes", (long long)SEEK_BYTES_MAX);
     if (self->waiting > 0 && self->waiting + fresh.len > WAITING_MAX)
@@ -263,6 +292,10 @@ static bool log_append(struct pg_logs *self, struct pg_log *log, int64_t offset,
     self->waiting += fresh.len;
     if (!log->dirty.in)
         list_append(&self->dirty, &log->dirty);
+    if (end && log->size >= end->bytes) {
+        end_forget(self, end);
+        seal_note(self, log->key);
+    }
     pthread_cond_signal(&self->to_write);
     return true;
 }
@@ -289,11 +322,21 @@ static void pg_seal(struct logs *port, int64_t task, int64_t grant)
     struct pg_logs *self = logs_of(port);
     struct log_key key = { task, grant };
     pthread_mutex_lock(&self->lock);
-    struct pg_log *log = smap_find(&self->logs, key_view(&key));
-    if (log)
-        log->sealed = true;
-    buf_add(&self->seals, &key, sizeof key);
+    seal_note(self, key);
     pthread_cond_signal(&self->to_write);
+    pthread_mutex_unlock(&self->lock);
+}
+
+static void pg_expect(struct logs *port, int64_t task, int64_t grant, int64_t bytes)
+{
+    struct pg_logs *self = logs_of(port);
+    struct log_end end = { { task, grant }, bytes };
+    pthread_mutex_lock(&self->lock);
+    struct log_end *known = end_find(self, end.key);
+    if (known)
+        *known = end;
+    else
+        buf_add(&self->ends, &end, sizeof end);
     pthread_mutex_unlock(&self->lock);
 }
 
@@ -390,6 +433,7 @@ static void pg_logs_free(struct pg_logs *self)
     buf_release(&self->removals);
     buf_release(&self->seals_flight);
     buf_release(&self->removals_flight);
+    buf_release(&self->ends);
     mem_free(self->batch);
     bytes_close(&self->reader);
     bytes_close(&self->writer);
@@ -419,6 +463,7 @@ static const struct logs_ops pg_logs_ops = {
     .read = pg_read,
     .remove = pg_remove,
     .seal = pg_seal,
+    .expect = pg_expect,
     .each_open = pg_each_open,
     .wait = pg_wait,
     .on_sync = pg_on_sync,
@@ -441,7 +486,7 @@ static bool files_open(struct pg_logs *self, const char *data_dir, struct err *e
 struct logs *logs_postgres_open(const struct store_config *config, struct err *err)
 {
     struct pg_logs *self = mem_alloc_zero(sizeof *self);
-    struct buf *lists[] = { &self->seals, &self->removals, &self->seals_flight, &self->removals_flight };
+    struct buf *lists[] = { &self->seals, &self->removals, &self->seals_flight, &self->removals_flight, &self->ends };
     self->port.ops = &pg_logs_ops;
     pthread_mutex_init(&self->io, NULL);
     pthread_mutex_init(&self->lock, NULL);

@@ -102,6 +102,27 @@ static int64_t size_of(struct logs *logs, int64_t task)
     return size;
 }
 
+/* An attempt has ended, and bytes of its log are missing: they are taken, up to where it ends, and no more; then it is sealed. */
+static void ends_where_it_said(void **state)
+{
+    (void)state;
+    struct pair p = { 0 };
+    struct log_position position;
+    int64_t expected;
+    pair_open(&p);
+    assert_int_equal(append(p.logs[0], 7, 0, 700, &position, &expected), ERR_none);
+    logs_expect(p.logs[0], 7, GRANT, 900);
+    assert_int_equal(append(p.logs[0], 7, 700, 100, &position, &expected), ERR_none);
+    assert_int_equal(append(p.logs[0], 7, 800, 101, &position, &expected), ERR_already_ended);
+    assert_int_equal(append(p.logs[0], 7, 800, 100, &position, &expected), ERR_none);
+    assert_int_equal(append(p.logs[0], 7, 900, 1, &position, &expected), ERR_already_ended);
+    assert_int_equal(append(p.logs[0], 8, 0, 2000, &position, &expected), ERR_none);
+    logs_wait(p.logs[0]);
+    assert_int_equal(append(p.logs[1], 7, 900, 1, &position, &expected), ERR_already_ended);
+    expect(p.logs[1], 7, 0, 2000, 900);
+    pair_close(&p);
+}
+
 /* Chunks that overlap, repeat and run ahead, small and large, and reads in between. */
 static void offsets(void **state)
 {
@@ -373,6 +394,7 @@ static void seals_and_pieces(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ends_where_it_said),
         cmocka_unit_test(offsets),
         cmocka_unit_test(two_servers),
         cmocka_unit_test(removals_are_never_dropped),
