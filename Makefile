@@ -10,7 +10,7 @@ FAULTS ?= 2
 N ?= 20
 
 .DEFAULT_GOAL := all
-.PHONY: promises promises-planted campaign all run test bench fuzz lint sim install deb clean setup
+.PHONY: promises promises-planted campaign all run test bench fuzz lint sim soak install deb clean setup
 
 all:
 	@tools/build $(BUILD)
@@ -28,6 +28,10 @@ test: setup
 bench: setup
 	@tools/build $(BUILD)
 	@exec bench/run $(BUILD)/weir
+
+# A simulated year: what it leaves in the tables that come and go, and in memory, is what its first weeks left.
+soak: setup
+	@tools/build build && WEIR_SOAK_DAYS=365 build/test/unit/engine/test_leaks
 
 # Histories of the engine on virtual time, in a plain optimized build of their own (test/sim/README.md).
 sim: setup

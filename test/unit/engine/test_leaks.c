@@ -1,4 +1,6 @@
-/* What goes when nobody needs it any more: slots of concurrency keys, executors that nobody hears. */
+/* What goes when nobody needs it any more: slots of concurrency keys, executors that nobody hears. And a long life, day by day: at its end
+ * there are the rows, and the memory is taken, of the time when the first of everything had gone. */
+#include <malloc.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -171,6 +173,136 @@ static void test_registering_again_takes_no_more_memory(void **state)
     assert_int_equal(rig.engine->executor_names.n, 1);
 }
 
+/* --- a long life ------------------------------------------------------------------------------------------------------------------ */
+
+/* Tables whose rows come and go. The others are the history: tasks, what they were to run and how they ended, turns, revisions, archives
+ * and queues that have had tasks stay for ever, as a promise. */
+static const char *const coming[] = { "slot", "executor", "token", "idempotency", "ready", "live", "hold", "unique_key", "outputs",
+    "log_tail", "schedule", "server", "duty", "site", "clock", "meta", "head", "class" };
+enum { COMING = sizeof coming / sizeof *coming, DAYS_FULL = 33 };
+
+struct measure { int64_t rows[COMING]; size_t heap, kept; };
+
+static struct measure measure(struct rig *rig)
+{
+    struct measure m;
+    char sql[64];
+    for (size_t i = 0; i < COMING; i++) {
+        snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", coming[i]);
+        m.rows[i] = ask(rig, sql);
+    }
+    const struct engine *engine = rig->engine;
+    m.kept = engine->slots.n + engine->slots_empty.n + engine->executors.n + engine->executor_names.n + engine->lives.n;
+    caches_specs_drop(rig->engine); /* these two are bounded, and fill slowly */
+    arena_release(&rig->engine->spec_arena);
+    arena_release(&rig->engine->turn_arena);
+    size_t before = mallinfo2().uordblks; /* 0 under a sanitizer */
+    engine_free(rig->engine);             /* and not the store, whose pages are SQLite's to keep */
+    rig->engine = NULL;
+    m.heap = before - mallinfo2().uordblks;
+    rig_restart(rig);
+    return m;
+}
+
+static void revision(struct rig *rig, const char *archive, int64_t rev)
+{
+    struct command *command = rig_new(rig, CMD_REVISION);
+    command->in.revision.archive = str_of(archive);
+    command->in.revision.row = (struct revision){ .rev = rev, .author = STR("ann"), .message = STR("work") };
+    struct definition_file file = { STR("_workflows/w.yaml"), STR("- {name: build, command: 'true', concurrency: '{archive}@{rev}'}\n"
+                                                                  "- {name: tick, schedule: '0 12 * * *', command: 'true'}\n") };
+    command->in.revision.definition = definition_read(&file, 1, STR(""));
+    assert_int_equal(rig_one(rig, command)->err.code, ERR_none);
+    definition_release(command->in.revision.definition);
+}
+
+static void archive_add(struct rig *rig, const char *name)
+{
+    struct command *add = rig_new(rig, CMD_ARCHIVE_ADD);
+    add->in.archive_add.name = str_dup(&rig->arena, str_of(name));
+    add->in.archive_add.archive.kind = ARCHIVE_EXTERNAL;
+    assert_int_equal(rig_one(rig, add)->err.code, ERR_none);
+}
+
+static void token_day(struct rig *rig, const char *name)
+{
+    struct command *command = rig_new(rig, CMD_TOKEN_CREATE);
+    struct token row = { .name = str_of(name), .tenant = STR("default"), .scopes = SCOPE_READ, .expires = rig->wall + 6 * HOUR };
+    snprintf((char *)row.hash, sizeof row.hash, "%s", name);
+    command->in.token_create.token = row;
+    assert_int_equal(rig_one(rig, command)->err.code, ERR_none);
+}
+
+static void all_done(struct rig *rig, int64_t executor)
+{
+    for (struct command *poll; (poll = rig_poll(rig, executor, 8))->out.poll.n_grants;)
+        for (size_t i = 0; i < poll->out.poll.n_grants; i++) rig_finish(rig, poll->out.poll.grants[i].fence, 0, -1);
+}
+
+static void a_day(struct rig *rig, int64_t executor, int day)
+{
+    char name[24], key[32], text[96];
+    for (int i = 0; i < 4; i++) {
+        snprintf(name, sizeof name, "%d-%d", day, i);
+        token_day(rig, name);
+        snprintf(text, sizeof text, "t conc=pull-request-%s unique=u-%s", name, name);
+        struct command *command = rig_enqueue_command(rig, (const char *const[]){ text, "n kind=", "after after=0 conc=deploy" }, 3);
+        snprintf(key, sizeof key, "key-%s", name);
+        command->idempotency.key = str_of(key);
+        command->idempotency.route = STR("POST /v1/tasks");
+        assert_int_equal(rig_one(rig, command)->err.code, ERR_none);
+        int64_t lost = rig_executor(rig, name, "pool:short"); /* takes nothing, and is never heard of again */
+        rig_poll(rig, lost, 0);
+        assert_int_equal(rig_poll(rig, 1000000 + day, 1)->err.code, ERR_not_found);
+        all_done(rig, executor);
+        rig_pass(rig, 6 * HOUR);
+    }
+    revision(rig, "docs", day + 1);
+    if (day % 7 == 0) {
+        snprintf(name, sizeof name, "week-%d", day / 7);
+        archive_add(rig, name);
+        revision(rig, name, 1);
+        all_done(rig, executor);
+        struct command *remove = rig_new(rig, CMD_ARCHIVE_REMOVE);
+        remove->in.archive.name = str_of(name);
+        assert_int_equal(rig_one(rig, remove)->err.code, ERR_none);
+    }
+    all_done(rig, executor);
+    struct command *prune = rig_new(rig, CMD_PRUNE);
+    prune->in.prune.before = rig->wall - 7 * DAY;
+    assert_int_equal(rig_one(rig, prune)->err.code, ERR_none);
+    arena_reset(&rig->arena);
+}
+
+static bool no_more(size_t before, size_t after, size_t a_few)
+{
+    return after <= before + before / 10 + a_few;
+}
+
+/* WEIR_SOAK_DAYS (70; 365: a year). What goes latest goes after 31 days, so the first full day is the 33rd. */
+static void test_a_year_takes_no_more_than_its_first_weeks(void **state)
+{
+    (void)state;
+    RIG(rig);
+    const char *days_text = getenv("WEIR_SOAK_DAYS");
+    int days = days_text ? (int)strtol(days_text, NULL, 10) : 70;
+    int64_t e = rig_executor(&rig, "stays", NULL);
+    struct measure full = { 0 };
+    archive_add(&rig, "docs");
+    for (int day = 0; day < days; day++) {
+        a_day(&rig, e, day);
+        if (day == DAYS_FULL) full = measure(&rig);
+    }
+    struct measure last = measure(&rig);
+    for (size_t i = 0; i < COMING; i++)
+        if (!no_more((size_t)full.rows[i], (size_t)last.rows[i], 2))
+            fail_msg("%s: %d rows on day %d, %d on day %d", coming[i], (int)full.rows[i], DAYS_FULL, (int)last.rows[i], days);
+    if (!no_more(full.kept, last.kept, 2)) fail_msg("%zu things in memory, then %zu", full.kept, last.kept);
+    if (full.heap && !no_more(full.heap, last.heap, 0)) fail_msg("%zu bytes of memory, then %zu", full.heap, last.heap);
+    print_message("day %d: %d executors, %zu bytes; day %d: %d, %zu\n", DAYS_FULL, (int)full.rows[1], full.heap, days,
+        (int)last.rows[1], last.heap);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -181,6 +313,7 @@ int main(void)
         cmocka_unit_test(test_no_executor_goes_by_a_clock_that_is_wrong),
         cmocka_unit_test(test_a_late_result_of_an_executor_that_has_gone),
         cmocka_unit_test(test_registering_again_takes_no_more_memory),
+        cmocka_unit_test(test_a_year_takes_no_more_than_its_first_weeks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
