@@ -101,6 +101,8 @@ static void executors_put(struct call *call, struct json *json, const struct fac
     json_object_end(json);
 }
 
+enum { CLOCK_APART_SHOWN_MS = 1000 };
+
 /* trouble_render: what keeps this server from taking work, and that its clock jumped within the last hour. */
 static void trouble_render(struct call *call, struct json *json)
 {
@@ -112,6 +114,12 @@ static void trouble_render(struct call *call, struct json *json)
     engine_clock(engine, &jump);
     if (jump.count > 0 && clock_boot_ms() - jump.boot < CLOCK_JUMP_SHOWN_MS) {
         snprintf(text, sizeof text, "the server's clock jumped by %+.1f s to %s", (double)jump.by_ms / 1000, when_format(jump.wall).z);
+        json_z(json, text);
+    }
+    int64_t correction = clock_wall_correction();
+    if (llabs(correction) >= CLOCK_APART_SHOWN_MS) {
+        snprintf(text, sizeof text, "the server's clock is %+.1f s off the database's, by which times go: put it right (NTP)",
+            -(double)correction / 1000);
         json_z(json, text);
     }
     struct tls *tls = call->api->config.tls;

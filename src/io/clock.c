@@ -21,10 +21,29 @@ static struct timespec clock_read(clockid_t id)
     return ts;
 }
 
-int64_t clock_wall_ms(void)
+static _Atomic int64_t wall_from_ms;
+
+int64_t clock_wall_own_ms(void)
 {
     struct timespec ts = clock_read(CLOCK_REALTIME);
     return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+int64_t clock_wall_ms(void)
+{
+    int64_t from = wall_from_ms;
+    return from ? from + clock_boot_ms() : clock_wall_own_ms();
+}
+
+void clock_wall_follow(int64_t from_ms)
+{
+    wall_from_ms = from_ms;
+}
+
+int64_t clock_wall_correction(void)
+{
+    int64_t from = wall_from_ms;
+    return from ? from + clock_boot_ms() - clock_wall_own_ms() : 0;
 }
 
 int64_t clock_boot_ms(void)

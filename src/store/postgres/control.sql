@@ -32,6 +32,9 @@ SET client_min_messages = 'warning';
 -- name: session_backend
 SELECT pg_backend_pid()::bigint;
 
+-- name: session_clock
+SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
+
 -- name: session_writable
 -- Asked, not taken from what the connection was greeted with: a pooler greets with what was true when it started. 1: standby, 2: read-only.
 SELECT '', pg_is_in_recovery()::int + 2 * (current_setting('default_transaction_read_only') = 'on')::int;

@@ -15,6 +15,7 @@
 #include "io/clock.h"
 #include "io/log.h"
 #include "store/files.h"
+#include "store/postgres/dbclock.h"
 #include "store/postgres/pooler.h"
 #include "store/postgres/timeline.h"
 #include "store/postgres/postgres.h"
@@ -139,12 +140,22 @@ static bool name_take(struct postgres_store *self, struct err *err)
                    "give this one another --name", self->server);
 }
 
+static bool clock_ask(struct postgres_store *self, struct err *err)
+{
+    int64_t database_ms;
+    self->clock_asked = clock_boot_ms();
+    if (!pg_number(&self->pg, PG_session_clock, &database_ms, err))
+        return false;
+    dbclock_compare(database_ms, self->clock_asked);
+    return true;
+}
+
 /* The connection as a writer's, up to and with its share of the lock. */
 static bool writer_connect(struct postgres_store *self, bool create, int64_t *out_version, struct err *err)
 {
     struct pg *pg = &self->pg;
     pooler_forget();
-    if (!pg_connect(pg, self->url, err) || !pg_writable(pg, err) || !pg_exec(pg, PG_session_durable, err) ||
+    if (!pg_connect(pg, self->url, err) || !pg_writable(pg, err) || !clock_ask(self, err) || !pg_exec(pg, PG_session_durable, err) ||
         !pg_schema_know(pg, err) || !pg_schema_check(pg, out_version, err))
         return false;
     if (*out_version == 0 && !create)

@@ -63,6 +63,7 @@ struct postgres_store {
     int64_t away_since; /* boot ms since when there is no connection; 0: there is one, or it hasn't been missed yet */
     int64_t retry_ms;   /* it was waited for in vain: not before then */
     char away_why[240]; /* what the last try came to */
+    int64_t clock_asked; /* boot ms: the database was asked for the time */
     char server[PG_NAME_BYTES]; /* its name; empty: none */
     int lock_fd; /* of the data directory */
     uint8_t key[CHAIN_KEY_BYTES];

@@ -16,6 +16,7 @@
 
 #include "io/clock.h"
 #include "store/postgres/archives.h"
+#include "store/postgres/dbclock.h"
 #include "store/postgres/turn.h"
 
 enum { HEAD_PLACE = 15 }; /* the column of head_get_at, head_lock_at */
@@ -57,12 +58,26 @@ static void turn_over(struct postgres_store *self)
     ahead_forget(self);
 }
 
+/* Now and then, between turns: a round trip of its own, since the time of one that waits for a lock says little. */
+static void clock_ask(struct postgres_store *self)
+{
+    struct err ignored = { 0 };
+    PGresult *result;
+    int64_t asked = clock_boot_ms();
+    if (self->pg.lost || asked - self->clock_asked < DBCLOCK_LOOK_MS)
+        return;
+    self->clock_asked = asked;
+    if (pg_run(&self->pg, PG_clock_now, NULL, &result, &ignored))
+        dbclock_compare(cell_i64(result, 0, 0), asked);
+}
+
 bool postgres_begin(struct store *store, struct err *err)
 {
     struct postgres_store *self = postgres_of(store);
     struct turn_needs needs = self->ahead.needs;
     self->ahead.needs = (struct turn_needs){ 0 };
     turn_over(self);
+    clock_ask(self);
     for (int tries = 0; tries < 2; tries++) {
         bool placed = self->places.head_known;
         self->in_turn = true;

@@ -323,6 +323,9 @@ ON CONFLICT (one) DO UPDATE SET known_ms = excluded.known_ms, ran_ms = excluded.
 DELETE FROM schedule s USING unnest($1::bigint[], $2::text[], $3::text[], $4::text[]) AS u (lane, task, cron, zone)
 WHERE s.lane = ANY (ARRAY[u.lane]) AND s.task = u.task AND s.cron = u.cron AND s.zone = u.zone;
 
+-- name: clock_now
+SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint;
+
 -- name: turn_begin
 BEGIN;
 
