@@ -226,7 +226,7 @@ static void cancels_copy(struct slice *slice, struct node *heir, struct node *fr
         const struct edge *ins = walk.list[at]->row.marks & MARK_CANCELS ? slice_ins(slice, walk.list[at], &n) : NULL;
         for (size_t i = 0; ins && i < n; i++) {
             if (ins[i].kind != EDGE_CANCELS || ins[i].pred == heir->row.id) continue;
-            if (ins[i].flags & EDGE_FIRED && !(begun && at == 0 && edge_counts(EDGE_CANCELS, ins[i].flags))) continue;
+            if (ins[i].flags & EDGE_FIRED && !(begun && at == 0)) continue;
             struct node *other = slice_find(slice, ins[i].pred);
             if (!other) continue;
             bool kept = state_ended(walk.list[at]->row.state) && !(ins[i].flags & (EDGE_FIRED | EDGE_HANDED));
@@ -254,7 +254,7 @@ static bool cancels_fire(struct slice *slice, struct node *node)
         struct node *other = slice_find(slice, edge.pred);
         if (!other) continue;
         if (!state_ended(other->was)) /* an abandoned task hands all that over to those that cancel it, also if one of them was first */
-            cancels_copy(slice, node, other, true);
+            cancels_copy(slice, node, other, !state_ended(other->row.state) || other->row.state == STATE_A);
         if (!state_ended(other->row.state)) {
             task_stop(
                 slice, other, STATE_A, &(struct because){ .actor = by_engine.actor, .reason = STR("superseded"), .cause = node->row.id });
