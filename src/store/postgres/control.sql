@@ -30,6 +30,8 @@ SET standard_conforming_strings = on;
 SET client_min_messages = 'warning';
 
 -- name: session_backend
+-- Before the session's settings: the role may have a statement_timeout that nothing survives. LOCAL: a pooler may give the connection away.
+SET LOCAL statement_timeout = 0;
 SELECT pg_backend_pid()::bigint;
 
 -- name: session_clock
