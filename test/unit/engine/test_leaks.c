@@ -271,6 +271,7 @@ static void a_day(struct rig *rig, int64_t executor, int day)
     struct command *prune = rig_new(rig, CMD_PRUNE);
     prune->in.prune.before = rig->wall - 7 * DAY;
     assert_int_equal(rig_one(rig, prune)->err.code, ERR_none);
+    rig_turn(rig, NULL, 0); /* so that the rig has forgotten the last command */
     arena_reset(&rig->arena);
 }
 
