@@ -685,7 +685,8 @@ bool engine_turn(struct engine *engine, struct command **commands, size_t n, int
     *out_next = next_turn(engine, wall, boot);
     int64_t pause = engine_damaged(engine) ? DAMAGED_AGAIN_MS : TRY_AGAIN_MS; /* what failed now will fail at once again */
     if (again && *out_next < boot + pause) *out_next = boot + pause;
-    if (engine->deaf && *out_next < boot + HEAR_AGAIN_MS) *out_next = boot + HEAR_AGAIN_MS;
+    if (engine->deaf && !engine->on_loop && *out_next < boot + HEAR_AGAIN_MS) /* else turns of the loop would put it off for ever */
+        *out_next = boot + HEAR_AGAIN_MS;
     engine->wanted = *out_next > boot ? *out_next : boot;
     turn_judge(engine, ok, again, n, boot, trouble, ok ? &first : err);
     if ((engine->health.failing_since || engine->health.locked) && *out_next > boot + FAILING_AGAIN_MS) *out_next = boot + FAILING_AGAIN_MS;
