@@ -149,6 +149,35 @@ static void raise_limit(struct cost *c)
     put(c, site);
 }
 
+/* n tasks wait for an executor, with slots for all of them; it comes. */
+static void executor_comes(struct cost *c)
+{
+    posted(c, "t% conc=k% label=os:x", c->n);
+    struct command *command = rig_new(&c->rig, CMD_REGISTER);
+    static struct label label = { { "os", 2 }, { "x", 1 } };
+    command->in.reg.executor = (struct executor){ .name = STR("x"), .slots = 1, .kinds = ~0u, .labels = &label, .n_labels = 1 };
+    put(c, command);
+}
+
+/* n pending tasks with slots lose their last executor. */
+static void executor_goes(struct cost *c)
+{
+    int64_t id = rig_executor(&c->rig, "x", "os:x");
+    posted(c, "t% conc=k% label=os:x", c->n);
+    struct command *command = rig_new(&c->rig, CMD_EXECUTOR_STATE);
+    command->in.executor_state.executor = id;
+    command->in.executor_state.state = EXECUTOR_PAUSED;
+    put(c, command);
+}
+
+/* The same, while n tasks without slots are pending: they aren't looked at. */
+static void executor_goes_among(struct cost *c)
+{
+    posted(c, "t% label=os:x", c->n);
+    c->n = 1;
+    executor_goes(c);
+}
+
 static void give_way(struct cost *c)
 {
     int64_t holder = posted(c, "h sem=one", 1);
@@ -335,6 +364,8 @@ static const struct {
     { "one-by-one", "linear", one_by_one },
     { "raise", "linear", raise_limit },
     { "give-way", "linear", give_way },
+    { "executor-comes", "linear", executor_comes },
+    { "executor-goes", "linear", executor_goes },
     { "resume", "linear", resume },
     { "claim", "linear", claim },
     { "finish", "linear", finish },
@@ -350,6 +381,7 @@ static const struct {
     { "prune", "linear", prune },
     { "among-archives", "flat", among_archives },
     { "among-executors", "flat", among_executors },
+    { "executor-goes-among", "flat", executor_goes_among },
     { "pause-among-slots", "flat", pause_among_slots },
     { "among-waiters", "flat", among_waiters },
 };
@@ -375,7 +407,7 @@ int main(int argc, char **argv)
     struct cost c = { .n = (size_t)strtoul(argv[2], NULL, 10),
         .rig = { .semaphores = { { STR("one"), 1 }, { STR("five"), 5 }, { STR("wide"), 1 } }, .n_semaphores = 3 } };
     rig_open(&c.rig);
-    rig_turn(&c.rig, NULL, 0);
+    rig_executor(&c.rig, "serves", NULL); /* so that slots are taken */
     kinds[kind].ready(&c);
     cost_measured(&c);
     for (size_t i = 0; i < c.n_commands; i++)

@@ -137,14 +137,34 @@ static bool doomed_collect(struct call *call, struct why_facts *facts, size_t *c
     return true;
 }
 
-/* A waiter whose own lane was paused since lets others pass; one that the same pause keeps back goes on with the task. */
+/* class_served: as the engine has it: an active executor fits. */
+static bool class_served(struct call *call, int64_t id)
+{
+    struct task_class *class_;
+    const struct executor **executors;
+    const bool *live;
+    bool served = false;
+    if (!reader_class(call->api->config.reader, &call->arena, id, &class_, &call->err) || class_ == NULL)
+        return true;
+    size_t n = engine_executors_fitting(call->api->config.engine, class_, &call->arena, &executors, &live);
+    for (size_t i = 0; i < n; i++)
+        served |= executors[i]->state == EXECUTOR_ACTIVE;
+    return served;
+}
+
+/* A waiter whose own lane was paused since, or whose executors are gone, lets others pass; one that the same keeps back goes on with the
+ * task. */
 static bool gives_way(struct call *call, const struct why_facts *facts, int64_t waiter)
 {
     struct reader *reader = call->api->config.reader;
     struct task row;
     struct lane *lane = NULL;
     bool found;
-    if (!reader_row(reader, &call->arena, waiter, &row, &found, &call->err) || !found || row.lane == facts->task.lane)
+    if (!reader_row(reader, &call->arena, waiter, &row, &found, &call->err) || !found)
+        return false;
+    if (row.class_id != facts->task.class_id && !class_served(call, row.class_id))
+        return true;
+    if (row.lane == facts->task.lane)
         return false;
     return reader_lane_of(reader, &call->arena, row.lane, &lane, &call->err) && lane != NULL && lane->paused_since != 0;
 }

@@ -45,6 +45,9 @@
     X(slot_first_only, "of a slot's waiters with room only the first is looked at") \
     X(why_slots_late, "why names a slot only once the task waits in its queue") \
     X(why_supersedes_late, "why names what will be superseded only once that is being ended") \
+    X(slots_unserved, "a task that no executor fits takes slots") \
+    X(unserved_kept, "pending tasks keep their slots when the last executor that fits is lost") \
+    X(wake_once, "of those who waited for an executor the second batch is forgotten") \
     X(slot_unwaited, "a freed slot's waiters aren't looked at") \
     X(gap_ignored, "a revision is initialised before an earlier one is known") \
     X(prev_newest, "PREV is the newest revision's task, not the one before") \
@@ -85,6 +88,7 @@
     X(duty_unlooked, "schedules fire whoever has the duty") \
     X(stale_kept, "a server that was away goes on with what it had in memory") \
     X(beats_unheard, "that another server hears an executor doesn't count") \
+    X(served_unfollowed, "what another server heard of executors doesn't count for slots here") \
     X(slots_unfollowed, "who else has taken or given back a slot isn't known here") \
     X(recent_kept, "rows of tasks are remembered though another server has committed") \
     X(takeover_late, "a duty whose holder is gone is taken over after 10 s") \

@@ -62,19 +62,19 @@ static inline bool edge_counts(enum edge_kind kind, unsigned flags)
 }
 
 /* Any reason other than an edge why a task waits. Bits in task.holds; each has rows in `hold` that know what lifts it. */
-#define HOLD_KINDS(X) X(time, "not_before") X(pause, "pause") X(slot, "semaphore")
-enum hold_kind {
+enum hold_kind { /* stored: a new one comes last */
     HOLD_none,
-#define X(name, condition) HOLD_##name,
-    HOLD_KINDS(X)
-#undef X
-    HOLD_held, /* not a wait: the task has this slot */
+    HOLD_time,
+    HOLD_pause,
+    HOLD_slot,     /* it waits for a semaphore, a concurrency key or a quota */
+    HOLD_held,     /* not a wait: the task has this slot */
+    HOLD_executor, /* it wants slots, and no active executor fits it */
     HOLD_KIND_COUNT
 };
 struct hold {
     enum hold_kind kind;
-    int64_t key;  /* time: until; pause: lane; slot, held: slot id */
-    int64_t rank; /* slot: order among the waiters; else 0 */
+    int64_t key;  /* time: until; pause: lane; slot, held: slot id; executor: class */
+    int64_t rank; /* slot, executor: order among the waiters; else 0 */
     int64_t task;
     int64_t since;
 };

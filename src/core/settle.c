@@ -60,6 +60,7 @@ enum {
     BIT_PAUSE = 1u << HOLD_pause,
     BIT_SLOT = 1u << HOLD_slot,
     BIT_HELD = 1u << HOLD_held,
+    BIT_EXECUTOR = 1u << HOLD_executor,
 };
 
 const struct lane *lane_closed(struct slice *slice, int64_t lane)
@@ -130,10 +131,20 @@ static void slots_take(struct slice *slice, struct node *node, struct wants want
     }
 }
 
+/* Could anybody start it? Who can't be started takes no slot from those who can: it waits for its executor first, then for its slots. */
+static bool served(struct slice *slice, const struct node *node)
+{
+    return slice->rows->served(slice->rows->owner, node->row.class_id) || PLANT(slots_unserved);
+}
+
 /* All or none, and never past somebody who was there first. */
 static bool slots_get(struct slice *slice, struct node *node)
 {
     struct wants wants = slots_wanted(slice, node);
+    bool goes_on = wants.n == 0 || served(slice, node);
+    holds_drop(slice, node, goes_on ? BIT_EXECUTOR : BIT_SLOT | BIT_HELD);
+    if (!goes_on && !held(node, HOLD_executor)) hold_put(slice, node, HOLD_executor, node->row.class_id, slot_rank(slice, node));
+    if (!goes_on) return false;
     if (wants.n == 0 || held(node, HOLD_held)) return true;
     if (held(node, HOLD_slot)) return false; /* its turn comes through slot_admit */
     bool room = true;
@@ -196,8 +207,9 @@ static bool slot_admit_one(struct slice *slice, int64_t id)
         struct node *node = slice_find(slice, first[k].task);
         if (!node) continue;
         struct wants wants = slots_wanted(slice, node);
-        /* paused since, or the clock was set back: it comes back when that is over */
-        bool gives_way = lane_closed(slice, node->row.lane) || node->row.not_before > slice->now || quota_unasked(slice, node);
+        /* paused since, or its executors are gone, or the clock was set back: it comes back when that is over */
+        bool gives_way = lane_closed(slice, node->row.lane) || node->row.not_before > slice->now || !served(slice, node) ||
+                         quota_unasked(slice, node);
         if (!gives_way && !slots_room(slice, node, wants)) continue;
         holds_drop(slice, node, BIT_SLOT);
         if (!gives_way) slots_take(slice, node, wants);
@@ -272,7 +284,7 @@ static bool cancels_fire(struct slice *slice, struct node *node)
 
 void task_unhold(struct slice *slice, struct node *node)
 {
-    holds_drop(slice, node, BIT_TIME | BIT_PAUSE | BIT_SLOT);
+    holds_drop(slice, node, BIT_TIME | BIT_PAUSE | BIT_SLOT | BIT_EXECUTOR);
 }
 
 /* --- one task ------------------------------------------------------------------------------------------------------------------ */
@@ -297,16 +309,12 @@ static void consider(struct slice *slice, struct node *node)
     if (node->row.state == STATE_Q) slice_move(slice, node, STATE_S, &by_engine);
     if (node->row.state != STATE_S) return;
     if (!cancels_ready(slice, node)) { /* looked at again when that is over: nothing else is kept for it, and it keeps nobody waiting */
-        holds_drop(slice, node, BIT_TIME | BIT_PAUSE | BIT_SLOT | BIT_HELD);
+        holds_drop(slice, node, BIT_TIME | BIT_PAUSE | BIT_SLOT | BIT_HELD | BIT_EXECUTOR);
         return;
     }
     bool skipped = (node->row.marks & MARK_SKIPPED) != 0; /* starts nothing: no gate is in its way */
-    if (!skipped && !gates_open(slice, node)) {
-        holds_drop(slice, node, BIT_SLOT | BIT_HELD);
-        return;
-    }
-    if (!cancels_fire(slice, node) || slice->failed) {
-        holds_drop(slice, node, BIT_SLOT | BIT_HELD);
+    if ((!skipped && !gates_open(slice, node)) || !cancels_fire(slice, node) || slice->failed) {
+        holds_drop(slice, node, BIT_SLOT | BIT_HELD | BIT_EXECUTOR);
         return;
     }
     if (node->row.class_id) { /* what has nothing to run takes no slots: it is done as soon as it is ready */
@@ -319,7 +327,7 @@ static void consider(struct slice *slice, struct node *node)
 
 void task_end(struct slice *slice, struct node *node, enum task_state to, enum outcome outcome, const struct because *because)
 {
-    holds_drop(slice, node, BIT_TIME | BIT_PAUSE | BIT_SLOT | (PLANT(slots_kept) ? 0u : BIT_HELD));
+    holds_drop(slice, node, BIT_TIME | BIT_PAUSE | BIT_SLOT | BIT_EXECUTOR | (PLANT(slots_kept) ? 0u : BIT_HELD));
     slice_move(slice, node, to, because);
     node->row.outcome = outcome;
     node->row.ending = STATE_NONE;
@@ -374,11 +382,11 @@ void task_wait(struct slice *slice, struct node *node, int64_t until, const stru
 void task_return(struct slice *slice, struct node *node, const struct because *because)
 {
     node->row.waits = node->row.ins ? waits_count(slice, node) : 0;
-    if (node->row.waits == 0 && (held(node, HOLD_held) || slots_wanted(slice, node).n == 0)) {
+    if (node->row.waits == 0 && (held(node, HOLD_held) ? served(slice, node) : slots_wanted(slice, node).n == 0)) {
         slice_move(slice, node, STATE_P, because);
         return;
     }
-    slice_move(slice, node, STATE_S, because); /* what it comes after was retried meanwhile, or its slots are gone */
+    slice_move(slice, node, STATE_S, because); /* what it comes after was retried meanwhile, or its slots or executors are gone */
     task_consider(slice, node);
 }
 
@@ -386,6 +394,14 @@ void task_park(struct slice *slice, struct node *node)
 {
     holds_drop(slice, node, BIT_HELD);
     slice_move(slice, node, STATE_S, &(struct because){ .actor = by_engine.actor, .reason = STR("paused") });
+    task_consider(slice, node);
+}
+
+void task_unserved(struct slice *slice, struct node *node)
+{
+    if (node->row.state != STATE_P || !held(node, HOLD_held) || served(slice, node)) return;
+    holds_drop(slice, node, BIT_HELD);
+    slice_move(slice, node, STATE_S, &(struct because){ .actor = by_engine.actor, .reason = STR("no executor that fits is active") });
     task_consider(slice, node);
 }
 

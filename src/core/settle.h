@@ -43,6 +43,10 @@ void task_unhold(struct slice *slice, struct node *node);
 /* task_park: a pending task of a paused lane goes back to S until the lane is resumed. */
 void task_park(struct slice *slice, struct node *node);
 
+/* task_unserved: a pending task that holds slots goes back to S and gives them back: no active executor fits it any more. One that holds
+ * none, or that somebody fits, stays. */
+void task_unserved(struct slice *slice, struct node *node);
+
 /* lane_closed: the lane whose pause keeps this lane's tasks from starting (itself, or `all`), or NULL. */
 const struct lane *lane_closed(struct slice *slice, int64_t lane);
 

@@ -25,6 +25,7 @@ struct rows {
     const struct lane *(*lane)(void *owner, int64_t id); /* must exist */
     const struct slot *(*slot)(void *owner, int64_t id); /* must exist */
     void (*slot_open)(void *owner, int64_t id, struct str tenant, struct str key); /* from now on it does: a concurrency key's */
+    bool (*served)(void *owner, int64_t class_id); /* is there an active executor that fits? */
 };
 
 struct because {
@@ -139,7 +140,8 @@ void slice_hold_add(struct slice *slice, const struct hold *hold);
 void slice_hold_remove(struct slice *slice, const struct hold *hold);
 void slice_holds_pack(struct slice *slice); /* before the changes are handed over, and nothing is changed afterwards */
 struct hold *slice_holds_of_task(struct slice *slice, int64_t task, size_t *out_n); /* by kind and key */
-/* slice_holds_first: the first holds of (kind, key) by (rank, task), at most n; how many there are. Kinds: slot, pause. */
+/* slice_holds_first: the first holds of (kind, key) by (rank, task), at most n; how many there are. Kinds: slot, pause, executor.
+ */
 size_t slice_holds_first(struct slice *slice, enum hold_kind kind, int64_t key, size_t n, struct hold *out);
 /* slice_hold_is_first: is the task's hold among the first n? */
 bool slice_hold_is_first(struct slice *slice, enum hold_kind kind, int64_t key, size_t n, int64_t task);

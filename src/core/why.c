@@ -235,6 +235,9 @@ static void explain_executors(struct explain *x)
         open += f->live[i] && f->executors[i]->state == EXECUTOR_ACTIVE;
     }
     int64_t since = f->task.ready ? f->task.ready : f->task.created;
+    bool waits = false;
+    for (size_t i = 0; i < f->n_holds; i++)
+        if (f->holds[i].kind == HOLD_executor) waits = true, since = f->holds[i].since;
     struct str wish = class_wish(x->arena, f->class_);
     if (fit == 0) {
         struct why_condition *c = condition(x, "executor", since);
@@ -249,6 +252,10 @@ static void explain_executors(struct explain *x)
         struct why_condition *c = condition(x, "executor", since);
         c->detail = str_fmt(x->arena, "every executor that fits (%.*s) is paused or draining", STR_ARG(wish));
         c->remedy = STR("weir executor resume NAME");
+    } else if (waits) {
+        struct why_condition *c = condition(x, "executor", since);
+        c->detail = str_fmt(x->arena, "an executor that fits (%.*s) has come; those who waited for it go on in their order", STR_ARG(wish));
+        c->remedy = STR("it goes on by itself");
     } else if (f->task.state == STATE_P) {
         struct why_condition *c = condition(x, "executor", since);
         c->detail = f->ready_ahead > 0 ? str_fmt(x->arena, "it waits for a free slot of %zu executor%s; %lld pending before it", open,

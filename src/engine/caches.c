@@ -87,6 +87,7 @@ static struct task_class *class_put(struct engine *engine, const struct task_cla
                                             str_dup(&engine->cache_arena, row->labels[i].value) };
     map_put(&engine->classes, (uint64_t)class_->id, class_);
     smap_put(&engine->class_keys, class_->key, class_);
+    served_class_made(engine, class_->id);
     return class_;
 }
 
@@ -354,7 +355,9 @@ void cache_executor_drop(struct engine *engine, int64_t id)
     pthread_mutex_lock(&engine->heard_lock);
     map_take(&engine->executors, (uint64_t)id);
     if (smap_find(&engine->executor_names, known->subject) == known) smap_take(&engine->executor_names, known->subject);
+    known->row.state = EXECUTOR_LOST;
     pthread_mutex_unlock(&engine->heard_lock);
+    served_look(engine, NULL);
     tenant_executors_moved(engine, &known->row, -1);
     text_old(engine, known->texts);
     mem_free(known->fits);
@@ -461,10 +464,16 @@ static bool rows_holds_of_task(void *owner, struct arena *arena, int64_t task, s
     return store->ops->holds_of_task(store, arena, task, out, out_n, err);
 }
 
+static bool rows_served(void *owner, int64_t class_id)
+{
+    return class_is_served(owner, class_id);
+}
+
 struct rows caches_rows(struct engine *engine)
 {
     return (struct rows){ .owner = engine, .task = rows_task, .edges = rows_edges, .spec = rows_spec, .holds_of = rows_holds_of,
-                          .holds_of_task = rows_holds_of_task, .lane = rows_lane, .slot = rows_slot, .slot_open = rows_slot_open };
+                          .holds_of_task = rows_holds_of_task, .lane = rows_lane, .slot = rows_slot,
+                          .slot_open = rows_slot_open, .served = rows_served };
 }
 
 /* Executors that a turn made which came to nothing: their numbers will be given to others. */
@@ -479,6 +488,7 @@ static void executors_unmake(struct engine *engine)
 void caches_drop(struct engine *engine)
 {
     executors_unmake(engine);
+    served_drop(engine);
     map_clear(&engine->lanes);
     map_clear(&engine->classes);
     cache_slots_drop(engine);
@@ -499,7 +509,8 @@ static struct str text_refresh(struct engine *engine, struct str kept, struct st
     return str_eq(kept, now) ? kept : str_dup(&engine->cache_arena, now);
 }
 
-static void executor_refresh(struct engine *engine, const struct executor *row)
+/* NULL: nothing has changed of what decides which tasks it may be given. */
+static struct known_executor *executor_refresh(struct engine *engine, const struct executor *row)
 {
     struct known_executor *known = map_find(&engine->executors, (uint64_t)row->id);
     bool same = known && str_eq(known->row.name, row->name) && str_eq(known->row.instance, row->instance) &&
@@ -507,10 +518,8 @@ static void executor_refresh(struct engine *engine, const struct executor *row)
                 str_eq(known->row.tenant, row->tenant) && known->row.kinds == row->kinds && known->row.n_labels == row->n_labels;
     for (size_t i = 0; same && i < row->n_labels; i++)
         same = str_eq(known->row.labels[i].name, row->labels[i].name) && str_eq(known->row.labels[i].value, row->labels[i].value);
-    if (!same) {
-        cache_executor_put(engine, row);
-        return;
-    }
+    if (!same) return cache_executor_put(engine, row);
+    bool changed = known->row.state != row->state;
     known->row.slots = row->slots;
     known->row.state = row->state;
     known->row.registered = row->registered;
@@ -518,6 +527,7 @@ static void executor_refresh(struct engine *engine, const struct executor *row)
     known->row.failed = row->failed;
     known->row.owner = row->owner;
     known->row.silent = row->silent;
+    return changed ? known : NULL;
 }
 
 void caches_held(struct engine *engine)
@@ -556,7 +566,10 @@ void caches_refresh(struct engine *engine, const struct others *others)
         slot->waiting = row->waiting;
         slot_note(engine, slot);
     }
-    for (size_t i = 0; i < others->n_executors; i++) executor_refresh(engine, others->executors[i]);
+    for (size_t i = 0; i < others->n_executors; i++) {
+        struct known_executor *changed = executor_refresh(engine, others->executors[i]);
+        if (changed && !PLANT(served_unfollowed)) served_look(engine, changed);
+    }
     for (size_t i = 0; i < others->n_archives; i++) archive_put(engine, others->archives[i]);
     if (others->n_lanes) caches_held(engine);
 }
@@ -589,6 +602,7 @@ bool caches_load(struct engine *engine, struct err *err)
             struct known_executor *known = e->value;
             if (known->fits) memset(known->fits, 0, known->n_fits);
         }
+        served_load(engine);
     }
     arena_release(&scratch);
     return ok && tenants_load(engine, err) && archives_load(engine, err) && schedules_load(engine, err);

@@ -405,6 +405,7 @@ static bool turn_run(struct turn *turn, struct command **commands, size_t *n_com
         duties_run(turn);
         archives_removing(turn);
         lanes_resume(turn);
+        served_run(turn);
     }
     claims_run(turn);
     polls_settle(turn);
@@ -586,6 +587,7 @@ static int64_t next_turn(struct engine *engine, int64_t wall, int64_t boot)
     struct heap_node *first = heap_first(&engine->deadlines);
     if (first && first->key < next) next = first->key;
     if (engine->n_resuming || engine->claims_left || engine->n_removing || engine->archives_left || engine->slots_left.n) next = boot;
+    if (served_due(engine)) next = boot;
     if (engine->taken.commit != engine->head.commit) next = boot; /* others committed beside the last turn */
     if (schedules_due(engine, wall, boot)) next = boot;
     if (engine->next_watch < next) next = engine->next_watch;
@@ -794,7 +796,7 @@ void engine_free(struct engine *engine)
     caches_texts_free(engine);
     mem_free(engine->texts_old);
     struct map *maps[] = { &engine->lanes, &engine->classes, &engine->slots, &engine->executors, &engine->specs, &engine->lives,
-        &engine->slots_open, &engine->slots_left, &engine->slots_empty };
+        &engine->slots_open, &engine->slots_left, &engine->slots_empty, &engine->classes_waking };
     for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) map_release(maps[i]);
     struct smap *smaps[] = { &engine->lane_names, &engine->class_keys, &engine->slot_names, &engine->executor_names, &engine->spec_texts,
         &engine->tenants };
@@ -808,6 +810,7 @@ void engine_free(struct engine *engine)
     arena_release(&engine->file_arena);
     slice_release(&engine->slice);
     mem_free(engine->recent);
+    mem_free(engine->serving);
     arena_release(&engine->arena);
     arena_release(&engine->cache_arena);
     arena_release(&engine->spec_arena);

@@ -120,7 +120,7 @@ void cmd_register(struct turn *turn, struct command *command)
     known->life++;
     pthread_mutex_unlock(&engine->heard_lock);
     if (!remembers && !PLANT(forgetful_trusted)) memory_lost(turn, known);
-    turn_executor_changed(turn, known);
+    executor_changed(turn, known);
     slice_event(turn->slice, &(struct event){ .kind = EVENT_executor, .actor = command->actor.name,
                                               .subject = tenant_subject(turn->arena, row.tenant, row.name) });
     command->out.reg.id = row.id;
@@ -154,6 +154,10 @@ static bool lease_revive(struct turn *turn, struct known_executor *known, struct
 {
     struct node *node = slice_find(turn->slice, fence.task);
     if (node && known->row.tenant.len && !str_eq(slice_lane(turn->slice, node->row.lane)->tenant, known->row.tenant)) return false;
+    if (node && node->row.grant == fence.grant && node->row.holds & 1u << HOLD_executor) { /* it is there again; are its slots, too? */
+        task_consider(turn->slice, node);
+        slice_settle(turn->slice);
+    }
     if (!node || node->row.grant != fence.grant || node->row.state != STATE_P)
         return node && node->row.grant == fence.grant && node->row.state == STATE_X;
     struct pending_attempt *found = attempt_find(turn, fence.task, fence.grant);
@@ -427,7 +431,7 @@ void cmd_poll(struct turn *turn, struct command *poll)
     }
     if (known->row.state == EXECUTOR_LOST) {
         known->row.state = EXECUTOR_ACTIVE;
-        turn_executor_changed(turn, known);
+        executor_changed(turn, known);
         slice_event(turn->slice,
             &(struct event){
                 .kind = EVENT_executor_state, .subject = tenant_subject(turn->arena, known->row.tenant, known->row.name),
@@ -768,10 +772,11 @@ void executors_watch(struct turn *turn)
     struct engine *engine = turn->engine;
     if ((turn->boot < engine->next_watch && engine->next_watch != INT64_MAX) || engine->deaf) return;
     engine->next_watch = INT64_MAX;
+    bool lost = false;
     MAP_EACH(&engine->executors, e) {
         struct known_executor *known = e->value;
-        if ((!known->heard && engine->store->exclusive) || known->row.state != EXECUTOR_ACTIVE) continue;
-        int64_t since = known->heard ? known->heard : engine->began; /* else servers that begin later would believe its row */
+        if (known->row.state != EXECUTOR_ACTIVE) continue;
+        int64_t since = known->heard ? known->heard : engine->began; /* else its row would be believed for ever */
         int64_t due = since + engine->config.lease_ms + (known->parked ? engine->config.lease_ms : 0);
         if (due >= turn->boot) {
             if (due + 1 < engine->next_watch) engine->next_watch = due + 1;
@@ -788,5 +793,7 @@ void executors_watch(struct turn *turn)
             &(struct event){
                 .kind = EVENT_executor_lost, .subject = tenant_subject(turn->arena, known->row.tenant, known->row.name),
                 .actor = STR("engine"), .reason = STR("it fell silent") });
+        lost = true;
     }
+    if (lost) served_look(engine, NULL);
 }

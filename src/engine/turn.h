@@ -151,6 +151,13 @@ struct numbers { /* that this server may give without asking, up to the end: for
     int64_t spec, spec_end;
 };
 
+struct unserved { /* classes have lost the last executor that fits (served.c): */
+    bool pass;      /* those of their tasks that wait for slots are still to let others pass */
+    bool due;       /* their pending tasks are being looked for, among all that hold slots; the last one seen is: */
+    struct hold at;
+    bool again;     /* and once more from the beginning */
+};
+
 struct known_clock { /* of the wall clock: known.time was right at this boot ms; due: boot ms of the next look */
     struct wall_known known;
     int64_t boot, due;
@@ -181,6 +188,10 @@ struct engine {
     int64_t boot;            /* ms, of the turn */
     struct map slots_left;   /* those whose waiters are still to be looked at: the last turn's looks were used up */
     int64_t slots_swept;     /* boot ms, of a shared store: slots_open were looked at, for what a lost server has left */
+    struct known_executor **serving; /* by class: one that is active and fits; NULL: nobody */
+    size_t n_serving;
+    struct map classes_waking; /* served again: those who waited for that are still to go on */
+    struct unserved unserved;
     bool on_loop;            /* this turn is taken by the loop's thread: its other clients wait meanwhile */
     struct smap lane_names, class_keys, slot_names, executor_names, spec_texts;
     struct map archives;     /* lane -> known_archive */
@@ -383,6 +394,16 @@ void slots_follow(struct turn *turn);                  /* after the commit */
 void slots_sweep(struct turn *turn);                   /* of a shared store: what a lost server has left */
 void slots_clear(struct turn *turn);                   /* a batch of those with nobody in them goes */
 int64_t slot_of_key(struct turn *turn, struct str tenant, struct str key); /* the number of a concurrency key's slot */
+
+/* served.c: classes that an active executor fits. */
+bool class_is_served(const struct engine *engine, int64_t class_id);
+void served_class_made(struct engine *engine, int64_t class_id);
+void served_look(struct engine *engine, struct known_executor *changed); /* its row has changed; NULL: some were lost */
+void executor_changed(struct turn *turn, struct known_executor *known); /* by this turn: its state, or what it fits */
+void served_load(struct engine *engine); /* everything was read anew */
+void served_drop(struct engine *engine);
+bool served_due(const struct engine *engine); /* the next turn has something to do about it, and has to be wide */
+void served_run(struct turn *turn);
 
 /* idempotency.c: every command that creates, in this order:
  *     struct kept_answer kept = { 0 };

@@ -180,6 +180,9 @@ struct store_ops {
     /* The first n holds of (kind, key), ordered by (rank, task). */
     bool (*holds_of)(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n,
                      struct err *err);
+    /* The first n holds of a kind behind (after->key, after->rank, after->task), in that order. */
+    bool (*holds_after)(struct store *store, struct arena *arena, enum hold_kind kind, const struct hold *after, size_t n,
+                        struct hold **out, size_t *out_n, struct err *err);
     bool (*holds_of_task)(struct store *store, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err);
     bool (*unique_find)(struct store *store, struct str tenant, struct str key, int64_t *out_task, struct err *err); /* 0: none */
     bool (*idempotency_find)(struct store *store, struct arena *arena, struct str tenant, struct str token, struct str route,

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Random histories of an external archive beside a naive model of the rules (test/lib/rules.py): revisions posted in any order, starts, ends, cancels,
-pauses, promotions; after each step every task stands where the model says. With retries the order is the engine's, and what must hold whatever
+pauses, promotions, an executor that is away; after each step every task stands where the model says. With retries the order is the engine's, and what must hold whatever
 it is: clashing locks never run at once, nothing starts before what it depends on, and everything comes to an end.
 
 WEIR_MODEL_HISTORIES (50), WEIR_MODEL_SEED (1: the first), WEIR_MODEL_SECONDS (20: no history begins later)."""
+import json
 import os
 import pathlib
 import random
@@ -11,15 +12,17 @@ import sys
 import time
 
 sys.path.insert(0, os.environ.get('WEIR_TEST_LIB') or str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
-from house import House, Worker, end, ok
+from house import House, TMP, Worker, end, ok
 from rules import ENDED, Model, clash, words
 
 HISTORIES, FIRST, SECONDS = (int(os.environ.get(f'WEIR_MODEL_{n}', d)) for n, d in (('HISTORIES', 50), ('SEED', 1), ('SECONDS', 20)))
 NAMES = 'abcd'
 REVS, STEPS = 7, 26
 
-s = House('data', slots=0)
+(TMP / 'weir.yaml').write_text(json.dumps({'semaphores': {'wide': 100000}}))  # nobody waits for it; only who can be started takes it
+s = House('data', '--config', TMP / 'weir.yaml', slots=0)
 w = Worker(s, kinds=['command'], slots=90)
+x = Worker(s, name='x', kinds=['command'], slots=90, labels=dict(os='x'))
 
 
 class Wrong(Exception):
@@ -50,6 +53,10 @@ def flow_of(rng, archive, retries):
             task['unique'] = f'{archive}/k' if retries and rng.random() < 0.3 else f'{archive}/{name}'
         if rng.random() < 0.15:
             task['allow_failure'] = True
+        if rng.random() < 0.25:
+            task['labels'] = dict(os='x')
+        if rng.random() < 0.4:
+            task['semaphores'] = ['wide']
         flow.append(task)
     if rng.random() < 0.15:
         flow.append(dict(name='COMMIT', depends=[f'PREV:{rng.choice(NAMES)}']))
@@ -61,7 +68,7 @@ class History:
         self.rng = random.Random(seed)
         self.archive, self.retries = f'h{seed}', seed % 2 == 0
         self.model, self.log, self.fences, self.seen = Model(), [], {}, {}
-        self.exact, self.twins = True, False
+        self.exact, self.twins, self.beaten = True, False, time.monotonic()
         s.post('/v1/archives', dict(name=self.archive, kind='external'))
         order = list(range(1, REVS + 1))
         for _ in range(3):
@@ -80,6 +87,7 @@ class History:
     def compare(self):
         deadline = time.monotonic() + 8
         while True:
+            self.beat()
             self.seen = is_ = {k: v[0] for k, v in self.look().items()}
             for key, task in self.model.tasks.items():
                 if task.state in 'FA' and is_.get(key) in ('F', 'A') and is_[key] != task.state:
@@ -131,15 +139,27 @@ class History:
             self.exact, self.twins = False, True  # two are one, and what would close a circle by that isn't waited for
         self.model.post(rev, flow, touched)
 
+    def poll(self, worker, free):
+        """(worker, grant) for each"""
+        own = [dict(task=g['task'], fence=g['fence']) for who, g in self.fences.values() if who is worker]
+        return [(worker, grant) for grant in worker.claim(free, 0, renew=own)]
+
+    def beat(self):
+        """neither is to be taken for lost on a busy machine"""
+        if time.monotonic() - self.beaten > 2:
+            self.beaten = time.monotonic()
+            self.poll(w, 0), self.poll(x, 0)
+
     def start(self):
         free = self.rng.choice([1, 1, 2, 50])
-        for grant in w.claim(free, 0, renew=[dict(task=g['task'], fence=g['fence']) for g in self.fences.values()]):
+        first, second = self.rng.sample([w, x], 2)
+        for worker, grant in self.poll(first, free) + self.poll(second, free):
             key = next(k for k, v in self.look().items() if v[1] == grant['task'])
             self.log.append(f'start {key}')
             task = self.model.tasks.get(key)
             if self.exact and (not task or task.state != 'P' or self.model.paused):
                 self.wrong(f'{key} starts; the model says {task.state if task else None}')
-            self.fences[key] = grant
+            self.fences[key] = worker, grant
             if task and self.exact:
                 self.model.granted(task)
 
@@ -149,7 +169,8 @@ class History:
         key = self.rng.choice(sorted(self.fences))
         good = self.rng.random() < 0.75 if good is None else good
         self.log.append(f'finish {key} {good}')
-        answer = w.finish(self.fences.pop(key), exit=0 if good else 1)
+        worker, grant = self.fences.pop(key)
+        answer = worker.finish(grant, exit=0 if good else 1)
         if answer.status != 200:
             self.wrong(f'finish: {answer}')
         if self.exact:
@@ -169,6 +190,11 @@ class History:
         self.log.append('resume' if self.model.paused else 'pause')
         s.post(f'/v1/lanes/{self.archive}/{"resume" if self.model.paused else "pause"}', dict(reason='model'))
         self.model.pause(not self.model.paused)
+
+    def executor(self):
+        self.log.append('the executor comes back' if self.model.away else 'the executor goes')
+        s.post(f'/v1/executors/{x.id}/{"resume" if self.model.away else "pause"}', dict(reason='model'))
+        self.model.executor(not self.model.away)
 
     def promote(self):
         seen = self.look()
@@ -193,6 +219,8 @@ class History:
             self.post()
         if self.model.paused:
             self.pause()
+        if self.model.away:
+            self.executor()
         for _ in range(400):
             self.start()
             self.check()
@@ -206,7 +234,7 @@ class History:
             self.wrong(f'these never end: {left}')
 
     def run(self):
-        steps = [(self.post, 7), (self.start, 6), (self.finish, 6), (self.cancel, 3), (self.pause, 1), (self.promote, 1), (self.retry, 3)]
+        steps = [(self.post, 7), (self.start, 6), (self.finish, 6), (self.cancel, 3), (self.pause, 1), (self.executor, 2), (self.promote, 1), (self.retry, 3)]
         for _ in range(STEPS):
             step = self.rng.choices([f for f, _ in steps], [n for _, n in steps])[0]
             if step != self.post or self.to_post:

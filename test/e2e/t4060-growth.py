@@ -11,7 +11,7 @@ import signal
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
-from house import TMP, House, end, ok, same, until  # noqa: E402
+from house import TMP, House, Worker, end, ok, same, until  # noqa: E402
 
 SMALL = 400  # the other size is four times this
 conf = TMP / 'weir.yaml'
@@ -61,6 +61,7 @@ def counts(server, queue):
 def waiting(n):
     write(1)
     server = House(f'waiting-{n}', '--config', str(conf), slots=0, lease='60s')
+    Worker(server, kinds=['data'])  # slots are for those whom somebody can start
     found = {}
     found['a call with two semaphores'] = cost(server, lambda: post(server, n, queue='two', semaphores=['one', 'five']))
     post(server, n, queue='w', semaphores=['wide'])
@@ -71,6 +72,13 @@ def waiting(n):
         until(lambda: counts(server, 'w')['S'] == 0, seconds=60)
     found['a raised limit'] = cost(server, raised)
     same(counts(server, 'w')['P'], n, 'all of them may go')
+    post(server, n, queue='x', semaphores=['wide'], labels={'os': 'x'})
+    same(counts(server, 'x')['S'], n, 'nobody can start these')
+
+    def comes():
+        Worker(server, name='x', kinds=['data'], labels={'os': 'x'})
+        until(lambda: counts(server, 'x')['P'] == n, seconds=60)
+    found['an executor that comes'] = cost(server, comes)
     holder = server.enqueue(dict(name='holder', queue='other', data=1, semaphores=['third']))['id']
     post(server, n, queue='paused', semaphores=['third'])
     last = server.enqueue(dict(name='last', queue='other', data=1, semaphores=['third']))['id']

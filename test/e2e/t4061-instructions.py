@@ -11,7 +11,7 @@ sys.path[:0] = [str(ROOT / 'test' / 'lib'), str(ROOT / 'bench')]
 import cost  # noqa: E402
 from house import end, ok, skip  # noqa: E402
 
-KINDS = ['semaphores', 'concurrency', 'raise', 'give-way', 'finish-each', 'supersede', 'cancel', 'among-archives', 'among-waiters']
+KINDS = ['semaphores', 'concurrency', 'raise', 'give-way', 'executor-comes', 'executor-goes', 'executor-goes-among', 'finish-each', 'supersede', 'cancel', 'among-archives', 'among-waiters']
 program = ROOT / 'build' / 'bench' / 'cost'  # a plain build: callgrind and the sanitizers don't go together
 if not program.exists() or not shutil.which('valgrind'):
     skip('instructions', f'there is no {program} (`make` builds it), or no valgrind')

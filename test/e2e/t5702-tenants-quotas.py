@@ -50,11 +50,12 @@ same(red.post('/v1/tasks', dict(name='again', queue='q', data=1, unique='u')).js
 same(len(blue.enqueue(*[dict(name=f't{i}', queue='q', data=i) for i in range(20)])), 20, 'blue doesn\'t feel it')
 
 # -- running tasks: a hold like a semaphore, first come first served
+same((red.states(*[t['id'] for t in made]), red.quotas()['running'][0]), ('SSSS', 0), 'nobody can start them: nothing of the quota is used')
+worker = Worker(site, 'everybody', kinds=['data'], slots=100)
 same(red.states(*[t['id'] for t in made]), 'PPSS', 'two of four are pending, the others wait')
 why = red.get(f'/v1/tasks/{made[2]["id"]}/why').json
 same([c['kind'] for c in why['conditions'] if c['kind'] != 'executor'], ['quota'], 'why says quota')
 ok('2 of 2' in why['conditions'][0]['detail'] and why['conditions'][0]['remedy'], 'with the numbers and a remedy', why)
-worker = Worker(site, 'everybody', kinds=['data'], slots=100)
 order = []
 
 

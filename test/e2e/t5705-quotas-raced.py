@@ -55,11 +55,17 @@ def used(what):
 
 same(race(30, lambda v, i: v.post('/v1/tasks', dict(name=f't{i}', queue='q', data=i))), {201: 12, 429: 18}, 'tasks: 12 of 30 that are posted at once')
 same(used('tasks'), [12] * 3, 'and all servers count them')
-pending = [t for t in reds[0].get('/v1/tasks?limit=100').json['tasks'] if t['state'] == 'P']
-same(len(pending), 3, 'running: three of them may run')
+
+
+def pending():
+    return len([t for t in reds[0].get('/v1/tasks?limit=100').json['tasks'] if t['state'] == 'P'])
+
+
+same(pending(), 0, 'running: nobody can start them, so none of the three places is taken')
+workers = [Worker(Voice(s), f'w{i}', kinds=['data'], slots=20) for i, s in enumerate(servers)]
+until(lambda: pending() == 3, 'three of them may run', 20)
 
 # -- ends and new tasks at once, at all servers: never above, and in the end none is left
-workers = [Worker(Voice(s), f'w{i}', kinds=['data'], slots=20) for i, s in enumerate(servers)]
 stop, over, ran = threading.Event(), [], collections.Counter()
 
 

@@ -31,6 +31,7 @@ def clash(a, b):
 class Model:
     def __init__(self):
         self.tasks, self.posted, self.next, self.paused = {}, {}, 1, False
+        self.away = False  # the only executor that has the labels which some tasks ask for
 
     # ---- revisions ----
 
@@ -162,8 +163,14 @@ class Model:
             return False
         if any(clash(task, t) and not t.over and t.place < task.place for t in self.tasks.values()):
             return False
+        if self.unserved(task):
+            return False
         task.state = 'D' if task.name == 'COMMIT' else 'P'
         return True
+
+    def unserved(self, task):
+        """nobody can start it: it takes no slot, and without its slots it isn't pending"""
+        return self.away and bool(task.spec.get('labels')) and bool(task.spec.get('semaphores'))
 
     def settle(self):
         moved = True
@@ -186,6 +193,13 @@ class Model:
             task.ending = 'T'
         elif not task.over:
             task.state, task.key = 'T', None
+        self.settle()
+
+    def executor(self, away):
+        self.away = away
+        for task in self.tasks.values():
+            if task.state == 'P' and self.unserved(task):
+                task.state = 'S'
         self.settle()
 
     def pause(self, paused):

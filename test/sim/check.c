@@ -213,10 +213,10 @@ static void check_counts(struct world *w)
             world_fail(w, "I9 a slot with somebody in it has gone", m->holds[i].task);
 }
 
-/* Its lane was paused since it came: it lets others pass. */
-static bool gone_aside(const struct world *w, int64_t id)
+/* Its lane was paused since it came, or its executors are gone: it lets others pass. */
+static bool gone_aside(struct world *w, int64_t id)
 {
-    return lane_shut(w, store_task(w, id)->lane);
+    return lane_shut(w, store_task(w, id)->lane) || !task_served(w, store_task(w, id));
 }
 
 /* I10: who waits for slots does so because in one of them there is no room behind those who were there first. */

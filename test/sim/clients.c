@@ -133,8 +133,32 @@ static void client_pause(struct world *w, bool pause)
     send_command(w, command, OWNER_ORDER);
 }
 
+static void executor_order(struct world *w, int64_t id, enum executor_state state)
+{
+    struct command *command = command_new(w, CMD_EXECUTOR_STATE);
+    command->in.executor_state.executor = id;
+    command->in.executor_state.state = state;
+    trace(w, "a client says %s to executor %lld", executor_state_name(state), (long long)id);
+    send_command(w, command, OWNER_ORDER);
+}
+
+static void client_executor(struct world *w)
+{
+    static const enum executor_state states[] = { EXECUTOR_PAUSED, EXECUTOR_DRAINING, EXECUTOR_ACTIVE, EXECUTOR_ACTIVE };
+    int64_t id = w->executors[choose(&w->choices, w->n_executors)].id;
+    enum executor_state state = states[choose(&w->choices, 4)];
+    if (!id) return;
+    if (state == EXECUTOR_PAUSED) MARK(w, executor_paused);
+    executor_order(w, id, state);
+}
+
 void lanes_open(struct world *w)
 {
+    MAP_EACH(&w->store->executors, e) {
+        const struct executor *row = e->value;
+        if (row->state == EXECUTOR_PAUSED || row->state == EXECUTOR_DRAINING) executor_order(w, row->id, EXECUTOR_ACTIVE);
+    }
+
     for (size_t i = 0; i < 3 + w->n_repositories; i++) {
         struct command *command = command_new(w, CMD_LANE_PAUSE);
         command->in.pause.lane = str_of(lanes[i]);
@@ -156,6 +180,7 @@ void clients_step(struct world *w)
     if (!w->flat && chance(&w->choices, 4)) client_order(w, CMD_PROMOTE);
     if (chance(&w->choices, 4)) client_pause(w, true);
     if (chance(&w->choices, 6)) client_pause(w, false);
+    if (chance(&w->choices, 2)) client_executor(w);
 }
 
 bool clients_answered(const struct world *w)

@@ -464,6 +464,22 @@ static bool mem_holds_of(
     (void)err;
     return holds_take(store, arena, want_of, kind, key, n, out, out_n);
 }
+/* Holds stand by kind, key, rank, task. */
+static bool mem_holds_after(struct store *store, struct arena *arena, enum hold_kind kind, const struct hold *after, size_t n,
+    struct hold **out, size_t *out_n, struct err *err)
+{
+    const struct memstore *m = mem(store);
+    size_t cap = 0;
+    (void)err;
+    *out = NULL;
+    *out_n = 0;
+    for (size_t i = 0; i < m->n_holds && *out_n < n; i++) {
+        const struct hold *h = &m->holds[i];
+        bool behind = h->key != after->key ? h->key > after->key : h->rank != after->rank ? h->rank > after->rank : h->task > after->task;
+        if (h->kind == kind && behind) *ARENA_PUSH(arena, *out, *out_n, cap) = *h;
+    }
+    return true;
+}
 static bool mem_holds_of_task(struct store *store, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err)
 {
     (void)err;
@@ -518,6 +534,7 @@ struct store_ops memstore_ops = {
     .ready_first = mem_ready,
     .holds_due = mem_holds_due,
     .holds_of = mem_holds_of,
+    .holds_after = mem_holds_after,
     .holds_of_task = mem_holds_of_task,
     .unique_find = mem_unique,
     .idempotency_find = mem_idempotency,

@@ -315,6 +315,18 @@ static bool twin_ready(
 HOLDS_READ(twin_holds_due, holds_due)
 HOLDS_READ(twin_holds_of, holds_of)
 
+static bool twin_holds_after(struct store *store, struct arena *arena, enum hold_kind kind, const struct hold *after, size_t n,
+    struct hold **out, size_t *out_n, struct err *err)
+{
+    struct hold *holds;
+    size_t n_holds;
+    uint64_t a = 0, b = 0;
+    LOAD(holds_after, (real, arena, kind, after, n, out, out_n, err), (store, &scratch, kind, after, n, &holds, &n_holds, err));
+    SUM_RANKED(a, *out, *out_n, hold_sum);
+    SUM_RANKED(b, holds, n_holds, hold_sum);
+    SAID(a, b, "holds behind one");
+}
+
 static bool twin_holds_of_task(struct store *store, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err)
 {
     struct hold *holds;
@@ -488,6 +500,7 @@ void memport_twin(struct memport *port, struct store *real)
     ops.ready_first = twin_ready;
     ops.holds_due = twin_holds_due;
     ops.holds_of = twin_holds_of;
+    ops.holds_after = twin_holds_after;
     ops.holds_of_task = twin_holds_of_task;
     ops.unique_find = twin_unique;
     ops.idempotency_find = twin_idempotency;

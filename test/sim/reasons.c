@@ -62,6 +62,18 @@ static void rows_slot_open(void *owner, int64_t id, struct str tenant, struct st
     (void)owner, (void)id, (void)tenant, (void)key;
 }
 
+static struct world *asked; /* of: */
+
+static bool rows_served(void *owner, int64_t class_id)
+{
+    (void)owner;
+    MAP_EACH(&asked->store->tasks, t) {
+        const struct task *task = t->value;
+        if (task->class_id == class_id) return task_served(asked, task);
+    }
+    return true;
+}
+
 /* --- facts, as api/explain.c collects them
  * --------------------------------------------------------------------------------------------------- */
 
@@ -102,6 +114,7 @@ static bool gives_way(struct world *w, int64_t id, const struct why_facts *facts
 {
     const struct task *task = store_task(w, id);
     bool paused = task->lane != facts->task.lane && rows_lane(w->store, task->lane)->paused_since != 0;
+    paused |= task->class_id != facts->task.class_id && !task_served(w, task);
     return paused || (task->not_before > w->wall && !queued);
 }
 
@@ -243,8 +256,15 @@ static void lift(struct slice *slice, struct node *node, const struct why_facts 
     case GROUP_TIME: node->row.not_before = 0; break;
     case GROUP_PAUSE: slice_lane(slice, str_starts(c->detail, STR("all ")) ? 0 : node->row.lane)->paused_since = 0; break;
     case GROUP_SLOT: slot_lift(slice, node, slot_named(facts, why, i)); break;
-    case GROUP_EXECUTOR: break; /* what is asked here is whether it becomes pending */
+    case GROUP_EXECUTOR: break; /* see rows_served_now */
     }
+}
+
+static int64_t lifted_class; /* it has an executor now; 0: none */
+
+static bool rows_served_now(void *owner, int64_t class_id)
+{
+    return class_id == lifted_class || rows_served(owner, class_id);
 }
 
 /* Where the task stands with all named conditions lifted but one (SIZE_MAX: all of them). */
@@ -254,7 +274,12 @@ static struct task lifted(struct world *w, const struct why_facts *facts, const 
     struct err err = { 0 };
     struct slice slice = { 0 };
     struct rows rows = { .owner = w->store, .task = rows_task, .edges = rows_edges, .spec = rows_spec, .holds_of = rows_holds_of,
-                         .holds_of_task = rows_holds_of_task, .lane = rows_lane, .slot = rows_slot, .slot_open = rows_slot_open };
+                         .holds_of_task = rows_holds_of_task, .lane = rows_lane, .slot = rows_slot, .slot_open = rows_slot_open,
+                         .served = rows_served_now };
+    asked = w;
+    lifted_class = 0;
+    for (size_t i = 0; i < why->n_conditions; i++)
+        if (i != except && group_of(&why->conditions[i]) == GROUP_EXECUTOR) lifted_class = facts->task.class_id;
     slice_init(&slice, &arena, &rows, w->wall, w->store->head.turn + 1, &err);
     slice.arrivals = (w->store->head.turn + 1) << 16; /* behind all that have come, as in a turn */
     for (size_t i = 0; i < w->store->n_holds; i++)
@@ -290,7 +315,7 @@ static void check_executor_part(struct world *w, const struct why_facts *facts, 
     for (size_t i = 0; i < why->n_conditions; i++) named |= group_of(&why->conditions[i]) == GROUP_EXECUTOR;
     for (size_t i = 0; i < facts->n_executors; i++)
         could |= facts->live[i] && facts->class_ && executor_fits(w, executor_of(w, facts->executors[i]->id), &facts->task);
-    bool expected = facts->class_ && (!could || facts->task.state == STATE_P);
+    bool expected = facts->class_ && (!could || facts->task.state == STATE_P || facts->task.holds & 1u << HOLD_executor);
     if (named != expected) why_fail(w, facts, why, "why: an executor is named wrongly");
 }
 
@@ -362,7 +387,8 @@ static void check_one(struct world *w, const struct task *task)
             trace(w, "  with all lifted it waits for %lld edges, holds %x", (long long)all.waits, all.holds);
         if (all.state == STATE_S && !overtaken) why_fail(w, &facts, &why, "why: with all it names lifted the task still waits");
         for (size_t i = 0; i < why.n_conditions; i++) {
-            if (group_of(&why.conditions[i]) == GROUP_EXECUTOR) continue;
+            bool executor = group_of(&why.conditions[i]) == GROUP_EXECUTOR;
+            if (executor && (facts.n_slots == 0 || task_served(w, task))) continue; /* without slots it goes on to wait for it in P */
             struct task left = lifted(w, &facts, &why, i);
             bool goes_on = left.state == STATE_P || left.state == STATE_D; /* else superseded by something that went on itself */
             bool shared = group_of(&why.conditions[i]) == GROUP_SLOT || strcmp(why.conditions[i].kind, "lock") == 0;

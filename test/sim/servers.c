@@ -390,6 +390,8 @@ static void check_lasting(struct world *w)
     lasts(w, 4, "R9 a lapsed lease is noticed by nobody", lease_lapsed(w));
     lasts(w, 5, "R8 a pending task beside an executor that waits for work elsewhere", work_beside(w));
     lasts(w, 6, "R12 a duty isn't taken over", duty_left(w));
+    lasts(w, 7, "a pending task that nobody can start keeps its slots", unserved_holds(w));
+    lasts(w, 8, "I10 a task waits for an executor that is there", served_waits(w));
 }
 
 void servers_turns(struct world *w)

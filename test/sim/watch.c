@@ -579,6 +579,7 @@ void watch_after(struct world *w, struct command **commands, size_t n, bool plai
     check_idle(w);
     if (!(w->revised & 1)) check_overtaking(w); /* no limit changed on the way */
     check_wakeups(w);
+    check_served(w, commands, n);
     check_schedules(w);
     check_limits(w, commands, n);
     for (size_t i = 0; i < n; i++) {

@@ -310,6 +310,7 @@ void server_turn(struct world *w)
         watch_anew(w);
     }
     watch_before(w);
+    served_before(w);
     if (w->quotas) quotas_before(w);
     unsigned cuts = server->port->n_cut;
     bool ok = engine_turn(server->engine, inbox, n, w->wall, w->boot + server->boot_ahead, &answered, &server->next_turn, &err),

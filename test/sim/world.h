@@ -50,6 +50,10 @@ enum { EXECUTORS_MAX = 5, JOBS_MAX = 6, TASKS_MAX = 400, LEASE_MS = 3000, CALLS_
     X(parked_by_pause, "a pending task of a paused lane was put back") \
     X(resume, "a lane was resumed") \
     X(resume_batches, "a resumed lane needed more than one turn") \
+    X(executor_waited, "a task waited for an executor before it took its slots") \
+    X(unserved_gave_back, "a pending task gave its slots back when its last executor was lost") \
+    X(served_batches, "those who waited for an executor, or were to give slots back, needed more than one turn") \
+    X(executor_paused, "an executor was paused") \
     X(admit_batches, "waiters for slots were left to another turn") \
     X(clock_forward, "the wall clock was set forward") \
     X(clock_back, "the wall clock was set back") \
@@ -282,7 +286,7 @@ struct world {
     unsigned looked_before;
     struct { int64_t commit, since; int server; } reads[READS_MAX]; /* that wait for a commit */
     size_t n_reads;
-    struct lasting lasting[8];
+    struct lasting lasting[10];
     size_t n_lasting;
     struct { int64_t epoch; struct str holder; } duties[MEM_DUTIES_MAX]; /* as they were seen last */
     struct arena arena;
@@ -327,6 +331,8 @@ struct world {
     uint64_t incarnation_before;
     struct slot *slots_before;
     size_t n_slots_before, cap_slots_before;
+    bool served_before[IDS_MAX]; /* this turn: an executor was there for the task */
+    size_t unserved_turns, waking_turns; /* turns in a row that have left something to do about that */
     bool parked_tasks; /* this turn put pending tasks back */
     unsigned revised;  /* bits of lanes whose workflow may be another since this turn */
     int64_t open_before, created_red, resumed_red; /* this turn: of the tenant with quotas */
@@ -452,6 +458,13 @@ bool lane_shut(const struct world *world, int64_t lane);
 const struct task *store_task(const struct world *world, int64_t id);
 bool executor_fits(const struct world *world, const struct sim_executor *executor, const struct task *task);
 struct sim_executor *executor_of(struct world *world, int64_t id);
+
+/* served.c: slots are for tasks that somebody can start. */
+bool task_served(struct world *world, const struct task *task);
+int64_t unserved_holds(struct world *world);
+int64_t served_waits(struct world *world);
+void served_before(struct world *world);
+void check_served(struct world *world, struct command **commands, size_t n);
 
 /* reasons.c: why, checked. */
 void check_why(struct world *world);

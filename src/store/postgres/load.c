@@ -270,6 +270,19 @@ static bool holds_of(struct store *store, struct arena *arena, enum hold_kind ki
     return writer_ask(postgres_of(store), PG_holds_of, &args, &result, err) && pg_rows_holds(result, arena, out, out_n);
 }
 
+static bool holds_after(struct store *store, struct arena *arena, enum hold_kind kind, const struct hold *after, size_t n,
+                        struct hold **out, size_t *out_n, struct err *err)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    arg_i64(&args, kind);
+    arg_i64(&args, after->key);
+    arg_i64(&args, after->rank);
+    arg_i64(&args, after->task);
+    arg_i64(&args, (int64_t)n);
+    return writer_ask(postgres_of(store), PG_holds_after, &args, &result, err) && pg_rows_holds(result, arena, out, out_n);
+}
+
 static bool holds_of_task(struct store *store, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err)
 {
     struct pg_args args = { 0 };
@@ -377,6 +390,7 @@ const struct store_ops postgres_ops = {
     .ready_passed = ready_passed,
     .holds_due = holds_due,
     .holds_of = holds_of,
+    .holds_after = holds_after,
     .holds_of_task = holds_of_task,
     .unique_find = unique_find,
     .idempotency_find = idempotency_find,

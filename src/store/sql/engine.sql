@@ -8,6 +8,11 @@ SELECT task, nprio, vt FROM ready WHERE class = $1 ORDER BY nprio, vt, task LIMI
 -- name: holds_due
 SELECT kind, hold_key, rank, task, since FROM hold WHERE kind = $1 AND hold_key <= $2 ORDER BY hold_key, rank, task LIMIT $3;
 
+-- name: holds_after
+-- A walk along the primary key, a batch a turn.
+SELECT kind, hold_key, rank, task, since FROM hold WHERE kind = $1 AND (hold_key, rank, task) > ($2, $3, $4)
+ORDER BY hold_key, rank, task LIMIT $5;
+
 -- name: clock_get
 SELECT known_ms, ran_ms, seen_ms FROM clock WHERE one = 1;
 

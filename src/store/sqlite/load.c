@@ -188,6 +188,18 @@ static bool holds_of(struct store *store, struct arena *arena, enum hold_kind ki
     return rows_holds(db, SQL_holds_of, arena, out, out_n, err);
 }
 
+static bool holds_after(struct store *store, struct arena *arena, enum hold_kind kind, const struct hold *after, size_t n,
+                        struct hold **out, size_t *out_n, struct err *err)
+{
+    struct db *db = &sqlite_of(store)->db;
+    bind_i64(db->stmts[SQL_holds_after], 1, kind);
+    bind_i64(db->stmts[SQL_holds_after], 2, after->key);
+    bind_i64(db->stmts[SQL_holds_after], 3, after->rank);
+    bind_i64(db->stmts[SQL_holds_after], 4, after->task);
+    bind_i64(db->stmts[SQL_holds_after], 5, (int64_t)n);
+    return rows_holds(db, SQL_holds_after, arena, out, out_n, err);
+}
+
 static bool holds_of_task(struct store *store, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err)
 {
     struct db *db = &sqlite_of(store)->db;
@@ -279,6 +291,7 @@ const struct store_ops sqlite_ops = {
     .ready_first = ready_first,
     .holds_due = holds_due,
     .holds_of = holds_of,
+    .holds_after = holds_after,
     .holds_of_task = holds_of_task,
     .unique_find = unique_find,
     .idempotency_find = idempotency_find,

@@ -221,6 +221,90 @@ static void test_counting_agrees_with_searching(void **state)
     assert_true(fails > 1000);
 }
 
+/* --- who can be started takes slots ------------------------------------------------------------------------------------------------- */
+
+enum { OF_SERVED = 1, OF_UNSERVED = 2 };
+static const struct slot the_slot = { .id = 1, .limit = 1 };
+static const struct slot *a_slot(void *owner, int64_t id)
+{
+    (void)owner, (void)id;
+    return &the_slot;
+}
+static const struct spec *slot_spec(void *owner, int64_t id, struct err *err)
+{
+    static const int64_t one = 1;
+    static const struct spec with = { .attempts_max = 1, .slots = &one, .n_slots = 1 }, without = { .attempts_max = 1 };
+    (void)owner, (void)err;
+    return id ? &with : &without;
+}
+static bool no_holds(void *owner, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n,
+    struct err *err)
+{
+    (void)owner, (void)arena, (void)kind, (void)key, (void)n, (void)err;
+    *out = NULL;
+    *out_n = 0;
+    return true;
+}
+static bool is_served(void *owner, int64_t class_id)
+{
+    return class_id == OF_SERVED || (*(bool *)owner && class_id == OF_UNSERVED);
+}
+
+static struct node *slot_task(struct slice *slice, int64_t id, int64_t class_id, bool slot)
+{
+    struct node *node =
+        slice_create(slice, &(struct task){ .id = id, .lane = 1, .class_id = class_id, .spec = slot }, &(struct because){ .cause = 0 });
+    task_consider(slice, node);
+    slice_settle(slice);
+    return node;
+}
+
+/* Two tasks that want one slot, or none: where they stand, and when the class of the second rows is served from then on. */
+static void test_a_slot_is_for_who_can_be_started(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t first, second; /* classes */
+        bool slot;
+        const char *before, *after;
+    } table[] = {
+        { OF_SERVED, OF_SERVED, true, "PS", "PS" },       { OF_UNSERVED, OF_SERVED, true, "EP", "SP" },
+        { OF_SERVED, OF_UNSERVED, true, "PE", "PS" },     { OF_UNSERVED, OF_UNSERVED, true, "EE", "PS" },
+        { OF_UNSERVED, OF_UNSERVED, false, "PP", "PP" },  { 0, OF_UNSERVED, true, "DE", "DP" },
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        struct arena arena = { 0 };
+        struct slice slice = { 0 };
+        struct err err = { 0 };
+        bool come = false;
+        const struct rows rows = { .owner = &come, .task = no_task, .lane = a_lane, .spec = slot_spec, .slot = a_slot,
+                                   .holds_of = no_holds, .served = is_served };
+        slice_init(&slice, &arena, &rows, 1000, 1, &err);
+        slice.looks_left = 100;
+        struct node *first = slot_task(&slice, 1, table[i].first, table[i].slot),
+                    *nodes[] = { first, slot_task(&slice, 2, table[i].second, table[i].slot) };
+        for (int round = 0; round < 2; round++) {
+            for (size_t k = 0; k < 2; k++) {
+                bool waits = (nodes[k]->row.holds & 1u << HOLD_executor) != 0;
+                assert_int_equal(waits ? 'E' : state_letter(nodes[k]->row.state), (round ? table[i].after : table[i].before)[k]);
+            }
+            come = true;
+            for (size_t k = 0; k < 2; k++) task_consider(&slice, nodes[k]);
+            slice_settle(&slice);
+        }
+        come = false; /* and it is gone again: who has the slot gives it back */
+        for (size_t k = 0; k < 2; k++) task_unserved(&slice, nodes[k]);
+        slice_settle(&slice);
+        for (size_t k = 0; k < 2; k++) {
+            bool gone = (k ? table[i].second : table[i].first) == OF_UNSERVED && table[i].slot;
+            if (gone && nodes[k]->row.holds & 1u << HOLD_held) fail_msg("row %zu: task %zu keeps its slot", i, k);
+        }
+        assert_true(slice_slot(&slice, 1)->used <= 1);
+        slice_release(&slice);
+        arena_release(&arena);
+    }
+}
+
 /* --- why --------------------------------------------------------------------------------------------------------------------------- */
 
 static const struct why_condition *reason(const struct why *why, const char *kind)
@@ -288,6 +372,15 @@ static void test_why_names_every_reason(void **state)
     why_explain(&pending, &arena, &why);
     assert_int_equal(why.n_conditions, 1);
     assert_string_equal(why.conditions[0].kind, "executor");
+    struct hold hold = { .kind = HOLD_executor, .key = 1, .since = 600 }; /* it has come, and those who waited go on in batches */
+    pending.task.state = STATE_S;
+    pending.holds = &hold;
+    pending.n_holds = 1;
+    why_explain(&pending, &arena, &why);
+    assert_int_equal(why.n_conditions, 1);
+    assert_string_equal(why.conditions[0].kind, "executor");
+    assert_int_equal(why.conditions[0].since, 600);
+    pending.n_holds = 0;
     pending.task.state = STATE_X;
     why_explain(&pending, &arena, &why);
     assert_int_equal(why.verdict, WHY_RUNNING);
@@ -382,6 +475,7 @@ int main(void)
         cmocka_unit_test(test_back_off_is_monotone_and_capped),
         cmocka_unit_test(test_a_circle_is_found_if_there_is_one),
         cmocka_unit_test(test_counting_agrees_with_searching),
+        cmocka_unit_test(test_a_slot_is_for_who_can_be_started),
         cmocka_unit_test(test_why_names_every_reason),
         cmocka_unit_test(test_why_names_gaps_and_locks),
         cmocka_unit_test(test_which_executor_fits),

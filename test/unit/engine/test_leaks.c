@@ -94,6 +94,7 @@ static void test_a_key_is_a_tenants(void **state)
 {
     (void)state;
     RIG(rig);
+    (void)rig_executor(&rig, "e", NULL);
     int64_t id = ENQUEUE(&rig, "t conc=k");
     struct command *other = rig_enqueue_command(&rig, (const char *const[]){ "t conc=k" }, 1);
     other->actor.tenant = STR("acme");

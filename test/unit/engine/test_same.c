@@ -16,6 +16,7 @@ static const char *moves(struct rig *rig, const char *url)
     int64_t last;
     struct err err = { 0 };
     struct buf text;
+    (void)rig_executor(rig, "e", NULL);
     int64_t id = ENQUEUE(rig, "one sem=d", "two sem=c", "three sem=b", "four sem=a"); /* numbers of slots go against their names */
     for (int64_t i = 0; i < 4; i++) rig_order(rig, CMD_CANCEL, id + i);
     id = ENQUEUE(rig, "holder sem=d,b,a,c", "wb sem=b", "wd sem=d", "wa sem=a", "wc sem=c", "after after=0", "depends depends=0",

@@ -1,0 +1,157 @@
+/* served: which classes of tasks have an executor that could start them, and what follows when that changes.
+ *
+ * A task takes slots only while its class is served (core/settle.c). An executor counts while its row says that it is active: neither lost,
+ * paused nor draining; that all its slots are in use doesn't matter. Rows of executors change in wide turns alone, so every turn of every
+ * server decides by the same. Who isn't heard after a restart counts until it is found silent (executors_watch).
+ *
+ * Of each class one executor is remembered that serves it: a change of an executor costs a short look at each class, and a task's turn asks
+ * one pointer. Those who waited for a class that is served now go on, and those of a class that isn't any more give their slots back, a
+ * batch a turn. Every server does both when it hears of the change, so that none of them has to live until it is done; what is left over is
+ * memory, and when rows are read anew all of it is looked at again. */
+#include <string.h>
+
+#include "engine/turn.h"
+
+static bool serves(struct engine *engine, struct known_executor *known, int64_t class_id)
+{
+    return known->row.state == EXECUTOR_ACTIVE && cache_fits(engine, known, class_id);
+}
+
+static struct known_executor *somebody_serves(struct engine *engine, int64_t class_id)
+{
+    MAP_EACH(&engine->executors, e)
+        if (serves(engine, e->value, class_id)) return e->value;
+    return NULL;
+}
+
+static struct known_executor **serving_of(struct engine *engine, int64_t class_id)
+{
+    size_t i = (size_t)class_id;
+    if (i >= engine->n_serving) {
+        size_t n = i + 32;
+        engine->serving = mem_realloc(engine->serving, n * sizeof *engine->serving);
+        memset(engine->serving + engine->n_serving, 0, (n - engine->n_serving) * sizeof *engine->serving);
+        engine->n_serving = n;
+    }
+    return &engine->serving[i];
+}
+
+bool class_is_served(const struct engine *engine, int64_t class_id)
+{
+    return (size_t)class_id < engine->n_serving && engine->serving[class_id];
+}
+
+void served_class_made(struct engine *engine, int64_t class_id)
+{
+    *serving_of(engine, class_id) = somebody_serves(engine, class_id);
+}
+
+void served_look(struct engine *engine, struct known_executor *changed)
+{
+    MAP_EACH(&engine->classes, e) {
+        int64_t id = (int64_t)e->key;
+        struct known_executor **by = serving_of(engine, id), *was = *by;
+        if (was && serves(engine, was, id)) continue;
+        *by = was ? somebody_serves(engine, id) : changed && serves(engine, changed, id) ? changed : NULL;
+        if (*by && !was) map_put(&engine->classes_waking, e->key, engine);
+        if (*by || !was) continue;
+        map_take(&engine->classes_waking, e->key);
+        engine->unserved.pass = engine->unserved.again = !PLANT(unserved_kept);
+    }
+}
+
+void executor_changed(struct turn *turn, struct known_executor *known)
+{
+    struct engine *engine = turn->engine;
+    int64_t watch = (known->heard ? known->heard : engine->began) + engine->config.lease_ms + 1;
+    if (watch < engine->next_watch) engine->next_watch = watch; /* it may never be heard again, and no other turn come */
+    turn_executor_changed(turn, known);
+    served_look(engine, known);
+}
+
+void served_drop(struct engine *engine)
+{
+    if (engine->n_serving) memset(engine->serving, 0, engine->n_serving * sizeof *engine->serving);
+    map_clear(&engine->classes_waking);
+    engine->unserved = (struct unserved){ 0 };
+}
+
+void served_load(struct engine *engine)
+{
+    served_drop(engine);
+    MAP_EACH(&engine->classes, e) {
+        served_class_made(engine, (int64_t)e->key);
+        if (class_is_served(engine, (int64_t)e->key)) map_put(&engine->classes_waking, e->key, engine);
+        else engine->unserved.again = true;
+    }
+}
+
+bool served_due(const struct engine *engine)
+{
+    return engine->classes_waking.n || engine->unserved.pass || engine->unserved.due || engine->unserved.again;
+}
+
+/* Their rows come in one piece, where that saves time. */
+static void tasks_expect(struct turn *turn, const struct hold *holds, size_t n)
+{
+    struct store *store = turn->engine->store;
+    if (n < 2 || !store->ops->expect) return;
+    int64_t *tasks = ARENA_ARRAY(turn->arena, int64_t, n);
+    for (size_t i = 0; i < n; i++) tasks[i] = holds[i].task;
+    if (!store->ops->expect(store, &(struct turn_needs){ .tasks = tasks, .n_tasks = n }, turn->err)) turn->slice->failed = true;
+}
+
+/* Those who waited for an executor, in their order; how many. */
+static size_t class_wake(struct turn *turn, int64_t class_id, size_t most)
+{
+    struct hold *holds = ARENA_ARRAY(turn->arena, struct hold, most);
+    size_t n = slice_holds_first(turn->slice, HOLD_executor, class_id, most, holds);
+    tasks_expect(turn, holds, n);
+    for (size_t i = 0; i < n; i++) {
+        struct node *node = slice_find(turn->slice, holds[i].task);
+        if (node) task_consider(turn->slice, node);
+    }
+    slice_settle(turn->slice);
+    return n;
+}
+
+/* Goes on with the walk over all slots that are held; true: it is through. */
+static bool unserved_walk(struct turn *turn, size_t most)
+{
+    struct engine *engine = turn->engine;
+    struct hold *holds, *at = &engine->unserved.at;
+    size_t n;
+    if (!engine->store->ops->holds_after(engine->store, turn->arena, HOLD_held, at, most, &holds, &n, turn->err)) {
+        turn->slice->failed = true;
+        return false;
+    }
+    tasks_expect(turn, holds, n);
+    for (size_t i = 0; i < n; i++) {
+        struct node *node = slice_find(turn->slice, holds[i].task);
+        if (node) task_unserved(turn->slice, node);
+    }
+    slice_settle(turn->slice);
+    if (n) *at = holds[n - 1];
+    return n < most;
+}
+
+void served_run(struct turn *turn)
+{
+    struct engine *engine = turn->engine;
+    struct unserved *unserved = &engine->unserved;
+    size_t left = engine->on_loop && engine->batch > LOOP_LOOKS_MAX ? LOOP_LOOKS_MAX : engine->batch;
+    if (!served_due(engine)) return;
+    if (unserved->pass) slots_pass(turn); /* who waits for a slot before others, and can't be started, lets them pass */
+    unserved->pass = false;
+    size_t most = left;
+    MAP_EACH(&engine->classes_waking, e) {
+        if (!left || turn->slice->failed) break;
+        size_t n = class_wake(turn, (int64_t)e->key, left);
+        if (n < left || PLANT(wake_once)) map_take(&engine->classes_waking, e->key);
+        left -= n < left ? n + 1 : left; /* a look in vain counts, too */
+    }
+    if (unserved->due && unserved_walk(turn, most)) *unserved = (struct unserved){ .again = unserved->again };
+    if (!unserved->due && unserved->again) /* from the next turn on: what this one gave out isn't stored yet */
+        *unserved = (struct unserved){ .due = true };
+    slice_settle(turn->slice);
+}
