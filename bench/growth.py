@@ -2,7 +2,7 @@
 """growth.py [WEIR [FEW [MANY [COMMAND...]]]]: what a command costs a server with FEW (10) and with MANY (10,000) archives, queues, executors, tokens and
 semaphores, each. A plain server is filled through its interface and ended; one under callgrind is started on what it left. So everything counts that the
 process does: reading the request, who asks, the turn, SQLite, threads beside. Fails when a command takes more than 1.6 times the instructions among many: the
-logarithm of tables and of SQLite's trees is in the margin. STORE=postgres://... : a database is made there for each size; rows that it returned are told too.
+logarithm of tables and of SQLite's trees is in the margin. SQLite alone.
 
 Not compared are answers that name everything there is (stats, nodes, metrics): they are as long as what they name. `why` says how many executors fit, and looks
 at each of them in memory, some hundred instructions: shown, not judged."""

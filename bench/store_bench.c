@@ -43,6 +43,7 @@ static void turn_commit(struct bench *b, struct changes *c, const struct event *
     pack_events(&b->packed, events, n);
     c->lanes = lanes, c->n_lanes = 1;
     c->events = buf_str(&b->packed);
+    c->turn = b->head.turn;
     c->first_seq = b->head.seq + 1, c->time = b->now++;
     b->head.seq += (int64_t)n;
     c->head = b->head;
