@@ -36,9 +36,9 @@ refused(Voice(b).post('/v1/tokens', dict(name='x', scopes=['read'], tenant='gree
 for i in range(6):
     (red, red_b)[i % 2].enqueue(dict(name=f't{i}', queue='q', data=i))
 same([refused(v.post('/v1/tasks', dict(name='x', queue='q', data=1)), 429, 'quota_exceeded', text='the seventh') for v in (red, red_b)], [True, True], 'through both')
+wa, wb = Worker(Voice(a), 'wa', kinds=['data']), Worker(Voice(b), 'wb', kinds=['data'])
 same(sorted(t['state'] for t in red_b.get('/v1/tasks').json['tasks']), ['P', 'P', 'S', 'S', 'S', 'S'], 'two may run')
 same(red.quotas(), red_b.quotas(), 'both say the same')
-wa, wb = Worker(Voice(a), 'wa', kinds=['data']), Worker(Voice(b), 'wb', kinds=['data'])
 order = []
 
 
