@@ -129,6 +129,7 @@ void cmd_lane_pause(struct turn *turn, struct command *command)
     slice_event(turn->slice, &(struct event){ .kind = pause ? EVENT_pause : EVENT_resume, .lane = lane->id, .subject = lane->name,
                                               .actor = command->actor.name, .reason = command->in.pause.reason });
     if (pause) slots_pass(turn);
+    else turn->engine->claims_left = true; /* what was pending before the pause, and wasn't parked, is news to all polls that wait */
     if (!pause) *ARENA_PUSH(&turn->engine->arena, turn->engine->resuming, turn->engine->n_resuming, turn->engine->cap_resuming) = lane->id;
 }
 
