@@ -55,7 +55,7 @@ struct store *server_name_open(struct store_config *config, const char *data, st
             return NULL;
     }
     struct err unkept = { .code = ERR_none }; /* the next start may then find another */
-    if (store && !str_eq(conf->name, last) && !fsx_replace(path, str_fmt(arena, "%.*s\n", STR_ARG(conf->name)), 0644, &unkept))
+    if (store && !str_eq(conf->name, last) && !fsx_replace(path, str_fmt(arena, "%.*s\n", STR_ARG(conf->name)), 0600, &unkept))
         log_warn("server.name", "name=%s error=%s", log_quote(conf->name).z, log_quote(str_of(unkept.text)).z);
     return store;
 }
