@@ -169,6 +169,8 @@ static void commits_refuse(struct rig *rig, enum err_code code)
     commits_tried = 0;
 }
 
+static bool still_locked(struct store *store) { return store == NULL; }
+
 /* A turn waits too long for a lock of somebody else (CREATE INDEX): its commands are all told so, once, and none of them is tried alone. */
 static void test_a_lock_is_waited_for_once(void **state)
 {
@@ -181,13 +183,15 @@ static void test_a_lock_is_waited_for_once(void **state)
     for (size_t i = 0; i < 5; i++) commands[i] = rig_enqueue_command(&pair.a, more, 1);
     commits_refuse(&pair.a, ERR_conflict);
     rig_turn(&pair.a, commands, 5);
-    fault_remove(&pair.a);
     assert_true(commits_tried <= 2); /* narrow, then wide: that one had met another's turn, as far as anybody knows */
     for (size_t i = 0; i < 5; i++) assert_int_equal(commands[i]->err.code, ERR_unavailable);
     assert_int_equal(engine_health(pair.a.engine), ENGINE_STORE_LOCKED);
-    rig_turn(&pair.a, NULL, 0); /* a beat gets through: it says nothing of tasks */
+    fault.ops.commit = fault.real->commit;
+    fault.ops.writable = still_locked;
+    (void)ENQUEUE(&pair.a, "after"); /* it gets through: the lock may be on another table */
     assert_int_equal(engine_health(pair.a.engine), ENGINE_STORE_LOCKED);
-    (void)ENQUEUE(&pair.a, "after");
+    fault_remove(&pair.a);
+    rig_turn(&pair.a, NULL, 0);
     assert_int_equal(engine_health(pair.a.engine), ENGINE_OK);
     pair_close(&pair);
 }
