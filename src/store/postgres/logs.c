@@ -362,11 +362,19 @@ static void pg_each_open(struct logs *port, void (*each)(void *owner, int64_t ta
     struct pg_logs *self = logs_of(port);
     PGresult *result;
     struct err ignored = { 0 };
+    struct buf keys;
+    buf_init(&keys, SIZE_MAX);
     pthread_mutex_lock(&self->io);
     if (bytes_ask(&self->reader, PG_logs_open, NULL, &result, &ignored))
         for (int i = 0; i < PQntuples(result); i++)
-            each(owner, cell_i64(result, i, 0), cell_i64(result, i, 1));
+            buf_add(&keys, &(struct log_key){ cell_i64(result, i, 0), cell_i64(result, i, 1) }, sizeof(struct log_key));
     pthread_mutex_unlock(&self->io);
+    for (size_t at = 0; at < keys.len; at += sizeof(struct log_key)) { /* who is told of one may ask for it */
+        struct log_key key;
+        memcpy(&key, keys.ptr + at, sizeof key);
+        each(owner, key.task, key.grant);
+    }
+    buf_release(&keys);
 }
 
 static void pg_wait(struct logs *port)

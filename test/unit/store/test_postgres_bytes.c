@@ -160,10 +160,25 @@ static void offsets(void **state)
     pair_close(&p);
 }
 
+struct open_logs {
+    struct logs *logs;
+    int64_t n;
+};
+
 static void count_open(void *owner, int64_t task, int64_t grant)
 {
-    (void)grant;
-    *(int64_t *)owner += task;
+    struct open_logs *open = owner;
+    struct err err = { 0 };
+    int64_t bytes;
+    assert_true(logs_size(open->logs, task, grant, &bytes, &err)); /* as the engine does when it starts */
+    open->n += bytes > 0;
+}
+
+static int64_t open_of(struct logs *logs)
+{
+    struct open_logs open = { .logs = logs };
+    logs_each_open(logs, count_open, &open);
+    return open.n;
 }
 
 /* A log that begins through one server and goes on through the other, and what the first then says. */
@@ -172,7 +187,7 @@ static void two_servers(void **state)
     (void)state;
     struct pair p = { 0 };
     struct log_position position;
-    int64_t expected, open = 0;
+    int64_t expected;
     pair_open(&p);
     assert_int_equal(append(p.logs[0], 1, 0, 1000, &position, &expected), ERR_none);
     logs_wait(p.logs[0]);
@@ -195,13 +210,11 @@ static void two_servers(void **state)
     assert_int_equal(append(p.logs[0], 1, 650 + 2 * MIB, 50, &position, &expected), ERR_none);
     logs_wait(p.logs[0]);
     expect(p.logs[1], 1, 2 * MIB, MIB, 700 + 2 * MIB);
-    logs_each_open(p.logs[1], count_open, &open);
-    assert_int_equal(open, 1);
+    assert_int_equal(open_of(p.logs[1]), 1);
     logs_seal(p.logs[1], 1, GRANT);
     logs_seal(p.logs[1], 77, GRANT); /* wrote nothing */
     logs_wait(p.logs[1]);
-    logs_each_open(p.logs[0], count_open, &open);
-    assert_int_equal(open, 1);
+    assert_int_equal(open_of(p.logs[0]), 0);
     assert_int_equal(append(p.logs[1], 1, 700 + 2 * MIB, 1, &position, &expected), ERR_already_ended);
     assert_int_equal(append(p.logs[1], 1, 690 + 2 * MIB, 10, &position, &expected), ERR_none); /* again */
     struct err err = { 0 };
