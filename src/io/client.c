@@ -438,6 +438,15 @@ static bool trust_fault(const char *server, CURLcode result, const char *words, 
     return false;
 }
 
+/* verify_words: libcurl keeps the first fault of a request: that of an old connection, where a new one was then refused by its certificate. */
+static const char *verify_words(CURL *easy, const char *words)
+{
+    enum { NOT_YET_VALID = 9, EXPIRED = 10 }; /* X509_V_ERR_CERT_... of OpenSSL */
+    long why = 0;
+    curl_easy_getinfo(easy, CURLINFO_SSL_VERIFYRESULT, &why);
+    return why == EXPIRED ? "certificate has expired" : why == NOT_YET_VALID ? "certificate is not yet valid" : words;
+}
+
 /* request_outcome: after libcurl is through with it: the status and the type, or why there is none. */
 static bool request_outcome(struct client_request *request, CURLcode result, struct err *err)
 {
@@ -460,6 +469,8 @@ static bool request_outcome(struct client_request *request, CURLcode result, str
     const char *words = request->fault[0] ? request->fault : curl_easy_strerror(result);
     if (result == CURLE_COULDNT_CONNECT && os_errno != 0)
         words = strerrordesc_np((int)os_errno);
+    if (result == CURLE_PEER_FAILED_VERIFICATION)
+        words = verify_words(request->easy, words);
     if (result == CURLE_COULDNT_CONNECT && (os_errno == EACCES || os_errno == EPERM))
         return err_set(err, ERR_forbidden, "%s: %s", server, words);
     return trust_fault(server, result, words, err) ? false : err_set(err, ERR_unreachable, CLIENT_NOBODY "%s: %s", server, words);
