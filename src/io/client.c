@@ -438,7 +438,7 @@ static bool trust_fault(const char *server, CURLcode result, const char *words, 
     return false;
 }
 
-/* verify_words: libcurl keeps the first fault of a request: that of an old connection, where a new one was then refused by its certificate. */
+/* verify_words: libcurl keeps the words of a request's first fault, that of an old connection, when a new one is then refused. */
 static const char *verify_words(CURL *easy, const char *words)
 {
     enum { NOT_YET_VALID = 9, EXPIRED = 10 }; /* X509_V_ERR_CERT_... of OpenSSL */
