@@ -329,6 +329,7 @@ static void caches_follow(struct turn *turn)
     engine->arrivals = turn->slice->arrivals;
     leases_commit(turn);
     tokens_follow(turn);
+    if (turn->n_site) atomic_fetch_add(&engine->site_version, 1); /* whoever read them before the commit reads them again */
     duties_commit(turn);
     expiry_commit(turn);
     polls_commit(turn);
