@@ -147,7 +147,7 @@ bool executor_visible(const struct call *call, const struct executor *executor)
     return (call->site && !call->tenant_named) || executor_is_own(call, executor);
 }
 
-/* executor_elsewhere: the site's admin may mean another tenant's: all are looked at, since only that one says so. NULL: answered. */
+/* executor_elsewhere: for the site's admin, looks through the executors of all tenants. NULL: the call was answered. */
 static const struct executor *executor_elsewhere(struct call *call)
 {
     struct executor **executors;

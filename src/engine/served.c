@@ -141,7 +141,7 @@ void served_run(struct turn *turn)
     struct unserved *unserved = &engine->unserved;
     size_t left = engine->on_loop && engine->batch > LOOP_LOOKS_MAX ? LOOP_LOOKS_MAX : engine->batch;
     if (!served_due(engine)) return;
-    if (unserved->pass) slots_pass(turn); /* who waits for a slot before others, and can't be started, lets them pass */
+    if (unserved->pass) slots_pass(turn); /* a waiter that no executor can start gives up its place in the slot's queue */
     unserved->pass = false;
     size_t most = left;
     MAP_EACH(&engine->classes_waking, e) {

@@ -400,7 +400,7 @@ bool class_is_served(const struct engine *engine, int64_t class_id);
 void served_class_made(struct engine *engine, int64_t class_id);
 void served_look(struct engine *engine, struct known_executor *changed); /* its row has changed; NULL: some were lost */
 void executor_changed(struct turn *turn, struct known_executor *known); /* by this turn: its state, or what it fits */
-void served_load(struct engine *engine); /* everything was read anew */
+void served_load(struct engine *engine); /* computes everything again, after the rows were reloaded */
 void served_drop(struct engine *engine);
 bool served_due(const struct engine *engine); /* the next turn has something to do about it, and has to be wide */
 void served_run(struct turn *turn);
@@ -543,7 +543,7 @@ void poll_cancel(struct turn *turn, struct command *poll, const struct attempt *
 /* tokens.c */
 void tokens_open(struct engine *engine);
 void tokens_release(struct engine *engine);
-bool tokens_load(struct engine *engine, struct err *err); /* all of them, anew */
+bool tokens_load(struct engine *engine, struct err *err); /* reads all tokens from the store */
 void tokens_tell(struct engine *engine);                  /* they, or the site's keys, have changed */
 void tokens_follow(struct turn *turn);                    /* after the commit */
 bool tokens_take(struct turn *turn, struct err *err);     /* those that other servers have made since */

@@ -369,7 +369,7 @@ static void pg_each_open(struct logs *port, void (*each)(void *owner, int64_t ta
         for (int i = 0; i < PQntuples(result); i++)
             buf_add(&keys, &(struct log_key){ cell_i64(result, i, 0), cell_i64(result, i, 1) }, sizeof(struct log_key));
     pthread_mutex_unlock(&self->io);
-    for (size_t at = 0; at < keys.len; at += sizeof(struct log_key)) { /* who is told of one may ask for it */
+    for (size_t at = 0; at < keys.len; at += sizeof(struct log_key)) { /* outside the lock: the callback may read the log */
         struct log_key key;
         memcpy(&key, keys.ptr + at, sizeof key);
         each(owner, key.task, key.grant);

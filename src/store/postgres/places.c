@@ -1,4 +1,4 @@
-/* places: where the rows stand that every turn writes anew. See places.sql.
+/* places: the physical places (ctid) of the rows that every turn updates. See places.sql.
  *
  * The head and this server's mark are always looked up by their places. Lanes and executors only while the head's own place says that
  * versions aren't cleared away (it is on another page again and again): then each turn pays for a few looks by place instead of for all

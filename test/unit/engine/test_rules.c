@@ -201,7 +201,7 @@ static void test_cancels_goes_on_through_those_stopped_from_the_end(void **state
     expect(&t, "1:b=x 5:b=S");
 }
 
-/* Two become ready in one turn and cancel the same waiting task: both come after what that one was to cancel. */
+/* Two tasks become ready in one turn and cancel the same waiting task. Both wait for the task that it was to cancel. */
 static void test_cancels_goes_on_to_all_who_cancel_a_task_at_once(void **state)
 {
     (void)state;

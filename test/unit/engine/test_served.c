@@ -23,7 +23,7 @@ static struct fence granted(const struct command *poll)
     return poll->out.poll.grants[0].fence;
 }
 
-/* Time goes by, and only this executor is heard; 0: nobody. */
+/* Advances the clock while only this executor polls; 0: none polls. */
 static void pass_with(struct rig *rig, int64_t executor, int seconds)
 {
     for (int i = 0; i < seconds; i++) {
