@@ -86,9 +86,8 @@ void call_answer_as(struct call *call, int status, const char *content_type, str
     request->user = NULL;
     call->request = NULL;
     /* The turn beside the caller's own headers. */
-    char turn[24];
-    const char *all[2 * HEADERS_MAX + 3] = { "Weir-Turn", turn };
-    snprintf(turn, sizeof turn, "%lld", (long long)call->turn);
+    struct i64_text turn = i64_format(call->turn);
+    const char *all[2 * HEADERS_MAX + 3] = { "Weir-Turn", turn.z };
     for (size_t i = 0; headers != NULL && headers[i] != NULL; i++) {
         ASSERT(i < (size_t)2 * HEADERS_MAX);
         all[2 + i] = headers[i];
@@ -99,10 +98,8 @@ void call_answer_as(struct call *call, int status, const char *content_type, str
 
 bool call_stream_begin(struct call *call, int status, const char *content_type, void (*drained)(struct http_request *request))
 {
-    char turn[24];
     bool head = str_eqz(call->request->method, "HEAD");
-    snprintf(turn, sizeof turn, "%lld", (long long)call->turn);
-    http_stream_header(call->request, "Weir-Turn", turn);
+    http_stream_header(call->request, "Weir-Turn", i64_format(call->turn).z);
     http_stream_begin(call->request, status, content_type, drained);
     if (head) { /* nothing is read that nobody gets */
         call_stream_end(call);

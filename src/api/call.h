@@ -203,7 +203,7 @@ void problem_render(struct buf *out, const struct err *err);
 /* job_token.c */
 struct job_token_text { char z[160]; };
 bool job_token_open(struct api *api, struct err *err);
-struct job_token_text job_token_format(const struct api *api, struct fence fence);
+struct job_token_text job_token_format(const struct api *api, const char *sealed); /* sealed: fence_seal of its grant */
 bool job_token_check(struct call *call, struct str text);   /* false: it isn't one, or its job has ended */
 bool job_token_permits(const struct call *call);            /* may a job ask this? */
 bool auth_check(struct call *call); /* fills actor and scopes; false: answered, or it waits (call_follows) */

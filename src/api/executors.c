@@ -333,10 +333,11 @@ static void archive_render(struct json *json, const struct grant *grant)
 /* grant_render: the spec is what the engine knows of the task, with the stored body put in as it is. */
 static void grant_render(struct api *api, struct json *json, const struct grant *grant, int64_t lease_ms)
 {
+    struct fence_sealed fence = fence_seal(&api->fence_key, grant->fence);
     api->incarnation = grant->fence.incarnation; /* a store that went back in time has taken a new one */
     json_object_begin(json);
     json_put_i64(json, "task", grant->task.id);
-    json_put_z(json, "fence", fence_seal(&api->fence_key, grant->fence).z);
+    json_put_z(json, "fence", fence.z);
     json_put_i64(json, "lease_ms", lease_ms);
     render_key(json, grant->lane_name, grant->lane_kind, &grant->task);
     archive_render(json, grant);
@@ -352,7 +353,7 @@ static void grant_render(struct api *api, struct json *json, const struct grant 
         json_put_i64(json, "rev", grant->task.rev);
     json_put_i64(json, "attempt", grant->task.attempts);
     json_put_bool(json, "holds", grant->holds_slots);
-    json_put_z(json, "token", job_token_format(api, grant->fence).z);
+    json_put_z(json, "token", job_token_format(api, fence.z).z);
     needs_render(api, json, grant);
     struct str body = str_trim(grant->body);
     if (body.len > 2) {

@@ -3,6 +3,7 @@
  * Both are numbers that anybody could write down, so each carries a tag: SipHash-2-4 of the numbers, keyed with a secret of the site
  * (job_token_open, store/secret.h), the same at all its servers. Nothing is stored. A text whose tag is wrong is as good as none: a fence
  * that was never given out, a `seen` that nobody told. */
+#include <endian.h>
 #include <sodium.h>
 #include <string.h>
 
@@ -14,10 +15,9 @@ _Static_assert(sizeof(struct fence_key) == crypto_shorthash_KEYBYTES, "the key i
 /* tag_put: the tag of three numbers of one kind as hexadecimal digits, and a NUL. */
 static void tag_put(const struct fence_key *key, char kind, uint64_t a, uint64_t b, uint64_t c, char *out)
 {
-    unsigned char bytes[25] = { (unsigned char)kind }, tag[crypto_shorthash_BYTES];
-    const uint64_t numbers[] = { a, b, c };
-    for (size_t i = 0; i < 24; i++)
-        bytes[1 + i] = (unsigned char)(numbers[i / 8] >> (8 * (i % 8)));
+    const uint64_t numbers[] = { htole64(a), htole64(b), htole64(c) };
+    unsigned char bytes[1 + sizeof numbers] = { (unsigned char)kind }, tag[crypto_shorthash_BYTES];
+    memcpy(bytes + 1, numbers, sizeof numbers);
     crypto_shorthash(tag, bytes, sizeof bytes, key->bytes);
     sodium_bin2hex(out, TAG_DIGITS + 1, tag, sizeof tag);
 }

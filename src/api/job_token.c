@@ -26,15 +26,14 @@ bool job_token_open(struct api *api, struct err *err)
     return true;
 }
 
-struct job_token_text job_token_format(const struct api *api, struct fence fence)
+struct job_token_text job_token_format(const struct api *api, const char *sealed)
 {
     struct job_token_text text;
-    struct fence_sealed z = fence_seal(&api->fence_key, fence);
     unsigned char mac[MAC_BYTES];
-    crypto_generichash(mac, sizeof mac, (const unsigned char *)z.z, strlen(z.z), api->job_key, sizeof api->job_key);
-    size_t n = sizeof PREFIX - 1, fence_len = strlen(z.z);
+    size_t n = sizeof PREFIX - 1, fence_len = strlen(sealed);
+    crypto_generichash(mac, sizeof mac, (const unsigned char *)sealed, fence_len, api->job_key, sizeof api->job_key);
     memcpy(text.z, PREFIX, n);
-    memcpy(text.z + n, z.z, fence_len);
+    memcpy(text.z + n, sealed, fence_len);
     text.z[n + fence_len] = '_';
     sodium_bin2hex(text.z + n + fence_len + 1, sizeof text.z - n - fence_len - 1, mac, sizeof mac);
     return text;
@@ -59,7 +58,7 @@ bool job_token_check(struct call *call, struct str text)
     if (!str_starts(text, prefix) || cut < (ptrdiff_t)prefix.len ||
         !fence_open(&call->api->fence_key, str_sub(text, prefix.len, (size_t)cut), &fence))
         return false;
-    struct job_token_text right = job_token_format(call->api, fence);
+    struct job_token_text right = job_token_format(call->api, fence_seal(&call->api->fence_key, fence).z);
     if (strlen(right.z) != text.len || sodium_memcmp(right.z, text.ptr, text.len) != 0)
         return false;
     int64_t newest;

@@ -92,30 +92,44 @@ void buf_add_char(struct buf *buf, char c)
     buf->ptr[buf->len] = '\0';
 }
 
+/* digits_before: n in decimal, its last digit just before `end`; the first one is returned. */
+static char *digits_before(char *end, uint64_t n)
+{
+    do {
+        *--end = (char)('0' + n % 10);
+        n /= 10;
+    } while (n > 0);
+    return end;
+}
+
+static char *signed_before(char *end, int64_t n)
+{
+    char *at = digits_before(end, n < 0 ? 0 - (uint64_t)n : (uint64_t)n);
+    if (n < 0) {
+        *--at = '-';
+    }
+    return at;
+}
+
+struct i64_text i64_format(int64_t n)
+{
+    struct i64_text text;
+    char digits[sizeof text.z], *end = digits + sizeof digits - 1, *at = signed_before(end, n);
+    *end = 0;
+    memcpy(text.z, at, (size_t)(end - at) + 1);
+    return text;
+}
+
 void buf_add_u64(struct buf *buf, uint64_t n)
 {
-    char digits[20];
-    size_t at = sizeof digits;
-    do {
-        digits[--at] = (char)('0' + n % 10);
-        n /= 10;
-    } while (n);
-    buf_add(buf, digits + at, sizeof digits - at);
+    char digits[20], *end = digits + sizeof digits, *at = digits_before(end, n);
+    buf_add(buf, at, (size_t)(end - at));
 }
 
 void buf_add_i64(struct buf *buf, int64_t n)
 {
-    char digits[21];
-    size_t at = sizeof digits;
-    uint64_t left = n < 0 ? 0 - (uint64_t)n : (uint64_t)n;
-    do {
-        digits[--at] = (char)('0' + left % 10);
-        left /= 10;
-    } while (left);
-    if (n < 0) {
-        digits[--at] = '-';
-    }
-    buf_add(buf, digits + at, sizeof digits - at);
+    char digits[21], *end = digits + sizeof digits, *at = signed_before(end, n);
+    buf_add(buf, at, (size_t)(end - at));
 }
 
 void buf_vaddf(struct buf *buf, const char *fmt, va_list args)

@@ -25,6 +25,8 @@ void buf_add_z(struct buf *buf, const char *z);
 void buf_add_char(struct buf *buf, char c);
 void buf_add_u64(struct buf *buf, uint64_t n);
 void buf_add_i64(struct buf *buf, int64_t n);
+struct i64_text { char z[24]; };
+struct i64_text i64_format(int64_t n); /* in decimal; snprintf costs ten times as much */
 void buf_addf(struct buf *buf, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void buf_vaddf(struct buf *buf, const char *fmt, va_list args) __attribute__((format(printf, 2, 0)));
 char *buf_reserve(struct buf *buf, size_t len); /* room for len bytes; NULL and full past the cap; then buf_commit */

@@ -302,11 +302,12 @@ static bool files_grants(struct blobs *port, struct buf *out, struct err *err)
 static void files_forget(struct blobs *port, int64_t task, int64_t grant)
 {
     struct blob_files *blobs = files_of(port);
-    char prefix[UPLOAD_KEY_BYTES];
-    snprintf(prefix, sizeof prefix, "%" PRId64 "-%" PRId64 "-", task, grant);
     pthread_mutex_lock(&blobs->lock);
-    if (seals_forget(blobs->seals, task, grant)) /* mostly there is nothing */
+    if (seals_forget(blobs->seals, task, grant)) { /* mostly there is nothing */
+        char prefix[UPLOAD_KEY_BYTES];
+        snprintf(prefix, sizeof prefix, "%" PRId64 "-%" PRId64 "-", task, grant);
         uploads_clear(blobs, prefix);
+    }
     pthread_mutex_unlock(&blobs->lock);
 }
 

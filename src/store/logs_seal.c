@@ -214,12 +214,12 @@ void *log_pack_run(void *arg)
 
 void log_seal_held(struct log_files *logs, struct log_key key)
 {
-    char name[LOG_NAME_BYTES];
-    log_name_plain(name, key);
     struct log_plain *plain = log_plain_find(logs, key);
     if (logs->plain_known && !plain) {
         return;
     }
+    char name[LOG_NAME_BYTES];
+    log_name_plain(name, key);
     if (plain && plain->ends) {
         plain->ends = 0;
         logs->n_expected--;

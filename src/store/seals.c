@@ -269,9 +269,11 @@ void seals_grants(const struct seals *seals, struct buf *out)
 
 bool seals_forget(struct seals *seals, int64_t task, int64_t grant)
 {
+    if (seals->senders.n == 0)
+        return false;
     char key[48];
     key_format(task, grant, key);
-    struct sender *sender = seals->senders.n > 0 ? smap_take(&seals->senders, str_of(key)) : NULL;
+    struct sender *sender = smap_take(&seals->senders, str_of(key));
     if (!sender)
         return false;
     sender_free(sender);

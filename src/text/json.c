@@ -103,12 +103,19 @@ static void escape_from(struct buf *out, struct str s, size_t at)
     buf_add(out, s.ptr + run, s.len - run);
 }
 
-static void string_add(struct json *json, struct str s, const char *after, size_t n_after)
+/* plain_bytes: how many bytes of s can be copied as they are, from its beginning. */
+static size_t plain_bytes(struct str s)
+{
+    size_t n = 0;
+    while (n < s.len && escape_of[(unsigned char)s.ptr[n]] == 0)
+        n++;
+    return n;
+}
+
+/* string_add: s, of which the first `plain` bytes need no escape, and what closes it. */
+static void string_add(struct json *json, struct str s, size_t plain, const char *after, size_t n_after)
 {
     struct buf *out = json->out;
-    size_t plain = 0;
-    while (plain < s.len && escape_of[(unsigned char)s.ptr[plain]] == 0)
-        plain++;
     char *to = plain == s.len ? buf_reserve(out, (json->comma ? 2 : 1) + s.len + n_after) : NULL;
     if (to != NULL) { /* nearly always: one reservation, one copy */
         char *at = to;
@@ -133,18 +140,20 @@ static void string_add(struct json *json, struct str s, const char *after, size_
 
 void json_key_str(struct json *json, struct str key)
 {
-    string_add(json, key, "\":", 2);
+    string_add(json, key, plain_bytes(key), "\":", 2);
     json->comma = false; /* its value follows */
 }
 
 void json_key(struct json *json, const char *key)
 {
-    json_key_str(json, str_of(key));
+    struct str name = str_of(key);
+    string_add(json, name, name.len, "\":", 2); /* a name of ours has nothing to escape */
+    json->comma = false;
 }
 
 void json_str(struct json *json, struct str s)
 {
-    string_add(json, s, "\"", 1);
+    string_add(json, s, plain_bytes(s), "\"", 1);
 }
 
 void json_z(struct json *json, const char *z)

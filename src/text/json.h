@@ -19,7 +19,7 @@ void json_object_begin(struct json *json); /* { */
 void json_object_end(struct json *json);   /* } */
 void json_array_begin(struct json *json);  /* [ */
 void json_array_end(struct json *json);    /* ] */
-void json_key(struct json *json, const char *key);
+void json_key(struct json *json, const char *key); /* a name of ours: without a character to escape */
 void json_key_str(struct json *json, struct str key);
 void json_str(struct json *json, struct str s);
 void json_z(struct json *json, const char *z);

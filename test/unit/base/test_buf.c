@@ -38,6 +38,8 @@ static void buf_holds_what_was_added(void **state)
     assert_false(buf.full);
     buf_drop(&buf, 4);
     assert_true(str_starts(buf_str(&buf), STR("0184")));
+    assert_string_equal(i64_format(INT64_MIN).z, "-9223372036854775808");
+    assert_string_equal(i64_format(0).z, "0");
     buf_drop(&buf, buf.len);
     assert_string_equal(buf.ptr, "");
     buf_release(&buf);

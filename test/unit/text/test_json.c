@@ -128,7 +128,8 @@ static void stops_at_the_cap(void **state)
         struct json json = json_to(&buf);
         json_object_begin(&json);
         json_put_str(&json, "key", STR("plain"));
-        json_put_str(&json, "k\n", STR("\x01\xff"));
+        json_key_str(&json, STR("k\n"));
+        json_str(&json, STR("\x01\xff"));
         json_object_end(&json);
         const char whole[] = "{\"key\":\"plain\",\"k\\n\":\"\\u0001\xef\xbf\xbd\"}";
         assert_true(buf.len <= cap);
