@@ -2,7 +2,9 @@
  * and how it ended stays for ever.
  *
  * A prune is a row of commands, a batch of tasks each; one runs at a time. Files that no task names any more are swept afterwards on a
- * thread of its own, with a reader of its own. It promises that a dry run counts what the real one would take, and changes nothing. */
+ * thread of its own, with a reader of its own, and so are logs of pruned attempts that were not removed: a server was killed between the
+ * commit and the removal, or stopped while its database refused it. Whoever takes the duty of retention looks for those once. It promises
+ * that a dry run counts what the real one would take, and changes nothing. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -14,6 +16,7 @@
 #include "store/blobs.h"
 
 enum { RULE_FIRST_MS = 60 * 1000, RULE_EVERY_MS = 3600 * 1000, SWEEP_PAGE = 500, SWEEP_AGE_S = 24 * 3600 };
+enum { LEFT_FIRST_MS = 2000, LEFT_LOOK_MS = 10 * 1000 };
 
 struct prune {
     struct command command;
@@ -29,13 +32,48 @@ struct prune {
 
 struct retention {
     struct api *api;
-    struct loop_timer rule;
+    struct loop_timer rule, left;
+    int64_t swept; /* the epoch of the duty under which what earlier holders have left was looked for */
     uint64_t site_version; /* of the rule that it goes by */
     struct prune *running;
     pthread_t thread; /* the sweep */
-    bool sweeping;
+    bool sweeping, sweep_files; /* sweep_files: something was pruned */
     atomic_bool over, stop;
 };
+
+/* ---- logs that a prune has left ---- */
+
+struct log_sweep {
+    struct retention *retention;
+    struct reader *reader;
+    struct arena arena;
+    struct err *err;
+    size_t n;
+};
+
+static bool log_look(void *owner, int64_t task, int64_t grant)
+{
+    struct log_sweep *sweep = owner;
+    struct task row;
+    bool found = false;
+    arena_reset(&sweep->arena);
+    if (atomic_load(&sweep->retention->stop) || !reader_row(sweep->reader, &sweep->arena, task, &row, &found, sweep->err))
+        return false;
+    if (found && task_pruned(&row) >= grant) {
+        logs_remove(sweep->retention->api->config.logs, task, grant);
+        sweep->n++;
+    }
+    return true;
+}
+
+static size_t logs_sweep(struct retention *r, struct reader *reader, struct err *err)
+{
+    struct log_sweep sweep = { .retention = r, .reader = reader, .err = err };
+    if (r->api->config.logs != NULL && logs_each(r->api->config.logs, log_look, &sweep, err) && sweep.n > 0)
+        log_event("retention.swept", "logs=%zu", sweep.n);
+    arena_release(&sweep.arena);
+    return sweep.n;
+}
 
 /* ---- files that nobody names any more ---- */
 
@@ -83,8 +121,11 @@ static void *sweep_main(void *argument)
     struct arena arena = { 0 };
     struct smap wanted = { 0 };
     struct reader *reader = reader_open(r->api->config.store, &err);
-    bool good = reader != NULL && wanted_read(r, reader, &wanted, &arena, &err);
-    if (good && !atomic_load(&r->stop))
+    bool left = reader != NULL && logs_sweep(r, reader, &err) > 0, good = reader != NULL && err.code == ERR_none;
+    /* a wrong clock would make files look old that are just being uploaded; the next prune sweeps them */
+    bool files = good && (left || r->sweep_files) && engine_clock_agrees(r->api->config.engine);
+    good = good && (!files || wanted_read(r, reader, &wanted, &arena, &err));
+    if (files && good && !atomic_load(&r->stop))
         log_event("retention.swept", "files=%zu", blobs_sweep(r->api->blobs, SWEEP_AGE_S, blob_wanted, &wanted));
     else if (!good)
         log_warn("retention.swept", "error=%s", log_quote(str_of(err.text)).z);
@@ -106,12 +147,25 @@ static void sweep_woken(void *owner)
     r->sweeping = false;
 }
 
-static void sweep_start(struct retention *r)
+static void sweep_start(struct retention *r, bool files)
 {
-    if (r->sweeping || r->api->closing || !engine_clock_agrees(r->api->config.engine))
-        return; /* a wrong clock would make files look old that are just being uploaded; the next prune sweeps them */
+    if (r->sweeping || r->api->closing)
+        return;
     atomic_store(&r->over, false);
+    r->sweep_files = files;
     r->sweeping = pthread_create(&r->thread, NULL, sweep_main, r) == 0;
+}
+
+static void left_due(struct loop_timer *timer)
+{
+    struct retention *r = timer->owner;
+    struct api *api = r->api;
+    int64_t epoch = engine_duty(api->config.engine, DUTY_retention);
+    loop_arm(api->config.loop, &r->left, loop_now(api->config.loop) + LEFT_LOOK_MS);
+    if (epoch == 0 || epoch == r->swept || r->sweeping || r->running != NULL)
+        return; /* of the servers that share a store one does it */
+    r->swept = epoch;
+    sweep_start(r, false);
 }
 
 /* ---- a prune ---- */
@@ -151,7 +205,7 @@ static void prune_end(struct prune *prune)
     if (prune->tasks > 0 && !prune->dry_run) {
         log_event("retention.pruned", "tasks=%lld log_bytes=%lld before=%s", (long long)prune->tasks, (long long)prune->log_bytes,
             when_format(prune->before).z);
-        sweep_start(r);
+        sweep_start(r, true);
     }
     prune_free(prune);
 }
@@ -217,7 +271,9 @@ struct retention *retention_new(struct api *api)
     memset(r, 0, sizeof *r);
     r->api = api;
     r->rule = (struct loop_timer){ .due = rule_due, .owner = r };
+    r->left = (struct loop_timer){ .due = left_due, .owner = r };
     loop_on_wake(api->config.loop, sweep_woken, r);
+    loop_arm(api->config.loop, &r->left, loop_now(api->config.loop) + LEFT_FIRST_MS);
     retention_changed(r);
     return r;
 }
@@ -241,6 +297,7 @@ void retention_free(struct retention *r)
         pthread_join(r->thread, NULL);
     loop_forget(r->api->config.loop, r);
     loop_disarm(r->api->config.loop, &r->rule);
+    loop_disarm(r->api->config.loop, &r->left);
     if (r->running != NULL)
         prune_free(r->running);
     mem_free(r);

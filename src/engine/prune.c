@@ -5,7 +5,8 @@
  * one before it, whatever the wall clock said when it was made and when it ended.
  *
  * A batch of the history a turn; the caller goes on where it ended. A task whose outputs somebody may still ask for (a dependent that
- * hasn't ended) is left alone. A crash between the commit and the removal of a log leaves a file that nobody reads. */
+ * hasn't ended) is left alone. What a crash between the commit and the removal of a log leaves is found by whoever
+ * has the duty next (api/retention.c). */
 #include "engine/turn.h"
 
 static bool wanted_still(struct turn *turn, struct node *node)

@@ -663,6 +663,7 @@ static const struct logs_ops files_ops = {
     .expect = log_files_expect,
     .seal = log_files_seal,
     .each_open = log_files_each_open,
+    .each = log_files_each,
     .wait = files_wait,
     .on_sync = files_on_sync,
     .frames_unpacked = files_frames_unpacked,

@@ -39,6 +39,9 @@ void logs_expect(struct logs *logs, int64_t task, int64_t grant, int64_t bytes);
 /* logs_each_open: every plain log that nobody has sealed, or that lost bytes by a power cut. After a start the owner seals those whose
  * attempt has ended: the crash came between the finish and the seal. */
 void logs_each_open(struct logs *logs, void (*each)(void *owner, int64_t task, int64_t grant), void *owner);
+/* logs_each: every log that is stored, until each says false; one that is being packed may come twice. It may remove what it is given. For
+ * a thread of its own: there are as many as there is history. */
+bool logs_each(struct logs *logs, bool (*each)(void *owner, int64_t task, int64_t grant), void *owner, struct err *err);
 void logs_wait(struct logs *logs); /* until everything appended is durable and everything sealed is compressed (tests, shutdown) */
 /* logs_on_sync: called from the log thread after appended bytes became durable (to tell those who wait). */
 void logs_on_sync(struct logs *logs, void (*synced)(void *owner), void *owner);

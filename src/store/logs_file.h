@@ -110,5 +110,6 @@ void log_files_expect(struct logs *port, int64_t task, int64_t grant, int64_t en
 void log_files_seal(struct logs *port, int64_t task, int64_t grant);
 void log_files_remove(struct logs *port, int64_t task, int64_t grant);
 void log_files_each_open(struct logs *port, void (*each)(void *owner, int64_t task, int64_t grant), void *owner);
+bool log_files_each(struct logs *port, bool (*each)(void *owner, int64_t task, int64_t grant), void *owner, struct err *err);
 
 #endif

@@ -56,6 +56,11 @@ void logs_each_open(struct logs *logs, void (*each)(void *owner, int64_t task, i
     logs->ops->each_open(logs, each, owner);
 }
 
+bool logs_each(struct logs *logs, bool (*each)(void *owner, int64_t task, int64_t grant), void *owner, struct err *err)
+{
+    return logs->ops->each(logs, each, owner, err);
+}
+
 void logs_wait(struct logs *logs)
 {
     logs->ops->wait(logs);

@@ -18,6 +18,7 @@ struct logs_ops {
     void (*seal)(struct logs *logs, int64_t task, int64_t grant);
     void (*expect)(struct logs *logs, int64_t task, int64_t grant, int64_t bytes); /* NULL: it just stays open */
     void (*each_open)(struct logs *logs, void (*each)(void *owner, int64_t task, int64_t grant), void *owner);
+    bool (*each)(struct logs *logs, bool (*each)(void *owner, int64_t task, int64_t grant), void *owner, struct err *err);
     void (*wait)(struct logs *logs);
     void (*on_sync)(struct logs *logs, void (*synced)(void *owner), void *owner);
     uint64_t (*frames_unpacked)(struct logs *logs);

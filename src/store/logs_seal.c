@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -265,7 +266,7 @@ void log_files_remove(struct logs *port, int64_t task, int64_t grant)
         log_file_forget(logs, file);
     log_plain_drop(logs, key);
     (void)unlinkat(logs->live_fd, plain, 0);
-    (void)unlinkat(logs->root_fd, packed, 0); /* a job that is packing it now leaves a file that nobody reads */
+    (void)unlinkat(logs->root_fd, packed, 0); /* a job that is packing it now leaves a file for the next sweep */
     pthread_mutex_unlock(&logs->lock);
 }
 
@@ -287,4 +288,60 @@ void log_files_each_open(struct logs *port, void (*each)(void *owner, int64_t ta
     struct log_files *logs = files_of(port);
     struct open_each call = { each, owner };
     log_live_each(logs, false, open_each_call, &call);
+}
+
+/* ---- all of them ---- */
+
+static DIR *folder_open(int at_fd, const char *name, struct err *err)
+{
+    int fd = openat(at_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!dir) {
+        err_set(err, ERR_io, "opening the folder of logs '%s': %s", name, strerror(errno));
+        if (fd >= 0) {
+            close(fd);
+        }
+    }
+    return dir;
+}
+
+/* *out_more false: `each` has had enough. */
+static bool folder_each(
+    int root_fd, const char *name, bool (*each)(void *owner, int64_t task, int64_t grant), void *owner, bool *out_more, struct err *err)
+{
+    DIR *dir = folder_open(root_fd, name, err);
+    if (!dir) {
+        return false;
+    }
+    for (struct dirent *entry; *out_more && (entry = readdir(dir)) != NULL;) {
+        struct log_key key;
+        struct str suffix;
+        if (log_name_parse(entry->d_name, &key, &suffix) && (str_eqz(suffix, "log") || str_eqz(suffix, "log.zst"))) {
+            *out_more = each(owner, key.task, key.grant);
+        }
+    }
+    closedir(dir);
+    return true;
+}
+
+/* A shard in which nothing is left goes. One that a log is just being packed into comes again: that packing fails and is tried again. */
+bool log_files_each(struct logs *port, bool (*each)(void *owner, int64_t task, int64_t grant), void *owner, struct err *err)
+{
+    const struct log_files *logs = files_of(port);
+    bool more = true, ok = folder_each(logs->root_fd, "live", each, owner, &more, err);
+    DIR *root = ok ? folder_open(logs->root_fd, ".", err) : NULL;
+    for (struct dirent *entry; root && ok && more && (entry = readdir(root)) != NULL;) {
+        int64_t shard;
+        if (!str_to_i64(str_of(entry->d_name), &shard) || shard < 0) {
+            continue;
+        }
+        ok = folder_each(logs->root_fd, entry->d_name, each, owner, &more, err);
+        if (ok && more) {
+            (void)unlinkat(logs->root_fd, entry->d_name, AT_REMOVEDIR); /* unless it holds something */
+        }
+    }
+    if (root) {
+        closedir(root);
+    }
+    return ok && root != NULL;
 }

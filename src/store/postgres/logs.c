@@ -15,7 +15,7 @@
 #include "store/logs_seek.h"
 #include "store/postgres/bytes.h"
 
-enum { KNOWN_MAX = 1024, WAITING_MAX = 64 << 20, READ_STEP = 1 << 20, COMPARE_BYTES = 64 << 10, LIST_PAGE = 1000 };
+enum { KNOWN_MAX = 1024, WAITING_MAX = 64 << 20, READ_STEP = 1 << 20, COMPARE_BYTES = 64 << 10, LIST_PAGE = 1000, EACH_PAGE = 256 };
 
 static struct pg_logs *logs_of(struct logs *port)
 {
@@ -377,6 +377,37 @@ static void pg_each_open(struct logs *port, void (*each)(void *owner, int64_t ta
     buf_release(&keys);
 }
 
+/* Outside the lock, page by page: the callback may remove what it is given. */
+static bool pg_each(struct logs *port, bool (*each)(void *owner, int64_t task, int64_t grant), void *owner, struct err *err)
+{
+    struct pg_logs *self = logs_of(port);
+    struct log_key keys[EACH_PAGE], last = { -1, -1 };
+    int n = EACH_PAGE;
+    if (self->files && !logs_each(self->files, each, owner, err))
+        return false;
+    while (n == EACH_PAGE) {
+        struct pg_args args = { 0 };
+        PGresult *result;
+        arg_i64(&args, last.task);
+        arg_i64(&args, last.grant);
+        arg_i64(&args, EACH_PAGE);
+        pthread_mutex_lock(&self->io);
+        bool ok = bytes_ask(&self->reader, PG_logs_page, &args, &result, err);
+        n = ok ? PQntuples(result) : 0;
+        for (int i = 0; i < n; i++)
+            keys[i] = (struct log_key){ cell_i64(result, i, 0), cell_i64(result, i, 1) };
+        pthread_mutex_unlock(&self->io);
+        for (int i = 0; i < n; i++)
+            if (!each(owner, keys[i].task, keys[i].grant))
+                return true;
+        if (!ok)
+            return false;
+        if (n > 0)
+            last = keys[n - 1];
+    }
+    return true;
+}
+
 static void pg_wait(struct logs *port)
 {
     struct pg_logs *self = logs_of(port);
@@ -473,6 +504,7 @@ static const struct logs_ops pg_logs_ops = {
     .seal = pg_seal,
     .expect = pg_expect,
     .each_open = pg_each_open,
+    .each = pg_each,
     .wait = pg_wait,
     .on_sync = pg_on_sync,
     .frames_unpacked = pg_frames_unpacked,
