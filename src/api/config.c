@@ -15,7 +15,7 @@ enum { FILE_NAME_MAX = 1000, LOCK_WAIT_MS = 10000 };
 
 /* ---- as it is ---- */
 
-/* value_render: a key as it is in force, also when nobody has said it yet. */
+/* key_render: a key as it is in force, also when nobody has said it yet. */
 static void key_render(struct json *json, const struct site_key *key)
 {
     json_object_begin(json);

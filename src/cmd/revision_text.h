@@ -18,7 +18,7 @@ const char *first_line(struct session *session, const char *text, int width);
 void revision_print(struct session *session, const json_t *revision);
 /* definition_print: its workflow files as they are. */
 void definition_print(struct session *session, const json_t *revision);
-/* revision_table: newest first, one line each. */
+/* revision_table_print: newest first, one line each. */
 void revision_table_print(struct session *session, const json_t *revisions);
 
 #endif

@@ -716,7 +716,7 @@ static bool revision_refused(struct turn *turn, struct command *command, const s
     return intake_closed(turn, command);
 }
 
-/* prevs_default: the revision before; those that are named but not below it, or below the archive's first, don't count. */
+/* prevs_set: by default the revision before; those that are named but not below it, or below the archive's first, don't count. */
 static void prevs_set(struct turn *turn, const struct archive *archive, struct revision *row)
 {
     int64_t *prevs = ARENA_ARRAY(turn->arena, int64_t, row->n_prevs + 2);

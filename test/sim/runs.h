@@ -44,7 +44,7 @@ uint64_t run_seed(uint64_t seed, bool tracing, struct shared *shared);
  * is printed. */
 bool run_list(const uint32_t *list, size_t n, bool tracing, struct shared *shared);
 
-/* child_ended: what a child's status says when it left no name. */
+/* child_failed: what a child's status says when it left no name. */
 bool child_failed(int status, struct shared *shared);
 void child_quiet(void);
 

@@ -94,7 +94,7 @@ static void world_commit(struct world *world, const char *yaml)
     world_expand(world, workflow_of(world, yaml), prev + 1, &prev, prev > 0, NULL);
 }
 
-/* edges_text: in the notation of the document: "rev-1:a <-- rev-2:b" (depends), "<~~" (after), "<!=" (cancels), "<##" (lock). */
+/* check_edges: in the notation of the document: "rev-1:a <-- rev-2:b" (depends), "<~~" (after), "<!=" (cancels), "<##" (lock). */
 static void check_edges(struct world *world, const char *wanted)
 {
     struct buf text;

@@ -98,7 +98,7 @@ static void test_all_zones_equal_the_c_library(void **state)
     assert_true(n_names > 300 && changes > 10000);
 }
 
-/* fires_by_walk: the definition in cron.h over wall-clock times that the C library tells. */
+/* schedule_walk: the definition in cron.h over wall-clock times that the C library tells. */
 static size_t schedule_walk(const struct zone *zone, const struct cron *cron, int64_t from, int64_t to)
 {
     int64_t high = from - 86400 * 3 + libc_offset(from - 86400 * 3), next = 0;
