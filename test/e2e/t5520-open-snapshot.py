@@ -59,10 +59,15 @@ def per_turn(turns):
     return {name: round((after[name] - before[name]) / n, 1) for name in ROWS}
 
 
+def head_pages():
+    return int(pg.sql("SELECT pg_relation_size('head') / current_setting('block_size')::bigint", 'weir'))
+
+
 threads = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(4)]
 for t in threads:
     t.start()
 plain = per_turn(500)
+ok(head_pages() <= 4, f'without one, old versions are cleared away as turns come: {head_pages()} pages of the head')
 snapshot = session('BEGIN ISOLATION LEVEL REPEATABLE READ;', 'SELECT count(*) FROM head;')
 same(snapshot.stdout.readline().strip(), '1', 'somebody opens a snapshot')
 early = per_turn(500)
@@ -71,6 +76,10 @@ until(lambda: tick() >= first + TURNS or odd, f'{TURNS} turns beside it', 120)
 late = per_turn(500)
 ok(sum(late.values()) < 200, f'a turn looks at as much as before: {plain} without a snapshot, {early} early, {late} after {TURNS} turns')
 snapshot.communicate('ROLLBACK;\n', timeout=30)
+per_turn(600)
+pages = head_pages()
+per_turn(300)
+ok(head_pages() <= pages, f'and again when it is gone: {pages} pages, then {head_pages()}')
 
 # rows move beside turns that know where they stood
 for table in ROWS:

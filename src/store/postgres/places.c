@@ -1,9 +1,12 @@
 /* places: the physical places (ctid) of the rows that every turn updates. See places.sql.
  *
- * The head and this server's mark are always looked up by their places. Lanes and executors only while the head's own place says that
- * versions aren't cleared away (it is on another page again and again): then each turn pays for a few looks by place instead of for all
- * versions since somebody opened a snapshot. A place is a hint, and whatever is learned here is checked by the statement that uses it. One
- * that lies behind the end of its table (VACUUM has cut it) makes the statement fail: then all is forgotten, and the turn taken again. */
+ * Rows are looked up by their keys, which clears a page of old versions on the way, until the head's own place says that they can't be
+ * cleared away (it is on another page again and again): then each turn pays for a few looks by place instead of for all versions since
+ * somebody opened a snapshot. A look by place clears nothing, so the head's page is walked too (head_clear): when the snapshot is gone the
+ * head stays where it is, and keys are used again. A place is a hint, and whatever is learned here is checked by the statement that uses
+ * it. One that lies behind the end of its table (VACUUM has cut it) makes the statement fail: then all is forgotten, and the turn taken
+ * again. */
+#include <arpa/inet.h>
 #include <string.h>
 
 #include "store/postgres/postgres.h"
@@ -58,15 +61,47 @@ const char *place_of_row(const struct postgres_store *self, enum placed what, in
     return place ? place->at : NULL;
 }
 
+static uint32_t place_page(const char place[PLACE_BYTES])
+{
+    uint32_t page;
+    memcpy(&page, place, sizeof page);
+    return ntohl(page);
+}
+
+static void page_first(uint32_t page, char out[PLACE_BYTES])
+{
+    page = htonl(page);
+    memset(out, 0, PLACE_BYTES);
+    memcpy(out, &page, sizeof page);
+}
+
+size_t places_head_queue(struct postgres_store *self)
+{
+    struct places *places = &self->places;
+    struct pg_args at = { 0 }, page = { 0 };
+    char from[PLACE_BYTES], to[PLACE_BYTES];
+    if (!places->crowded || !places->head_known) {
+        pg_queue(&self->pg, PG_head_get_key, NULL);
+        return self->pg.n_queue - 1;
+    }
+    page_first(place_page(places->head), from);
+    page_first(place_page(places->head) + 1, to);
+    arg_place(&page, from, true);
+    arg_place(&page, to, true);
+    pg_queue(&self->pg, PG_head_clear, &page);
+    arg_place(&at, places->head, true);
+    pg_queue(&self->pg, PG_head_get_at, &at);
+    return self->pg.n_queue - 1;
+}
+
 void places_head(struct postgres_store *self, const PGresult *result, int column)
 {
     struct places *places = &self->places;
     int64_t commit = self->head.commit;
-    uint32_t page;
     places->head_known = PQntuples(result) == 1 && cell_place(result, 0, column, places->head);
     if (!places->head_known)
         return;
-    memcpy(&page, places->head, sizeof page);
+    uint32_t page = place_page(places->head);
     places->moves += page != places->page;
     places->page = page;
     if (commit - places->counted_from < CROWDED_COMMITS)
@@ -133,7 +168,7 @@ void places_follow(struct postgres_store *self)
             continue;
         if (pg->queue[i] == PG_head_update_at)
             places->head_known = cell_place(result, 0, 1, places->head);
-        else if (pg->queue[i] == PG_mark_put)
+        else if (pg->queue[i] == PG_mark_put_at)
             places->mark_known = PQntuples(result) > 0 && cell_place(result, 0, 0, places->mark);
         else if (!places->crowded)
             continue;

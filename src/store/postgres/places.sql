@@ -2,12 +2,21 @@
 -- Rows that every turn writes anew, by the places they stand at. While somebody's snapshot is open (pg_dump) all their versions stay, and a look
 -- by the index walks past each of them. currtid2 goes from a place to the newest version, by as many steps as there were writes since; the
 -- row that is found is compared with its key (+ 0: not by its index), and only when there is none the index is asked: a place is a hint.
--- It stands in a sub-select, since a volatile function gives no plan by place.
+-- It stands in a sub-select, since a volatile function gives no plan by place. All but head_get_key and head_update_at is for such times only:
+-- a look by place doesn't clear a page of old versions, as one by the index does.
 
 -- let head_at: coalesce((SELECT p.ctid FROM head p WHERE p.ctid = (SELECT currtid2('head', $1::tid)) AND p.one + 0 = 1), (SELECT k.ctid FROM head k WHERE k.one = 1))
 -- let lane_at: coalesce((SELECT p.ctid FROM lane p WHERE p.ctid = (SELECT currtid2('lane', x.place)) AND p.id + 0 = x.id), (SELECT k.ctid FROM lane k WHERE k.id = x.id))
 -- let executor_at: coalesce((SELECT p.ctid FROM executor p WHERE p.ctid = (SELECT currtid2('executor', x.place)) AND p.id + 0 = x.id), (SELECT k.ctid FROM executor k WHERE k.id = x.id))
 -- let put_all: SELECT p.id, p.place, 1 / ((SELECT count(*) FROM put) = $1::bigint)::int FROM (SELECT 1) one LEFT JOIN put p ON true
+
+-- name: head_get_key
+-- As head_get.
+SELECT @head_columns@, (SELECT t.at FROM turn t WHERE t.first_seq <= head.seq ORDER BY t.first_seq DESC LIMIT 1), ctid FROM head WHERE one = 1;
+
+-- name: head_clear
+-- From the page's first place to the next one's: a walk like this clears it of versions that nobody needs, once the snapshot is gone.
+SELECT count(*) FROM head WHERE ctid >= $1::tid AND ctid < $2::tid;
 
 -- name: head_get_at
 -- As head_get.
@@ -28,7 +37,8 @@ WITH put AS (
     WHERE ctid = $17::tid AND one + 0 = 1 AND tick = $14 AND turn = $15 AND hash = $16 RETURNING ctid AS place)
 SELECT 1 / count(*)::int, (SELECT place FROM put) FROM put;
 
--- name: mark_put
+-- name: mark_put_at
+-- As mark_put.
 WITH put AS (UPDATE mark SET nonce = $2 WHERE ctid = $3::tid AND server || '' = $1 RETURNING ctid AS place),
     made AS (INSERT INTO mark (server, nonce) SELECT $1::text, $2::bigint WHERE NOT EXISTS (SELECT 1 FROM put)
         ON CONFLICT (server) DO UPDATE SET nonce = excluded.nonce RETURNING ctid AS place)

@@ -125,8 +125,10 @@ bool postgres_commit(struct store *store, const struct changes *changes, struct 
 void head_queue(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, const struct store_head *before,
     const char *place);
 
-/* places.c. places_head: of a result that has read the head. places_load: in a turn; once, when it is crowded. places_follow: the last
- * exchange was a commit. touched_queue: rows that others wrote since; touched_learn: what came of it. place_of_row: NULL: by its key. */
+/* places.c. places_head_queue: asks for the head, and says at which place of the queue; places_head: of a result that has read it.
+ * places_load: in a turn; once, when it is crowded. places_follow: the last exchange was a commit. touched_queue: rows that others wrote
+ * since; touched_learn: what came of it. place_of_row: NULL: by its key. */
+size_t places_head_queue(struct postgres_store *self);
 void places_head(struct postgres_store *self, const PGresult *result, int column);
 bool places_load(struct postgres_store *self, struct err *err);
 void places_follow(struct postgres_store *self);

@@ -19,7 +19,7 @@
 #include "store/postgres/dbclock.h"
 #include "store/postgres/turn.h"
 
-enum { HEAD_PLACE = 15 }; /* the column of head_get_at, head_lock_at */
+enum { HEAD_PLACE = 15 }; /* the column of head_get_key, head_get_at, head_lock, head_lock_at */
 
 static bool begin_once(struct postgres_store *self, const struct turn_needs *needs, struct err *err)
 {
@@ -29,12 +29,10 @@ static bool begin_once(struct postgres_store *self, const struct turn_needs *nee
     self->narrow = needs->narrow;
     pg_queue(pg, PG_turn_begin, NULL);
     pg_queue(pg, self->narrow ? PG_turn_share : PG_turn_lock, NULL);
-    size_t archives = pg->n_queue, head = archives + (needs->n_archives > 0);
+    size_t archives = pg->n_queue;
     if (needs->n_archives)
         ids_queue(pg, PG_archives_lock, needs->archives, needs->n_archives);
-    struct pg_args at = { 0 };
-    arg_place(&at, self->places.head, self->places.head_known);
-    pg_queue(pg, PG_head_get_at, &at);
+    size_t head = places_head_queue(self);
     ahead_queue(self, needs, true);
     if (!pg_exchange(pg, err) || !pg_row_head(pg->results[head], &self->head, NULL, err))
         return false;
@@ -79,7 +77,7 @@ bool postgres_begin(struct store *store, struct err *err)
     turn_over(self);
     clock_ask(self);
     for (int tries = 0; tries < 2; tries++) {
-        bool placed = self->places.head_known;
+        bool placed = self->places.crowded;
         self->in_turn = true;
         if (begin_once(self, &needs, err))
             return true;
@@ -625,8 +623,9 @@ static void mark_queue(struct postgres_store *self)
     clock_entropy(&self->nonce, sizeof self->nonce);
     arg_text(&args, str_of(self->instance));
     arg_i64(&args, self->nonce);
-    arg_place(&args, self->places.mark, self->places.mark_known);
-    pg_queue(&self->pg, PG_mark_put, &args);
+    if (self->places.crowded)
+        arg_place(&args, self->places.mark, self->places.mark_known);
+    pg_queue(&self->pg, self->places.crowded ? PG_mark_put_at : PG_mark_put, &args);
 }
 
 void head_queue(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, const struct store_head *before,
@@ -704,14 +703,16 @@ static bool head_take(struct postgres_store *self, struct err *err)
 {
     struct pg *pg = &self->pg;
     struct pg_args at = { 0 };
+    bool placed = self->places.crowded;
     arg_place(&at, self->places.head, self->places.head_known);
-    pg_queue(pg, PG_head_wait, NULL);
+    if (placed)
+        pg_queue(pg, PG_head_wait, NULL);
     size_t head = pg->n_queue;
-    pg_queue(pg, PG_head_lock_at, &at);
+    pg_queue(pg, placed ? PG_head_lock_at : PG_head_lock, placed ? &at : NULL);
     pg_queue(pg, PG_head_time, NULL);
     if (!pg_exchange(pg, err))
         return false;
-    if (PQntuples(pg->results[head]) == 0) {
+    if (placed && PQntuples(pg->results[head]) == 0) {
         head = 0;
         pg_queue(pg, PG_head_lock, NULL);
         pg_queue(pg, PG_head_time, NULL);

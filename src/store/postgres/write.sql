@@ -349,6 +349,9 @@ LOCK TABLE head, mark, lane, class, spec, slot, task, ready, edge, hold, live, l
 -- name: tables_brief
 SET LOCAL lock_timeout = '50ms';
 
+-- name: mark_put
+INSERT INTO mark (server, nonce) VALUES ($1, $2) ON CONFLICT (server) DO UPDATE SET nonce = excluded.nonce;
+
 -- name: head_lock
 -- The last lock of a narrow turn.
 SELECT @head_columns@, 0::bigint, ctid FROM head WHERE one = 1 FOR UPDATE OF head;
