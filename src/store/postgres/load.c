@@ -194,8 +194,9 @@ static bool class_is_empty(struct postgres_store *self, int64_t class_id, bool *
 {
     struct ahead *ahead = &self->ahead;
     PGresult *result;
-    *out = false;
-    if (!self->in_turn || ++ahead->n_asked <= CLASSES_FEW)
+    bool known = false;
+    *out = self->in_turn && floors_empty(self, class_id, &known);
+    if (*out || known || !self->in_turn || ++ahead->n_asked <= CLASSES_FEW)
         return true;
     if (!ahead->classes_known) {
         if (!writer_ask(self, PG_ready_classes, NULL, &result, err))
@@ -205,6 +206,8 @@ static bool class_is_empty(struct postgres_store *self, int64_t class_id, bool *
         ahead->classes_known = true;
     }
     *out = !map_find(&ahead->classes, (uint64_t)class_id);
+    if (*out && floors_current(self))
+        floors_none(self, class_id);
     return true;
 }
 
@@ -214,16 +217,20 @@ static bool ready_first(struct store *store, struct arena *arena, int64_t class_
     struct postgres_store *self = postgres_of(store);
     struct pg_args args = { 0 };
     PGresult *result;
-    arg_i64(&args, class_id);
-    arg_i64(&args, (int64_t)n);
-    if (!page_take(self, class_id, (int64_t)n, &result)) {
+    bool crowded = self->in_turn && floors_current(self);
+    if (page_take(self, class_id, (int64_t)n, &result)) {
+        floors_learn(self, class_id, result);
+    } else {
         bool empty;
         *out = NULL, *out_n = 0;
         if (!class_is_empty(self, class_id, &empty, err))
             return false;
         if (empty)
             return true;
-        if (!writer_ask(self, self->narrow ? PG_ready_tasks_lock : PG_ready_tasks, &args, &result, err))
+        arg_i64(&args, class_id);
+        arg_i64(&args, (int64_t)n);
+        if (!(crowded ? floors_look(self, class_id, (int64_t)n, &result, err)
+                      : writer_ask(self, self->narrow ? PG_ready_tasks_lock : PG_ready_tasks, &args, &result, err)))
             return false;
     }
     *out_n = (size_t)PQntuples(result) < n ? (size_t)PQntuples(result) : n;
@@ -235,9 +242,11 @@ static bool ready_first(struct store *store, struct arena *arena, int64_t class_
         if (!ready_take(self, result, i, err))
             return false;
     }
-    if (!self->narrow || *out_n == n)
+    bool known;
+    if (!self->narrow || *out_n == n || (crowded && floors_empty(self, class_id, &known)))
         return true;
-    if (!writer_ask(self, PG_ready_count, &args, &result, err))
+    args = (struct pg_args){ 0 };
+    if (!writer_ask(self, floors_args(self, class_id, (int64_t)n, &args) ? PG_ready_count_from : PG_ready_count, &args, &result, err))
         return false;
     self->passed |= cell_i64(result, 0, 0) > (int64_t)*out_n;
     return true;

@@ -242,6 +242,7 @@ void postgres_store_close(struct store *store)
     buf_release(&self->scratch);
     ahead_release(self);
     places_release(self);
+    floors_release(self);
     sodium_memzero(self->key, sizeof self->key);
     sodium_memzero(self->url, strlen(self->url)); /* it may hold a password */
     mem_free(self->url);

@@ -103,11 +103,14 @@ bool postgres_load_others(struct store *store, struct arena *arena, const struct
         others_keep(self, since, 0);
     }
     out->too_far = PQntuples(results[0]) > TURNS_TAKEN_MAX;
+    if (!out->too_far && !events_take(results[0], arena, out, err))
+        return false;
+    floors_others(self, since, out);
     if (out->too_far)
         return true;
     duties_take(results[6], arena, out);
     out->next_time = PQntuples(results[7]) > 0 ? cell_i64(results[7], 0, 1) : INT64_MAX;
-    return events_take(results[0], arena, out, err) && pg_rows_lanes(results[1], arena, &out->lanes, &out->n_lanes, err) &&
+    return pg_rows_lanes(results[1], arena, &out->lanes, &out->n_lanes, err) &&
            pg_rows_classes(results[2], arena, &out->classes, &out->n_classes, err) &&
            pg_rows_slots(results[3], arena, &out->slots, &out->n_slots, err) &&
            executors_take(results[4], arena, out, err) &&

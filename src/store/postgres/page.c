@@ -115,10 +115,9 @@ void page_ask(struct postgres_store *self, const struct changes *changes)
     }
     if ((page->under_way && !page_read(page)) || !page_connected(self))
         return;
-    arg_i64(&args, page->next);
-    arg_i64(&args, page->next_n);
+    bool from = floors_args(self, page->next, page->next_n, &args);
     pg_queue(&page->pg, PG_page_begin, NULL);
-    pg_queue(&page->pg, PG_page_tasks, &args);
+    pg_queue(&page->pg, from ? PG_page_tasks_from : PG_page_tasks, &args);
     pg_queue(&page->pg, PG_page_tick, NULL);
     pg_queue(&page->pg, PG_page_end, NULL);
     pg_send(&page->pg);

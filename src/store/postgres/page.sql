@@ -7,6 +7,9 @@ BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 -- name: page_tasks
 @ready_tasks@;
 
+-- name: page_tasks_from
+@ready_tasks_from@;
+
 -- name: page_tick
 SELECT tick FROM head WHERE one = 1;
 

@@ -29,6 +29,7 @@ void places_forget(struct postgres_store *self)
         places->rows[i].known = places->rows[i].many = false;
     places->head_known = places->mark_known = places->crowded = false;
     arena_reset(&places->arena);
+    floors_forget(self);
 }
 
 void places_release(struct postgres_store *self)
@@ -109,6 +110,8 @@ void places_head(struct postgres_store *self, const PGresult *result, int column
     places->crowded = places->moves * CROWDED_PER_PAGE >= commit - places->counted_from;
     places->moves = 0;
     places->counted_from = commit;
+    if (!places->crowded)
+        floors_forget(self);
 }
 
 /* Numbers are given in their order: what comes from elsewhere than a list of all leaves no gap. */

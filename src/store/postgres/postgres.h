@@ -45,6 +45,14 @@ struct places { /* places.c: where rows stand that every turn writes, as far as 
     struct arena arena;
 };
 
+struct floors { /* floors.c: from where on pending tasks are looked for, while it is crowded */
+    struct map map;  /* class -> struct floor, in `arena` */
+    int64_t commit;  /* as of which they are true, but for the news; -1: none are */
+    int64_t *news;   /* tasks that others made pending, whose keys aren't looked at yet */
+    size_t n_news;
+    struct arena arena;
+};
+
 struct page { /* page.c: the next pending tasks of a class, read beside the turns */
     struct pg pg;           /* a connection of its own, made with the first page */
     int64_t class_id, n;    /* what was asked for */
@@ -82,6 +90,7 @@ struct postgres_store {
     struct ahead ahead;
     struct page page;
     struct places places;
+    struct floors floors;
 };
 
 static inline struct postgres_store *postgres_of(struct store *store)
@@ -124,6 +133,22 @@ bool postgres_commit(struct store *store, const struct changes *changes, struct 
 /* head_queue: place: where it was read in this transaction; NULL: it wasn't. */
 void head_queue(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, const struct store_head *before,
     const char *place);
+
+/* floors.c. floors_current: in a turn, is it crowded? Then what is remembered is true as of its head. floors_look: as ready_tasks, from
+ * the floor on; floors_args: class, n and the floor; false: without one. floors_learn: of a result that has passed over nobody;
+ * floors_none: the class has nothing pending. floors_empty: so, as is known. floors_commit: what a turn is about to add, floors_follow: it
+ * is the commit after that one. floors_others: what others did since. */
+bool floors_current(struct postgres_store *self);
+bool floors_look(struct postgres_store *self, int64_t class_id, int64_t n, PGresult **out, struct err *err);
+bool floors_args(struct postgres_store *self, int64_t class_id, int64_t n, struct pg_args *out);
+void floors_learn(struct postgres_store *self, int64_t class_id, const PGresult *result);
+void floors_none(struct postgres_store *self, int64_t class_id);
+bool floors_empty(struct postgres_store *self, int64_t class_id, bool *out_known);
+void floors_commit(struct postgres_store *self, const struct changes *changes);
+void floors_follow(struct postgres_store *self, int64_t before);
+void floors_others(struct postgres_store *self, const struct store_head *since, const struct others *others);
+void floors_forget(struct postgres_store *self);
+void floors_release(struct postgres_store *self);
 
 /* places.c. places_head_queue: asks for the head, and says at which place of the queue; places_head: of a result that has read it.
  * places_load: in a turn; once, when it is crowded. places_follow: the last exchange was a commit. touched_queue: rows that others wrote

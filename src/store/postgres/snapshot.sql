@@ -14,10 +14,16 @@ ROLLBACK;
 -- let first_ready: (SELECT task, nprio, vt, ctid FROM ready WHERE class = $1 ORDER BY nprio, vt, task LIMIT $2) r
 -- let ready_tasks_columns: r.task, r.nprio, r.vt, t.lane, t.rev, t.state, t.name, t.variant, t.run, t.rest, r.ctid, t.ctid
 -- let ready_tasks: SELECT @ready_tasks_columns@ FROM @first_ready@ LEFT JOIN task t ON t.id = ANY (ARRAY[r.task]) ORDER BY r.nprio, r.vt, r.task
+-- let first_ready_from: (SELECT task, nprio, vt, ctid FROM ready WHERE class = $1 AND (nprio, vt, task) >= ($3::bigint, $4::bigint, $5::bigint) ORDER BY nprio, vt, task LIMIT $2) r
+-- let ready_tasks_from: SELECT @ready_tasks_columns@ FROM @first_ready_from@ LEFT JOIN task t ON t.id = ANY (ARRAY[r.task]) ORDER BY r.nprio, r.vt, r.task
 
 -- name: ready_tasks
 -- ready_first together with the rows of those tasks: who asks for the first will ask for them next.
 @ready_tasks@;
+
+-- name: ready_tasks_from
+-- From the class's floor on: see floors.c.
+@ready_tasks_from@;
 
 -- name: edges_by_waiter
 -- Sorted by an expression: while the table looks empty the primary key would be walked from end to end, for its order. So below.

@@ -831,6 +831,7 @@ bool postgres_commit(struct store *store, const struct changes *changes, struct 
 {
     struct postgres_store *self = postgres_of(store);
     struct store_head head;
+    floors_commit(self, changes);
     bool any = false, ok = changes_queue(self, changes, &head, &any, err);
     if (ok && any) {
         pg_queue(&self->pg, PG_commit, NULL);
@@ -845,6 +846,7 @@ bool postgres_commit(struct store *store, const struct changes *changes, struct 
             if (!self->pg.lost && !self->in_turn)
                 places_follow(self);
             *err = (struct err){ .arena = err->arena };
+            floors_follow(self, self->head.commit);
             head.commit = self->sure = self->head.commit + 1;
             self->head = head;
             self->port.commit = head.commit;

@@ -440,6 +440,21 @@ FROM (SELECT task, nprio, vt, ctid AS place FROM ready WHERE class = $1 ORDER BY
 JOIN LATERAL (SELECT lane, rev, state, name, variant, run, rest, ctid AS place FROM task WHERE id = r.task FOR UPDATE SKIP LOCKED) t ON true
 ORDER BY r.nprio, r.vt, r.task;
 
+-- name: ready_tasks_lock_from
+-- As ready_tasks_lock.
+SELECT r.task, r.nprio, r.vt, t.lane, t.rev, t.state, t.name, t.variant, t.run, t.rest, r.place, t.place
+FROM (SELECT task, nprio, vt, ctid AS place FROM ready WHERE class = $1 AND (nprio, vt, task) >= ($3::bigint, $4::bigint, $5::bigint)
+    ORDER BY nprio, vt, task LIMIT $2 FOR UPDATE SKIP LOCKED) r
+JOIN LATERAL (SELECT lane, rev, state, name, variant, run, rest, ctid AS place FROM task WHERE id = r.task FOR UPDATE SKIP LOCKED) t ON true
+ORDER BY r.nprio, r.vt, r.task;
+
+-- name: ready_lowest
+-- Also what others have locked.
+SELECT task, nprio, vt FROM ready WHERE class = $1 AND (nprio, vt, task) >= ($3::bigint, $4::bigint, $5::bigint) ORDER BY nprio, vt, task LIMIT ($2::bigint > 0)::int;
+
+-- name: ready_news
+SELECT id, state, rest FROM task WHERE id = ANY($1::bigint[]);
+
 -- name: ready_classes
 -- Each is found from the one before: a step in the index for each class, however many tasks they have.
 WITH RECURSIVE c (class) AS (
@@ -450,6 +465,9 @@ SELECT class FROM c WHERE class > 0;
 -- name: ready_count
 -- $2 at most.
 SELECT count(*) FROM (SELECT 1 FROM ready WHERE class = $1 ORDER BY nprio, vt, task LIMIT $2) r;
+
+-- name: ready_count_from
+SELECT count(*) FROM (SELECT 1 FROM ready WHERE class = $1 AND (nprio, vt, task) >= ($3::bigint, $4::bigint, $5::bigint) ORDER BY nprio, vt, task LIMIT $2) r;
 
 -- name: edges_ahead
 SELECT @edge_columns@ FROM edge WHERE pred = ANY($1::bigint[]) ORDER BY pred, waiter, kind;
