@@ -276,7 +276,7 @@ enum { SCOPE_READ = 1, SCOPE_ENQUEUE = 2, SCOPE_EXECUTE = 4, SCOPE_ADMIN = 8 };
 #define EVENT_KINDS(X) \
     X(created) X(move) X(ending) X(promoted) X(executor) X(executor_lost) X(executor_state) X(pause) X(resume) X(token) X(token_revoked) \
     X(semaphore) X(incarnation) X(started) X(archive) X(archive_removed) X(revision) X(revision_skipped) \
-    X(rewritten) X(cause_depth) X(scheduled) X(pruned) X(duty) X(cause) X(config) X(unique)
+    X(rewritten) X(cause_depth) X(scheduled) X(pruned) X(duty) X(cause) X(config) X(unique) X(noted)
 enum event_kind {
     EVENT_none,
 #define X(name) EVENT_##name,

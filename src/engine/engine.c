@@ -282,6 +282,7 @@ static bool turn_commit(struct turn *turn, struct err *err)
     struct store_head committed = { 0 };
     c.out_head = &committed;
     if (turn->narrow && !changes_narrow(turn, &c)) return false;
+    if (!slice->n_events && changes_told(&c)) slice_event(slice, &(struct event){ .kind = EVENT_noted, .actor = STR("engine") });
     if (slice->n_events) {
         c.turn = slice->turn;
         c.head.turn += !turn->narrow;

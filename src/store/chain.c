@@ -20,7 +20,7 @@ static void number_put(uint8_t out[8], int64_t n)
 }
 
 void chain_link(const uint8_t key[CHAIN_KEY_BYTES], const uint8_t before[STORE_HASH_BYTES], int64_t turn, int64_t first_seq, int64_t time,
-                struct str events, uint8_t out[STORE_HASH_BYTES])
+                struct str events, struct str tags, uint8_t out[STORE_HASH_BYTES])
 {
     crypto_generichash_state state;
     uint8_t numbers[24];
@@ -28,9 +28,16 @@ void chain_link(const uint8_t key[CHAIN_KEY_BYTES], const uint8_t before[STORE_H
     number_put(numbers + 8, first_seq);
     number_put(numbers + 16, time);
     crypto_generichash_init(&state, key, CHAIN_KEY_BYTES, STORE_HASH_BYTES);
+    if (tags.len) {
+        uint8_t begin[12] = { 't', 'a', 'g', 's' };
+        number_put(begin + 4, (int64_t)events.len);
+        crypto_generichash_update(&state, begin, sizeof begin);
+    }
     crypto_generichash_update(&state, before, STORE_HASH_BYTES);
     crypto_generichash_update(&state, numbers, sizeof numbers);
     crypto_generichash_update(&state, (const uint8_t *)events.ptr, events.len);
+    if (tags.len)
+        crypto_generichash_update(&state, (const uint8_t *)tags.ptr, tags.len);
     crypto_generichash_final(&state, out, STORE_HASH_BYTES);
 }
 

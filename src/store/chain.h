@@ -10,9 +10,10 @@
 
 enum { CHAIN_KEY_BYTES = 32 };
 
-/* BLAKE2b-256(key, before || turn || first_seq || time || events), numbers as 8 bytes, little-endian. */
+/* BLAKE2b-256(key, before || turn || first_seq || time || events), numbers as 8 bytes, little-endian. With tags (store/tags.h):
+ * BLAKE2b-256(key, "tags" || length of events || before || turn || first_seq || time || events || tags). */
 void chain_link(const uint8_t key[CHAIN_KEY_BYTES], const uint8_t before[STORE_HASH_BYTES], int64_t turn, int64_t first_seq, int64_t time,
-                struct str events, uint8_t out[STORE_HASH_BYTES]);
+                struct str events, struct str tags, uint8_t out[STORE_HASH_BYTES]);
 /* BLAKE2b-256(key, "head" || incarnation || turn || seq || hash || next_task ... next_token || v_now). chain_seal_fits: also without the
  * numbers behind the hash, as a store has it that no turn was written to since they are sealed. */
 void chain_seal(const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, uint8_t out[STORE_HASH_BYTES]);

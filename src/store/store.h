@@ -98,6 +98,10 @@ struct changes {
     struct str events;        /* packed (store/pack.h); empty: the turn has no event and writes no turn row */
 };
 
+/* changes_told: they write rows that `verify` compares with what turns tell of them (store/tags.h). Only a turn with events can tell, so it
+ * must have one. */
+bool changes_told(const struct changes *c);
+
 /* What other servers have committed since a head: rows as they are now, events in order. too_far: too much to tell; read all anew. */
 struct others {
     struct lane **lanes;           size_t n_lanes;

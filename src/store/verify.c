@@ -2,7 +2,8 @@
  *
  * Walks the turns in order: each hash must follow from the one before, events must be dense, unpack, and move tasks
  * only along the table; at the end the head must be sealed and equal. Then every task's row must have the state, the lane and the grant
- * that its events lead to, and every task of the history its row; last the small tables: counts and pauses of lanes, ready, live, tokens.
+ * that its events lead to, and every task of the history its row; every row of the tables that turns tell of must be as the last of them
+ * left it (verify_rows.h); last what follows from other rows: counts and pauses of lanes, ready, live, slots.
  *
  * Works in steps, each a snapshot of STEP_US or so: each step first follows what a running server has added, so that rows and history are
  * compared as of one snapshot.
@@ -23,6 +24,8 @@
 #include "io/clock.h"
 #include "store/cells.h"
 #include "store/pack.h"
+#include "store/verify_rows.h"
+#include "store_sql.h"
 
 enum { CLOCK_STEPS = 256, STEP_US = 25000 };
 
@@ -46,6 +49,10 @@ struct verify {
     struct arena words;     /* of those */
     int64_t n_pending, n_executing;
     int64_t compared;       /* tasks up to this id are */
+    struct rows_known rows;
+    int table;              /* of TAG_TABLES: whose rows are being compared; TAG_COUNT: all are */
+    bool walking;           /* it was begun */
+    const struct sql_table *facts; /* its columns */
     struct arena arena;
     int64_t deadline;
     int steps;
@@ -54,6 +61,7 @@ struct verify {
 struct lane_fold { /* what the events say of a lane */
     int64_t counts[STATE_COUNT];
     bool paused, seen; /* seen: it has a row */
+    struct str by, reason; /* of a pause */
 };
 
 static bool fault(struct verify *v, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -104,8 +112,12 @@ static struct lane_fold *lane_of(struct verify *v, int64_t lane)
 /* What isn't about a task. */
 static void site_fold(struct verify *v, const struct event *e)
 {
-    if (e->kind == EVENT_pause || e->kind == EVENT_resume)
-        lane_of(v, e->lane)->paused = e->kind == EVENT_pause;
+    if (e->kind == EVENT_pause || e->kind == EVENT_resume) {
+        struct lane_fold *lane = lane_of(v, e->lane);
+        lane->paused = e->kind == EVENT_pause;
+        lane->by = lane->paused ? str_dup(&v->words, e->actor) : (struct str){ 0 };
+        lane->reason = lane->paused ? str_dup(&v->words, e->reason) : (struct str){ 0 };
+    }
     if (e->kind == EVENT_token)
         smap_put(&v->tokens, str_dup(&v->words, e->subject), v);
     if (e->kind == EVENT_token_revoked)
@@ -146,7 +158,7 @@ static bool turn_check(struct verify *v, const struct verify_turn *t)
     uint8_t expected[STORE_HASH_BYTES];
     struct event *events;
     size_t n;
-    chain_link(v->key, v->hash, t->turn, t->first_seq, t->time, t->events, expected);
+    chain_link(v->key, v->hash, t->turn, t->first_seq, t->time, t->events, t->tags, expected);
     if (t->first_seq != v->seq + 1)
         return fault(v, "turn %" PRId64 " begins with event %" PRId64 ", but the one before ended with %" PRId64, t->turn, t->first_seq,
                      v->seq);
@@ -156,9 +168,16 @@ static bool turn_check(struct verify *v, const struct verify_turn *t)
     arena_reset(&v->arena);
     if (!unpack_events(t->events, t->first_seq, t->time, &v->arena, &events, &n))
         return fault(v, "the events of turn %" PRId64 " can't be read", t->turn);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         if (!event_fold(v, t->turn, &events[i]))
             return false;
+        if (events[i].kind == EVENT_created && t->tags.len)
+            rows_created(&v->rows, events[i].task);
+    }
+    if (!t->tags.len)
+        rows_forget(&v->rows);
+    else if (!rows_fold(&v->rows, t->tags, v->grants, v->n_states))
+        return fault(v, "what turn %" PRId64 " tells of rows can't be read", t->turn);
     if (v->witness_seq >= t->first_seq && v->witness_seq < t->first_seq + (int64_t)n) {
         if (memcmp(expected, v->witness_hash, STORE_HASH_BYTES) != 0)
             return fault(v, "event %" PRId64 " has another hash than the witness saw: this is another history", v->witness_seq);
@@ -221,11 +240,23 @@ static bool task_check(struct verify *v, int64_t id, enum task_state state, int6
     return true;
 }
 
-static enum verify_visit task_visit(void *owner, int64_t id, enum task_state state, int64_t lane, struct str rest)
+/* Columns of `task` as the first schema has them. */
+static bool task_row_check(struct verify *v, const struct copy_cell *cells)
+{
+    enum task_state state = cells[3].bytes.len == 1 ? state_of_letter(cells[3].bytes.ptr[0]) : STATE_NONE;
+    return task_check(v, cells[0].number, state, cells[1].number, cells[7].bytes);
+}
+
+static enum verify_visit row_visit(void *owner, const struct copy_cell *cells)
 {
     struct verify *v = owner;
-    if (!task_check(v, id, state, lane, rest))
+    char words[sizeof v->report->fault] = "";
+    if (v->table == TAG_task && !task_row_check(v, cells))
         return VERIFY_FAULT;
+    if (!rows_check(&v->rows, cells, v->facts->types, words, sizeof words)) {
+        (void)fault(v, "%s", words);
+        return VERIFY_FAULT;
+    }
     return ++v->steps % CLOCK_STEPS == 0 && clock_boot_us() > v->deadline ? VERIFY_STOP : VERIFY_ON;
 }
 
@@ -237,9 +268,19 @@ static bool lane_check(struct verify *v, const struct lane *lane)
         if (lane->counts[state] != fold->counts[state])
             return fault(v, "lane %" PRId64 " counts %" PRId64 " tasks in %c, but the history leads to %" PRId64, lane->id,
                          lane->counts[state], letter_of((unsigned)state), fold->counts[state]);
-    if ((lane->paused_since != 0) != fold->paused)
-        return fault(v, "lane %" PRId64 " is %spaused, but the history says otherwise", lane->id, lane->paused_since ? "" : "not ");
+    if ((lane->paused_since != 0) != fold->paused || !str_eq(lane->paused_by, fold->by) || !str_eq(lane->paused_reason, fold->reason))
+        return fault(v, "lane %" PRId64 " is %spaused, or by somebody else, or for another reason than the history says", lane->id,
+                     lane->paused_since ? "" : "not ");
     return true;
+}
+
+/* It must have a row. `all`, which has no tasks, gets one when it is paused for longer than a turn. */
+static bool lane_told(const struct lane_fold *fold)
+{
+    bool any = fold->paused;
+    for (int state = STATE_Q; state < STATE_COUNT; state++)
+        any |= fold->counts[state] != 0;
+    return any;
 }
 
 /* The small tables, in the snapshot up to which the history was folded. */
@@ -253,7 +294,7 @@ static bool small_compare(struct verify *v, struct err *err)
         if (!lane_check(v, &small.lanes[i]))
             return false;
     MAP_EACH (&v->counts, e)
-        if (!((struct lane_fold *)e->value)->seen)
+        if (!((struct lane_fold *)e->value)->seen && lane_told(e->value))
             return fault(v, "lane %" PRIu64 " is in the history but has no row", e->key - 1);
     if (small.n_ready != v->n_pending)
         return fault(v, "%" PRId64 " tasks are ready, but the history has %" PRId64 " in P", small.n_ready, v->n_pending);
@@ -273,6 +314,30 @@ static bool small_compare(struct verify *v, struct err *err)
     return true;
 }
 
+static void table_begin(struct verify *v)
+{
+    if (v->walking)
+        return;
+    v->walking = true;
+    v->facts = sql_tables;
+    while (strcmp(v->facts->name, tag_facts[v->table].table) != 0)
+        v->facts++;
+    rows_walk_begin(&v->rows, (enum tag_table)v->table, v->facts->columns, v->facts->types, v->facts->n_key);
+}
+
+/* In the snapshot that had no more of its rows. */
+static bool table_end(struct verify *v)
+{
+    char words[sizeof v->report->fault] = "";
+    if (v->table == TAG_task && !gap_compare(v, v->compared + 1, (int64_t)v->n_states))
+        return false;
+    if (!rows_walk_end(&v->rows, words, sizeof words))
+        return fault(v, "%s", words);
+    v->walking = false;
+    v->table++;
+    return true;
+}
+
 /* One snapshot. *out_end: everything is walked and compared. */
 static bool step_in_snapshot(struct verify *v, bool *out_end, struct err *err)
 {
@@ -286,10 +351,19 @@ static bool step_in_snapshot(struct verify *v, bool *out_end, struct err *err)
     if (how != VERIFY_ON)
         return how == VERIFY_STOP;
     v->deadline = clock_boot_us() + STEP_US / 2;
-    if (!head_compare(v, seal) || !from->tasks(from->owner, v->compared, task_visit, v, &how, err) || how == VERIFY_FAULT)
+    if (!head_compare(v, seal))
         return false;
-    *out_end = how == VERIFY_ON;
-    return !*out_end || (gap_compare(v, v->compared + 1, (int64_t)v->n_states) && small_compare(v, err));
+    while (v->table < TAG_COUNT) {
+        table_begin(v);
+        if (!from->rows(from->owner, (size_t)(v->facts - sql_tables), v->rows.key, row_visit, v, &how, err) || how == VERIFY_FAULT)
+            return false;
+        if (how == VERIFY_STOP)
+            return true;
+        if (!table_end(v))
+            return false;
+    }
+    *out_end = true;
+    return small_compare(v, err);
 }
 
 static bool steps_run(struct verify *v, struct err *err)
@@ -315,12 +389,14 @@ bool verify_run(const struct verify_source *source, const uint8_t key[CHAIN_KEY_
 {
     struct verify v = { .source = source, .key = key, .report = out, .witness_seq = witness_seq, .witness_hash = witness_hash };
     *out = (struct verify_report){ .ok = true };
+    rows_known_init(&v.rows, key);
     bool ok = steps_run(&v, err) || !out->ok;
     out->head_seq = v.seq;
     memcpy(out->head_hash, v.hash, sizeof v.hash);
     mem_free(v.states);
     mem_free(v.lanes);
     mem_free(v.grants);
+    rows_known_release(&v.rows);
     map_release(&v.counts);
     smap_release(&v.tokens);
     arena_release(&v.words);

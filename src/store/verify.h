@@ -2,23 +2,23 @@
 #ifndef WEIR_STORE_VERIFY_H
 #define WEIR_STORE_VERIFY_H
 
-#include "store/chain.h"
+#include "store/copy.h"
 
 struct verify_turn { /* one row of `turn`; its bytes live until the visit returns */
     int64_t turn, first_seq, time;
-    struct str hash, events;
+    struct str hash, events, tags; /* tags: empty: written by a server that doesn't know of them */
 };
 enum verify_visit { VERIFY_ON, VERIFY_STOP, VERIFY_FAULT }; /* go on; enough for this snapshot; the report says why not */
 
 struct verify_small { /* tables that are compared as a whole */
-    struct lane *lanes;  size_t n_lanes;   /* id, counts, paused_since */
+    struct lane *lanes;  size_t n_lanes;   /* id, counts, paused_... */
     struct str *tokens;  size_t n_tokens;  /* as events name them: NAME, TENANT/NAME */
     int64_t *lives;      size_t n_lives;   /* tasks of the attempts that run */
     int64_t n_ready;
 };
 
-/* turns and tasks give what is above `after` (an event, a task), ascending, to `visit` until it stops them; *out_how is its last word,
- * VERIFY_ON: there was no more in this snapshot. False: could not be read. */
+/* turns gives what is above `after` (an event), rows what is behind a key of a table of sql_tables, ascending, to `visit` until it stops
+ * them; *out_how is its last word, VERIFY_ON: there was no more in this snapshot. False: could not be read. */
 struct verify_source {
     void *owner;
     bool (*begin)(void *owner, struct err *err); /* a snapshot */
@@ -26,8 +26,8 @@ struct verify_source {
     bool (*head)(void *owner, struct store_head *out, uint8_t out_seal[STORE_HASH_BYTES], struct err *err);
     bool (*turns)(void *owner, int64_t after, enum verify_visit (*visit)(void *, const struct verify_turn *), void *visitor,
                   enum verify_visit *out_how, struct err *err);
-    bool (*tasks)(void *owner, int64_t after, enum verify_visit (*visit)(void *, int64_t, enum task_state, int64_t lane, struct str rest),
-                  void *visitor, enum verify_visit *out_how, struct err *err);
+    bool (*rows)(void *owner, size_t table, const struct copy_cell *key, enum verify_visit (*visit)(void *, const struct copy_cell *),
+                 void *visitor, enum verify_visit *out_how, struct err *err);
     bool (*small)(void *owner, struct arena *arena, struct verify_small *out, struct err *err);
 };
 

@@ -100,6 +100,26 @@ static void a_row_without_history_is_found(void **state)
     world_release(&w);
 }
 
+/* Paused and resumed in one turn, `all` is as it was, which is: without a row. Found by the simulator on real stores. */
+static void what_came_to_nothing_needs_no_row(void **state)
+{
+    struct world w;
+    struct life life;
+    (void)state;
+    world_make(&w);
+    life_begin(&w, &life);
+    turn_begin(&w);
+    turn_event(&w, (struct event){ .kind = EVENT_pause, .actor = STR("test"), .reason = STR("r") });
+    turn_event(&w, (struct event){ .kind = EVENT_resume, .actor = STR("test") });
+    turn_end(&w);
+    report_expect(&w, true, NULL, 0, NULL);
+    turn_begin(&w);
+    turn_event(&w, (struct event){ .kind = EVENT_pause, .actor = STR("test"), .reason = STR("r") });
+    turn_end(&w);
+    report_expect(&w, false, "lane 0 is in the history but has no row", 0, NULL);
+    world_release(&w);
+}
+
 struct load {
     struct world *w;
     struct life life;
@@ -273,6 +293,7 @@ static void attempts_make(struct world *w)
     ended[6] = attempt_sample(5, 1, 32); /* its executor still sends what it has */
     turn_begin(w);
     w->c.attempts_new = ended, w->c.n_attempts_new = 7;
+    turn_event(w, (struct event){ .kind = EVENT_noted, .actor = STR("test") });
     turn_end(w);
 }
 
@@ -407,6 +428,7 @@ const struct CMUnitTest contract_history[] = {
     cmocka_unit_test(a_whole_history_verifies),
     cmocka_unit_test(an_unlawful_history_is_found),
     cmocka_unit_test(a_row_without_history_is_found),
+    cmocka_unit_test(what_came_to_nothing_needs_no_row),
 };
 const size_t n_contract_history = sizeof contract_history / sizeof contract_history[0];
 

@@ -3,12 +3,14 @@
 # store: sqlite (it starts its own PostgreSQL)
 """Stores of older schemas, the first, the one before this and what lies between: made by the migrations of their time, filled with the rows of a store that has worked, and opened
 by this weir, on SQLite and on PostgreSQL: led on to its own schema with nothing lost."""
+import hashlib
 import importlib.machinery
 import importlib.util
 import pathlib
 import re
 import shutil
 import sqlite3
+import struct
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -37,6 +39,20 @@ def steps(dialect, upto):
 
 def newest(dialect):
     return max(int(path.name[:4]) for path in FILES if path.parts[-3] in ('sql', dialect))
+
+
+HEAD = 'incarnation, turn, seq, next_task, next_spec, next_lane, next_class, next_slot, next_executor, next_token, v_now'
+
+
+def linked(key, turns, head):
+    """the hashes of turns (number, first event, time, events) as servers wrote them that told nothing of rows, and the head's seal"""
+    def keyed(data):
+        return hashlib.blake2b(data, digest_size=32, key=key).digest()
+    link, hashes = bytes(32), []
+    for number, first_seq, at, events in turns:
+        link = keyed(link + struct.pack('<qqq', number, first_seq, at) + events)
+        hashes.append((link, number))
+    return hashes, link, keyed(b'head' + struct.pack('<qqq', *head[:3]) + link + struct.pack('<8q', *head[3:]))
 
 
 def worked(house):
@@ -83,6 +99,10 @@ for version in sorted({1, newest('sqlite') - 1}):
     for (table,) in db.execute("SELECT name FROM main.sqlite_master WHERE type = 'table'").fetchall():
         columns = ', '.join(row[1] for row in db.execute(f'PRAGMA main.table_info({table})'))
         db.execute(f'INSERT INTO main.{table} ({columns}) SELECT {columns} FROM full.{table}' + (" WHERE name <> 'place'" if table == 'meta' else ''))
+    hashes, link, seal = linked((TMP / name / 'verify.key').read_bytes(), db.execute('SELECT turn, first_seq, at, events FROM main.turn ORDER BY first_seq').fetchall(),
+                                db.execute(f'SELECT {HEAD} FROM main.head').fetchone())
+    db.executemany('UPDATE main.turn SET hash = ? WHERE turn = ?', hashes)
+    db.execute('UPDATE main.head SET hash = ?, seal = ?', (link, seal))
     db.commit()
     db.close()
     opened(name, version, told)
@@ -104,6 +124,11 @@ for version in sorted({3, 9, newest('postgres') - 1}):  # before there were seve
     for table in pg.sql("SELECT relname FROM pg_class WHERE relnamespace = 'older'::regnamespace AND relkind = 'r' AND relname <> 'weir_schema'", name).split():
         columns = ', '.join(pg.sql(f"SELECT attname FROM pg_attribute WHERE attrelid = 'older.{table}'::regclass AND attnum > 0 AND attgenerated = '' ORDER BY attnum", name).split())
         pg.sql(f'INSERT INTO older.{table} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} FROM public.{table}', name)
+    turns = [line.split('|') for line in pg.sql("SELECT turn, first_seq, at, encode(events, 'hex') FROM older.turn ORDER BY first_seq", name).split()]
+    hashes, link, seal = linked((TMP / name / 'verify.key').read_bytes(), [(int(t), int(f), int(a), bytes.fromhex(e)) for t, f, a, e in turns],
+                                list(map(int, pg.sql(f'SELECT {HEAD} FROM older.head', name).strip().split('|'))))
+    pg.sql('\n'.join(f"UPDATE older.turn SET hash = '\\x{h.hex()}' WHERE turn = {n};" for h, n in hashes) +
+           f"UPDATE older.head SET hash = '\\x{link.hex()}', seal = '\\x{seal.hex()}';", name)
     pg.sql('DROP SCHEMA public CASCADE; ALTER SCHEMA older RENAME TO public;', name)
     opened(name, version, told, '--store', pg.url(name), '--name', 'first')
     same(pg.sql('SELECT version FROM weir_schema', name), str(newest('postgres')), f'it is {newest("postgres")} now')

@@ -61,6 +61,19 @@ void stores_open(struct world *w)
     }
 }
 
+/* What the turns have told of rows must be what the rows are: `weir verify` has nothing to say of a store that nobody touched. */
+static void rows_verify(struct world *w)
+{
+    char dir[400];
+    struct err err = { 0 };
+    struct verify_report report;
+    snprintf(dir, sizeof dir, "%s/%llu-1", mode_store_dir, (unsigned long long)mode_seed);
+    struct store_config config = { .url = url_of(w, dir), .data_dir = dir };
+    if (store_verify_at(&config, 0, NULL, &report, &err) && report.ok) return;
+    printf("verify: %s\n", err.code ? err.text : report.fault);
+    world_fail(w, "`verify` finds a fault in a store that nobody has touched", 0);
+}
+
 void stores_close(struct world *w)
 {
     struct err err = { 0 };
@@ -69,4 +82,5 @@ void stores_close(struct world *w)
         if (i == 0 && !memport_compare(port, &err)) world_fail(w, "the store can't be read at the end", 0);
         port->real->ops->close(port->real);
     }
+    rows_verify(w);
 }

@@ -9,6 +9,7 @@
 #include "store/files.h"
 #include "store/pack.h"
 #include "store/postgres/reader.h"
+#include "store/tags.h"
 
 enum { BATCH_ROWS = 2000, BATCH_BYTES = 8 << 20 };
 
@@ -163,12 +164,13 @@ static bool incarnation_take(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], 
     pack_events(&packed, &event, 1);
     head.turn++;
     head.seq++;
-    chain_link(key, before.hash, head.turn, head.seq, now, buf_str(&packed), head.hash);
+    chain_link(key, before.hash, head.turn, head.seq, now, buf_str(&packed), TAGS_NONE, head.hash);
     arg_i64(&args, head.turn);
     arg_i64(&args, head.seq);
     arg_i64(&args, now);
     arg_bytes(&args, head.hash, sizeof head.hash);
     arg_text(&args, buf_str(&packed));
+    arg_text(&args, TAGS_NONE);
     pg_queue(pg, PG_copy_lives_forget, NULL);
     pg_queue(pg, PG_turn_insert, &args);
     head_queue(pg, key, &head, &before, NULL);

@@ -7,6 +7,7 @@
 #include "store/postgres/pg.h"
 #include "store/postgres/rows.h"
 #include "store/read_ops.h"
+#include "store/tags.h"
 
 enum { OTHERS_COUNT = 8 }; /* statements of load_others */
 
@@ -87,6 +88,8 @@ struct postgres_store {
     _Atomic int backend;            /* the database's process that serves us: ended by us when the connection is lost and it lives on */
     int64_t expire_now, expire_max; /* idempotency keys that the next commit deletes; 0: none */
     struct buf scratch;             /* lists on their way into a cell */
+    struct tagger tagger;
+    struct buf tags;                /* of the turn */
     struct ahead ahead;
     struct page page;
     struct places places;

@@ -297,11 +297,10 @@ static void slots_write(struct write *w)
     write_end(w, PG_slot_delete, false);
 }
 
-static void rest_add(struct write *w, struct pg_bulk *b, const struct task *task)
+/* i: its place among tasks_new and tasks_changed. */
+static void rest_add(struct write *w, struct pg_bulk *b, size_t i)
 {
-    buf_reset(&w->self->scratch);
-    task_pack(&w->self->scratch, task);
-    bulk_text(b, buf_str(&w->self->scratch));
+    bulk_text(b, tags_rest(&w->self->tagger, i));
 }
 
 /* Of a task that came with ready_first in this turn. */
@@ -323,7 +322,7 @@ static void task_update_write(struct write *w, enum pg_id id)
             bulk_bytes(b, place->task, sizeof place->task);
         bulk_i64(b, task->id);
         bulk_text(b, state_text(task->state));
-        rest_add(w, b, task);
+        rest_add(w, b, w->c->n_tasks_new + i);
     }
     write_end(w, id, true);
 }
@@ -343,7 +342,7 @@ static void tasks_write(struct write *w)
         bulk_text(b, task->name);
         bulk_text(b, task->variant);
         bulk_i64(b, task->run);
-        rest_add(w, b, task);
+        rest_add(w, b, i);
     }
     write_end(w, PG_task_insert, false);
     task_update_write(w, PG_task_update_at);
@@ -664,12 +663,13 @@ static void turn_queue(struct write *w, struct store_head *head)
     struct pg_args args = { 0 }, hint = { 0 };
     char text[32];
     int64_t first_seq = w->c->narrow ? self->head.seq + 1 : w->c->first_seq;
-    chain_link(self->key, self->head.hash, w->c->turn, first_seq, head->time, w->c->events, head->hash);
+    chain_link(self->key, self->head.hash, w->c->turn, first_seq, head->time, w->c->events, buf_str(&self->tags), head->hash);
     arg_i64(&args, w->c->turn);
     arg_i64(&args, first_seq);
     arg_i64(&args, head->time);
     arg_bytes(&args, head->hash, sizeof head->hash);
     arg_text(&args, w->c->events);
+    arg_text(&args, buf_str(&self->tags));
     pg_queue(&self->pg, PG_turn_insert, &args);
     snprintf(text, sizeof text, "%lld", (long long)head->seq);
     arg_text(&hint, str_of(text));
@@ -769,6 +769,8 @@ static bool changes_queue(struct postgres_store *self, const struct changes *c, 
     pg_clear(&self->pg);
     *out_head = c->head;
     memcpy(out_head->hash, self->head.hash, sizeof out_head->hash);
+    buf_reset(&self->tags);
+    tags_pack(&self->tags, &self->tagger, self->key, c);
     if (c->narrow && !narrow_queue(&w, out_head, err))
         return false;
     for (void (*const *write)(struct write *) = c->narrow ? writes_last : writes; *write; write++)

@@ -4,7 +4,7 @@
 #include "store/postgres/reader.h"
 #include "store/verify.h"
 
-enum { TURNS_STEP = 256, TASKS_STEP = 4096 };
+enum { TURNS_STEP = 256 };
 
 static bool source_begin(void *owner, struct err *err)
 {
@@ -48,6 +48,7 @@ static bool source_turns(void *owner, int64_t after, enum verify_visit (*visit)(
                 .time = cell_i64(result, i, 2),
                 .hash = cell_view(result, i, 3),
                 .events = cell_view(result, i, 4),
+                .tags = cell_view(result, i, 5),
             };
             after = turn.first_seq;
             *out_how = visit(visitor, &turn);
@@ -56,21 +57,37 @@ static bool source_turns(void *owner, int64_t after, enum verify_visit (*visit)(
     return true;
 }
 
-static bool source_tasks(void *owner, int64_t after, enum verify_visit (*visit)(void *, int64_t, enum task_state, int64_t, struct str),
-                         void *visitor, enum verify_visit *out_how, struct err *err)
+static bool source_rows(void *owner, size_t table, const struct copy_cell *key,
+                        enum verify_visit (*visit)(void *, const struct copy_cell *), void *visitor, enum verify_visit *out_how,
+                        struct err *err)
 {
+    struct postgres_reader *self = owner;
+    const struct pg_table *facts = &pg_tables[table];
+    struct copy_cell cells[COPY_COLUMNS_MAX];
     PGresult *result;
     int n;
     *out_how = VERIFY_ON;
-    do {
-        if (!part_read(owner, PG_tasks_after, after, TASKS_STEP, &result, err))
+    do { /* the visitor moves the key on */
+        struct pg_args args = { 0 };
+        for (int i = 0; i < facts->n_key; i++)
+            if (facts->types[i] == 'i')
+                arg_i64(&args, key[i].number);
+            else
+                arg_text(&args, key[i].bytes);
+        if (!pg_run(&self->pg, facts->walk, &args, &result, err))
             return false;
         n = PQntuples(result);
-        for (int i = 0; i < n && *out_how == VERIFY_ON; i++) {
-            after = cell_i64(result, i, 0);
-            *out_how = visit(visitor, after, cell_state(result, i, 1), cell_i64(result, i, 2), cell_view(result, i, 3));
+        for (int r = 0; r < n && *out_how == VERIFY_ON; r++) {
+            for (int i = 0; facts->types[i]; i++) {
+                cells[i] = (struct copy_cell){ .null = PQgetisnull(result, r, i) };
+                if (facts->types[i] == 'i')
+                    cells[i].number = cells[i].null ? 0 : cell_i64(result, r, i);
+                else
+                    cells[i].bytes = cell_view(result, r, i);
+            }
+            *out_how = visit(visitor, cells);
         }
-    } while (n == TASKS_STEP && *out_how == VERIFY_ON);
+    } while (n > 0 && *out_how == VERIFY_ON);
     return true;
 }
 
@@ -83,9 +100,11 @@ static bool source_small(void *owner, struct arena *arena, struct verify_small *
     out->n_lanes = (size_t)PQntuples(result);
     out->lanes = ARENA_ARRAY(arena, struct lane, out->n_lanes + 1);
     for (int i = 0; i < (int)out->n_lanes; i++) {
-        out->lanes[i] = (struct lane){ .id = cell_i64(result, i, 0), .paused_since = cell_i64(result, i, 1) };
+        out->lanes[i] = (struct lane){ .id = cell_i64(result, i, 0), .paused_since = cell_i64(result, i, 1),
+                                       .paused_by = str_dup(arena, cell_view(result, i, 2)),
+                                       .paused_reason = str_dup(arena, cell_view(result, i, 3)) };
         for (int state = STATE_Q; state < STATE_COUNT; state++)
-            out->lanes[i].counts[state] = cell_i64(result, i, 2 + state - STATE_Q);
+            out->lanes[i].counts[state] = cell_i64(result, i, 4 + state - STATE_Q);
     }
     if (!pg_run(&self->pg, PG_verify_tokens, NULL, &result, err))
         return false;
@@ -119,7 +138,7 @@ static void nothing_end(void *owner)
 bool pg_verify_inside(struct postgres_reader *self, const uint8_t key[CHAIN_KEY_BYTES], struct verify_report *out, struct err *err)
 {
     const struct verify_source source = {
-        .owner = self, .begin = nothing_begin, .end = nothing_end, .head = source_head, .turns = source_turns, .tasks = source_tasks,
+        .owner = self, .begin = nothing_begin, .end = nothing_end, .head = source_head, .turns = source_turns, .rows = source_rows,
         .small = source_small,
     };
     return verify_run(&source, key, 0, NULL, out, err);
@@ -136,7 +155,7 @@ bool postgres_verify(const struct store_config *config, int64_t witness_seq, con
     bool ok = reader != NULL;
     if (ok) {
         const struct verify_source source = {
-            .owner = reader, .begin = source_begin, .end = source_end, .head = source_head, .turns = source_turns, .tasks = source_tasks,
+            .owner = reader, .begin = source_begin, .end = source_end, .head = source_head, .turns = source_turns, .rows = source_rows,
             .small = source_small,
         };
         ok = verify_run(&source, key, witness_seq, witness_hash, out, err);

@@ -2,13 +2,15 @@
 -- What `weir verify` walks, in steps beside a running server.
 
 -- name: turns_after
-SELECT turn, first_seq, at, hash, events FROM turn WHERE first_seq > $1 ORDER BY first_seq LIMIT $2;
+SELECT turn, first_seq, at, hash, events, tags FROM turn WHERE first_seq > $1 ORDER BY first_seq LIMIT $2;
 
--- name: tasks_after
-SELECT id, state, lane, rest FROM task WHERE id > $1 ORDER BY id LIMIT $2;
+-- name: walk_live
+-- With those of live_many, as plain rows.
+SELECT @live_columns@ FROM (SELECT @live_columns@ FROM live UNION ALL SELECT i.task, @many_columns@ FROM @many_each@) x
+WHERE (task, grant_no) > ($1, $2) ORDER BY task, grant_no LIMIT 500;
 
 -- name: verify_lanes
-SELECT id, paused_since, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a FROM lane ORDER BY id;
+SELECT id, paused_since, paused_by, paused_reason, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a FROM lane ORDER BY id;
 
 -- name: verify_tokens
 -- As events name them.

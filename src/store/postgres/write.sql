@@ -253,7 +253,7 @@ DELETE FROM executor WHERE id = ANY ($1::bigint[]);
 DELETE FROM token WHERE id = ANY($1::bigint[]);
 
 -- name: turn_insert
-INSERT INTO turn (turn, first_seq, at, hash, events) VALUES ($1, $2, $3, $4, $5);
+INSERT INTO turn (turn, first_seq, at, hash, events, tags) VALUES ($1, $2, $3, $4, $5, $6);
 
 -- name: notify
 -- A hint for whoever follows: delivered with the commit, or never.

@@ -130,7 +130,7 @@ DELETE FROM executor WHERE id = $1;
 DELETE FROM token WHERE id = $1;
 
 -- name: turn_insert
-INSERT INTO turn (turn, first_seq, at, hash, events) VALUES ($1, $2, $3, $4, $5);
+INSERT INTO turn (turn, first_seq, at, hash, events, tags) VALUES ($1, $2, $3, $4, $5, $6);
 
 -- name: head_update
 -- The last statement of a turn.

@@ -38,7 +38,7 @@ bool incarnation_events(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const
     pack_events(&packed, events, n);
     head.turn++;
     memcpy(hash, head.hash, sizeof hash);
-    bool ok = turn_write(db, key, hash, head.turn, head.seq + 1, clock_wall_ms(), buf_str(&packed), head.hash, err);
+    bool ok = turn_write(db, key, hash, head.turn, head.seq + 1, clock_wall_ms(), buf_str(&packed), TAGS_NONE, head.hash, err);
     head.seq += (int64_t)n;
     head.commit++;
     buf_release(&packed);

@@ -8,6 +8,7 @@
 #include "store/read_ops.h"
 #include "store/sqlite/checkpoint.h"
 #include "store/sqlite/db.h"
+#include "store/tags.h"
 
 struct sqlite_store {
     struct store port; /* first: a struct store * is one of these */
@@ -19,6 +20,8 @@ struct sqlite_store {
     struct store_head head; /* as of the last commit */
     sqlite3_int64 changes;  /* rows that were written before this turn */
     struct buf scratch;     /* lists on their way into a column */
+    struct tagger tagger;
+    struct buf tags;        /* of the turn */
 };
 
 static inline struct sqlite_store *sqlite_of(struct store *store)
@@ -40,7 +43,7 @@ void sqlite_rollback(struct store *store);
 bool sqlite_commit(struct store *store, const struct changes *changes, struct err *err);
 bool head_write(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, struct err *err);
 bool turn_write(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const uint8_t before[STORE_HASH_BYTES], int64_t turn, int64_t first_seq,
-                int64_t time, struct str events, uint8_t out_hash[STORE_HASH_BYTES], struct err *err);
+                int64_t time, struct str events, struct str tags, uint8_t out_hash[STORE_HASH_BYTES], struct err *err);
 
 /* incarnation_renew: inside a transaction; told in the history. place_check: a copy of the data directory takes a new incarnation when it
  * is opened. place_forget: the next opener is at home. */

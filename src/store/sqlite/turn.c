@@ -119,12 +119,11 @@ static bool slots_write(struct sqlite_store *self, const struct changes *c, stru
     return true;
 }
 
-/* The bytes stay in the scratch buffer until the statement has been stepped. */
-static void rest_bind(struct sqlite_store *self, sqlite3_stmt *stmt, int n, const struct task *task)
+/* i: its place among tasks_new and tasks_changed. The bytes stay where they are until the statement has been stepped. */
+static void rest_bind(struct sqlite_store *self, sqlite3_stmt *stmt, int n, size_t i)
 {
-    buf_reset(&self->scratch);
-    task_pack(&self->scratch, task);
-    bind_blob(stmt, n, self->scratch.ptr, self->scratch.len);
+    struct str rest = tags_rest(&self->tagger, i);
+    bind_blob(stmt, n, rest.ptr, rest.len);
 }
 
 static bool tasks_new_write(struct sqlite_store *self, const struct changes *c, struct err *err)
@@ -142,7 +141,7 @@ static bool tasks_new_write(struct sqlite_store *self, const struct changes *c, 
         bind_text(stmt, 5, task->name);
         bind_text(stmt, 6, task->variant);
         bind_i64(stmt, 7, task->run);
-        rest_bind(self, stmt, 8, task);
+        rest_bind(self, stmt, 8, i);
         if (!db_run(&self->db, SQL_task_insert, err))
             return false;
     }
@@ -156,7 +155,7 @@ static bool tasks_changed_write(struct sqlite_store *self, const struct changes 
         const struct task *task = c->tasks_changed[i];
         bind_i64(stmt, 1, task->id);
         bind_text(stmt, 2, state_text(task->state));
-        rest_bind(self, stmt, 3, task);
+        rest_bind(self, stmt, 3, c->n_tasks_new + i);
         if (!db_run(&self->db, SQL_task_update, err))
             return false;
         if (sqlite3_changes(self->db.conn) != 1)
@@ -460,15 +459,16 @@ static bool clock_write(struct sqlite_store *self, const struct changes *c, stru
 }
 
 bool turn_write(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const uint8_t before[STORE_HASH_BYTES], int64_t turn, int64_t first_seq,
-                int64_t time, struct str events, uint8_t out_hash[STORE_HASH_BYTES], struct err *err)
+                int64_t time, struct str events, struct str tags, uint8_t out_hash[STORE_HASH_BYTES], struct err *err)
 {
     sqlite3_stmt *stmt = db->stmts[SQL_turn_insert];
-    chain_link(key, before, turn, first_seq, time, events, out_hash);
+    chain_link(key, before, turn, first_seq, time, events, tags, out_hash);
     bind_i64(stmt, 1, turn);
     bind_i64(stmt, 2, first_seq);
     bind_i64(stmt, 3, time);
     bind_blob(stmt, 4, out_hash, STORE_HASH_BYTES);
     bind_blob(stmt, 5, events.ptr, events.len);
+    bind_blob(stmt, 6, tags.ptr, tags.len);
     return db_run(db, SQL_turn_insert, err);
 }
 
@@ -505,8 +505,8 @@ static bool history_write(struct sqlite_store *self, const struct changes *c, st
 {
     *out_head = c->head;
     memcpy(out_head->hash, self->head.hash, sizeof out_head->hash);
-    if (c->events.len && !turn_write(&self->db, self->key, self->head.hash, c->turn, c->first_seq, c->time, c->events, out_head->hash,
-                                     err))
+    if (c->events.len && !turn_write(&self->db, self->key, self->head.hash, c->turn, c->first_seq, c->time, c->events,
+                                     buf_str(&self->tags), out_head->hash, err))
         return false;
     bool any = sqlite3_total_changes64(self->db.conn) != self->changes || !head_same(out_head, &self->head);
     out_head->commit = self->head.commit + any;
@@ -524,6 +524,8 @@ static bool changes_write(struct sqlite_store *self, const struct changes *c, st
     int io_error = checkpoint_failed(self->checkpoint);
     if (io_error)
         return err_set(err, ERR_outcome_unknown, "a checkpoint met an I/O error (SQLite %d): the disk isn't trusted any more", io_error);
+    buf_reset(&self->tags);
+    tags_pack(&self->tags, &self->tagger, self->key, c);
     for (size_t i = 0; i < sizeof writes / sizeof writes[0]; i++)
         if (!writes[i](self, c, err))
             return false;

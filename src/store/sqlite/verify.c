@@ -34,6 +34,7 @@ static bool source_turns(void *owner, int64_t after, enum verify_visit (*visit)(
             .time = sqlite3_column_int64(stmt, 2),
             .hash = column_view(stmt, 3),
             .events = column_view(stmt, 4),
+            .tags = column_view(stmt, 5),
         };
         *out_how = visit(visitor, &turn);
     }
@@ -41,18 +42,35 @@ static bool source_turns(void *owner, int64_t after, enum verify_visit (*visit)(
     return step != DB_ERROR;
 }
 
-static bool source_tasks(void *owner, int64_t after, enum verify_visit (*visit)(void *, int64_t, enum task_state, int64_t, struct str),
-                         void *visitor, enum verify_visit *out_how, struct err *err)
+static bool source_rows(void *owner, size_t table, const struct copy_cell *key,
+                        enum verify_visit (*visit)(void *, const struct copy_cell *), void *visitor, enum verify_visit *out_how,
+                        struct err *err)
 {
     struct db *db = owner;
-    sqlite3_stmt *stmt = db->stmts[SQL_tasks_after];
+    const struct sql_table *facts = &sql_tables[table];
+    sqlite3_stmt *stmt = db->stmts[facts->walk];
+    struct copy_cell cells[COPY_COLUMNS_MAX];
     enum db_step step = DB_DONE;
+    size_t n;
     *out_how = VERIFY_ON;
-    bind_i64(stmt, 1, after);
-    while (*out_how == VERIFY_ON && (step = db_next(db, SQL_tasks_after, err)) == DB_ROW)
-        *out_how =
-            visit(visitor, sqlite3_column_int64(stmt, 0), column_state(stmt, 1), sqlite3_column_int64(stmt, 2), column_view(stmt, 3));
-    db_reset(db, SQL_tasks_after);
+    do { /* the visitor moves the key on */
+        for (int i = 0; i < facts->n_key; i++)
+            if (facts->types[i] == 'i')
+                bind_i64(stmt, i + 1, key[i].number);
+            else
+                bind_text(stmt, i + 1, key[i].bytes);
+        for (n = 0; *out_how == VERIFY_ON && (step = db_next(db, facts->walk, err)) == DB_ROW; n++) {
+            for (int i = 0; facts->types[i]; i++) {
+                cells[i] = (struct copy_cell){ .null = sqlite3_column_type(stmt, i) == SQLITE_NULL };
+                if (facts->types[i] == 'i')
+                    cells[i].number = sqlite3_column_int64(stmt, i);
+                else
+                    cells[i].bytes = column_view(stmt, i);
+            }
+            *out_how = visit(visitor, cells);
+        }
+        db_reset(db, facts->walk);
+    } while (n > 0 && step == DB_DONE && *out_how == VERIFY_ON);
     return step != DB_ERROR;
 }
 
@@ -73,9 +91,10 @@ static bool source_small(void *owner, struct arena *arena, struct verify_small *
     enum db_step step;
     while ((step = db_next(db, SQL_verify_lanes, err)) == DB_ROW) {
         struct lane *lane = ARENA_PUSH(arena, out->lanes, out->n_lanes, cap_lanes);
-        *lane = (struct lane){ .id = sqlite3_column_int64(lanes, 0), .paused_since = sqlite3_column_int64(lanes, 1) };
+        *lane = (struct lane){ .id = sqlite3_column_int64(lanes, 0), .paused_since = sqlite3_column_int64(lanes, 1),
+                                .paused_by = column_text(lanes, 2, arena), .paused_reason = column_text(lanes, 3, arena) };
         for (int state = STATE_Q; state < STATE_COUNT; state++)
-            lane->counts[state] = sqlite3_column_int64(lanes, 2 + state - STATE_Q);
+            lane->counts[state] = sqlite3_column_int64(lanes, 4 + state - STATE_Q);
     }
     while (step == DB_DONE && (step = db_next(db, SQL_verify_tokens, err)) == DB_ROW) {
         *ARENA_PUSH(arena, out->tokens, out->n_tokens, cap_tokens) = column_text(tokens, 0, arena);
@@ -93,7 +112,7 @@ bool verify_walk(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], int64_t witn
                  struct verify_report *out, struct err *err)
 {
     const struct verify_source source = {
-        .owner = db, .begin = source_begin, .end = source_end, .head = source_head, .turns = source_turns, .tasks = source_tasks,
+        .owner = db, .begin = source_begin, .end = source_end, .head = source_head, .turns = source_turns, .rows = source_rows,
         .small = source_small,
     };
     return verify_run(&source, key, witness_seq, witness_hash, out, err);

@@ -132,6 +132,17 @@ class Server:
             self.process.kill()
             self.process.wait()
             return 'killed'
+        finally:
+            self.rows_compare()
+
+    def rows_compare(self):
+        """WEIR_TEST_VERIFY=FILE: rows and history of every store that a script stops are compared; faults go to the end of that file"""
+        told = os.environ.get('WEIR_TEST_VERIFY')
+        if told and self.dir.exists():
+            store = [self.options[i] for at, option in enumerate(self.options) if option == '--store' for i in (at, at + 1)]
+            done = subprocess.run([self.binary, 'verify', '--quick', '--data', str(self.dir), *store], capture_output=True, text=True)
+            with open(told, 'a', encoding='utf-8') as out:
+                out.write(f'{done.returncode} {sys.argv[0]} {self.dir} {done.stdout.splitlines()[:1] if done.returncode == 0 else done.stdout + done.stderr}\n')
 
     def connection(self, local=False, timeout=60):
         if local:

@@ -132,8 +132,12 @@ static void every_other_edit_is_found(void **state)
         /* two turns swapped, with and without their numbers and hashes */
         "UPDATE turn SET events = (SELECT events FROM turn t WHERE t.turn = 23 - turn.turn) WHERE turn IN (11, 12)",
         "UPDATE turn SET turn = -turn WHERE turn IN (11, 12); UPDATE turn SET turn = 23 + turn WHERE turn < 0",
-        "INSERT INTO turn SELECT turn + 1000, first_seq, at, hash, events FROM turn WHERE turn = 5",
-        "INSERT INTO turn SELECT max(turn) + 1, max(first_seq) + 1, max(at), hash, events FROM turn",
+        "INSERT INTO turn SELECT turn + 1000, first_seq, at, hash, events, tags FROM turn WHERE turn = 5",
+        "INSERT INTO turn SELECT max(turn) + 1, max(first_seq) + 1, max(at), hash, events, tags FROM turn",
+        "UPDATE turn SET tags = NULL WHERE turn = 12",
+        "UPDATE turn SET tags = NULL",
+        "UPDATE turn SET events = events || tags, tags = NULL WHERE turn = 12",
+        "UPDATE turn SET tags = (SELECT tags FROM turn t WHERE t.turn = 23 - turn.turn) WHERE turn IN (11, 12)",
         /* the end cut off, and the head set back so that it fits */
         ("DELETE FROM turn WHERE turn > 20; UPDATE head SET turn = 20, hash = (SELECT hash FROM turn WHERE turn = 20),"
          " seq = (SELECT seq FROM cut); DELETE FROM task WHERE id > (SELECT id FROM cut)"),
