@@ -20,7 +20,7 @@
 #include "store/postgres/timeline.h"
 #include "store/postgres/postgres.h"
 
-enum { SCRATCH_BYTES_MAX = 64 << 20, REOPEN_MS = 4000, REOPEN_PAUSE_MS = 100, REOPEN_AGAIN_MS = 500 };
+enum { SCRATCH_BYTES_MAX = 64 << 20, REOPEN_MS = 4000, REOPEN_PAUSE_MS = 100, REOPEN_AGAIN_MS = 500, TELL_MS = 60000 };
 
 bool head_read(struct pg *pg, struct store_head *out, uint8_t *out_seal, struct err *err)
 {
@@ -278,6 +278,23 @@ static bool reopen_once(struct postgres_store *self, struct err *err)
     return writer_connect(self, false, &version, err) && writer_ready(self, err) && old_backend_end(self, backend, err);
 }
 
+/* Why it is away: each reason once, since what is in the way may show only when what was gone is back; when there are ever new ones, now
+ * and then. */
+static void away_tell(struct postgres_store *self, const char *why, bool first)
+{
+    int64_t now = clock_boot_ms();
+    size_t n = first ? 0 : self->n_told;
+    for (size_t i = 0; i < n && i < TOLD_MAX; i++)
+        if (strncmp(self->away_told[i], why, sizeof self->away_told[i] - 1) == 0)
+            return;
+    if (n >= TOLD_MAX && now < self->tell_ms)
+        return;
+    log_warn("store.away", "error=%s", log_quote(str_of(why)).z);
+    snprintf(self->away_told[n % TOLD_MAX], sizeof self->away_told[0], "%.*s", (int)sizeof self->away_told[0] - 1, why);
+    self->n_told = n + 1;
+    self->tell_ms = now + TELL_MS;
+}
+
 /* The first who misses the database waits a little for it; while it stays away everybody else is told at once, but for one who tries it
  * every now and then: a host that is silent costs the whole connect_timeout. */
 bool writer_reopen(struct postgres_store *self, struct err *err)
@@ -301,8 +318,7 @@ bool writer_reopen(struct postgres_store *self, struct err *err)
         bool hopeless = why.code == ERR_corrupt || why.code == ERR_not_found;
         self->pg.lost = true;
         snprintf(self->away_why, sizeof self->away_why, "%.*s", (int)sizeof self->away_why - 1, why.text);
-        if (!told)
-            log_warn("store.away", "error=%s", log_quote(str_of(why.text)).z);
+        away_tell(self, why.text, !told);
         told = true;
         if (hopeless || clock_boot_ms() > self->away_since + REOPEN_MS) {
             self->retry_ms = clock_boot_ms() + REOPEN_AGAIN_MS;

@@ -67,6 +67,8 @@ static bool pg_fail(struct pg *pg, const PGresult *result, const char *what, str
         pg->silent = pg->silent || strstr(text, strerrordesc_np(ETIMEDOUT)) != NULL; /* the kernel gave the link up */
         return err_set(err, ERR_unavailable, "%s: the connection to %s is lost: %s", what, pg->place, text);
     }
+    if (pooler_lent(pg, state, err))
+        return false;
     for (size_t i = 0; state && i < sizeof states / sizeof states[0]; i++)
         if (strncmp(state, states[i].state, strlen(states[i].state)) == 0) {
             code = states[i].code;

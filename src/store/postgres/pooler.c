@@ -11,9 +11,10 @@
 
 #include "io/clock.h"
 
-enum { TRIES = 3 };
+enum { TRIES = 3, SUSPECT_MS = 2000 };
 
 static _Atomic bool fits; /* the pooler in front keeps connections apart */
+static _Atomic int64_t lent_until; /* boot ms: it was seen not to, though its tries went well: other clients had been busy */
 
 void pooler_forget(void)
 {
@@ -25,6 +26,18 @@ static bool pooler_refuse(const struct pg *pg, const char *why, struct err *err)
     return err_set(err, ERR_conflict, "%s: set pool_mode = session for it in pgbouncer.ini, or name PostgreSQL itself in the URL: the "
                    "pooler lends connections by transaction or statement (%s), and locks, prepared statements and notifications live in a "
                    "connection", pg->place, why);
+}
+
+bool pooler_lent(struct pg *pg, const char *state, struct err *err)
+{
+    bool lent = pg->backend && pg->backend != PQbackendPID(pg->conn) && state && (!strcmp(state, "26000") || !strcmp(state, "42P05"));
+    if (!lent)
+        return false;
+    fits = false;
+    lent_until = clock_boot_ms() + SUSPECT_MS;
+    pg->lost = true;
+    (void)pooler_refuse(pg, "prepared statements are another client's", err);
+    return true;
 }
 
 static bool backend_get(struct pg *pg, int *out, struct err *err)
@@ -55,6 +68,8 @@ bool pooler_check(struct pg *pg, const char *const *keys, const char *const *val
         return false;
     if (pg->backend == PQbackendPID(pg->conn) || fits)
         return true;
+    if (clock_boot_ms() < lent_until)
+        return pooler_refuse(pg, "prepared statements are another client's", err);
     struct pg other = { .answer_by_ms = pg->answer_by_ms, .hello = true };
     memcpy(other.place, pg->place, sizeof other.place);
     other.conn = PQconnectdbParams(keys, values, 1);

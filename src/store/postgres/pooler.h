@@ -12,6 +12,9 @@
  * a pooler lends its connections to several clients in turn. */
 bool pooler_check(struct pg *pg, const char *const *keys, const char *const *values, struct err *err);
 
+/* pooler_lent: does this SQLSTATE say that the connection was lent to somebody else? Then it is lost, err says what to do, and so does
+ * pooler_check for the next moments. */
+bool pooler_lent(struct pg *pg, const char *state, struct err *err);
 void pooler_forget(void); /* the pooler may have been started again with another mode: the next connection is checked in full */
 
 #endif

@@ -9,6 +9,7 @@
 #include "store/read_ops.h"
 #include "store/tags.h"
 
+enum { TOLD_MAX = 4 };
 enum { OTHERS_COUNT = 8 }; /* statements of load_others */
 
 enum { PLACE_BYTES = 6 };
@@ -72,6 +73,9 @@ struct postgres_store {
     int64_t away_since; /* boot ms since when there is no connection; 0: there is one, or it hasn't been missed yet */
     int64_t retry_ms;   /* it was waited for in vain: not before then */
     char away_why[240]; /* what the last try came to */
+    char away_told[TOLD_MAX][240]; /* and what the log was told of */
+    size_t n_told;
+    int64_t tell_ms; /* one more isn't before then */
     int64_t clock_asked; /* boot ms: the database was asked for the time */
     char server[PG_NAME_BYTES]; /* its name; empty: none */
     int lock_fd; /* of the data directory */
