@@ -47,6 +47,7 @@ struct api *api_new(const struct api_config *config, struct err *err)
         return NULL;
     }
     api->uploads = uploads_new(api);
+    beside_begin(api);
     return api;
 }
 
@@ -55,6 +56,7 @@ void api_free(struct api *api)
     if (api == NULL)
         return;
     aside_release(api);
+    beside_free(api->beside);
     retention_free(api->retention);
     uploads_free(api->uploads);
     servers_end(api);

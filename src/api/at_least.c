@@ -66,7 +66,7 @@ static void waiting_resume(struct waiting *waiting, int64_t turn)
     if (call->stage != CALL_KNOWN)
         call_serve(call);
     else if (auth_stands(call))
-        call->route->handler(call);
+        call_handle(call);
 }
 
 static void waiting_begin(struct call *call, int64_t turn, int64_t ms)

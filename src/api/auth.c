@@ -34,8 +34,8 @@ void auth_release(struct api *api)
     arena_release(&api->tenants_arena);
 }
 
-/* tenants_refresh: those of the configuration, read again when the engine says that the site's keys changed. */
-static bool tenants_refresh(struct api *api, struct err *err)
+/* When the engine says that the site's keys changed. */
+bool tenants_refresh(struct api *api, struct err *err)
 {
     uint64_t version = engine_site_version(api->config.engine);
     struct site_key *keys;

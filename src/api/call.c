@@ -19,6 +19,10 @@ static void call_gone(struct http_request *request)
     struct call *call = request->user;
     request->gone = NULL;
     request->user = NULL;
+    if (call->beside != NULL) { /* the rest of it isn't ours now */
+        *call->beside = NULL;
+        return;
+    }
     call->request = NULL;
     if (call->on_gone != NULL)
         call->on_gone(call);
@@ -82,6 +86,12 @@ void call_answer_as(struct call *call, int status, const char *content_type, str
 {
     struct http_request *request = call->request;
     ASSERT(request != NULL);
+    if (call->beside != NULL) {
+        ASSERT(headers == NULL && body.ptr == call->out.ptr);
+        call->answered = status;
+        call->answer_type = content_type;
+        return;
+    }
     request->gone = NULL; /* the body is copied: nobody waits for this call any more */
     request->user = NULL;
     call->request = NULL;
@@ -124,7 +134,7 @@ void call_problem(struct call *call)
     static const char *const bearer[] = { "WWW-Authenticate", "Bearer realm=\"weir\"", NULL };
     static const char *const later[] = { "Retry-After", "1", NULL };
     ASSERT(call->err.code != ERR_none);
-    if (call_missed(call))
+    if (call->beside != NULL || call_missed(call))
         return;
     call->api->refused++;
     buf_reset(&call->out);
@@ -179,6 +189,7 @@ static void command_done(struct command *command)
 void call_submit(struct call *call, void (*done)(struct call *call))
 {
     struct command *command = &call->command;
+    ASSERT(call->beside == NULL);
     command->actor = call->actor;
     command->token = call->token;
     command->admin = call->scopes & SCOPE_ADMIN;
@@ -258,7 +269,13 @@ static bool param_fault(struct call *call, const char *name, struct str value, c
 bool call_param_str(struct call *call, const char *name, struct str *out)
 {
     struct str value;
-    if (call->request->query.len == 0 || !http_param(call->request, name, &value))
+    for (size_t i = 0; i < call->n_params && call->beside != NULL; i++) {
+        if (!str_eqz(call->params[i].name, name))
+            continue;
+        *out = call->params[i].value;
+        return true;
+    }
+    if (call->beside != NULL || call->request->query.len == 0 || !http_param(call->request, name, &value))
         return false;
     *out = str_dup(&call->arena, value);
     return true;

@@ -68,6 +68,11 @@ struct call {
     void *state;                     /* the handler's, in arena */
     struct str lane_wanted;          /* QUEUE of a key QUEUE:ID: must be the task's */
     bool submitted;
+    struct http_request **beside; /* it is served beside the loop: the client's request, for the loop alone; `request` is a copy */
+    struct call_param { struct str name, value; } *params; /* of that copy */
+    size_t n_params;
+    int answered; /* how that ended: with this status and `out` as its body; 0: with a problem; -1: see call_read */
+    const char *answer_type;
     bool again; /* it was served before, and the store was lost on the way */
     void (*on_gone)(struct call *call);    /* the client went away; the call may stay until its command is done */
     void (*on_release)(struct call *call); /* the end, in any case */
@@ -98,6 +103,7 @@ struct executor_poll { /* what polls say about an executor's life, faster than i
 struct fence_key { unsigned char bytes[16]; };
 
 struct aside;
+struct beside;
 struct retention;
 struct uploads;
 struct blobs;
@@ -131,10 +137,13 @@ struct api {
     size_t polls_left; /* of them, when those of executors that have gone went */
     struct list aside; /* work on other threads */
     struct list aside_waiting;
+    struct beside *beside; /* NULL: all reads are short */
     struct retention *retention;
     struct uploads *uploads;
     struct smap servers; /* name -> struct server_seen, malloc; a shared store only */
     struct loop_timer servers_look, register_tell;
+    struct server_rows { struct server_row *rows; size_t n; } servers_read;
+    struct beside_chore *servers_chore;
     struct posted_workflow { /* read lately: the same text again is the same definition */
         unsigned char hash[16];
         struct definition *definition;
@@ -206,6 +215,7 @@ bool job_token_open(struct api *api, struct err *err);
 struct job_token_text job_token_format(const struct api *api, const char *sealed); /* sealed: fence_seal of its grant */
 bool job_token_check(struct call *call, struct str text);   /* false: it isn't one, or its job has ended */
 bool job_token_permits(const struct call *call);            /* may a job ask this? */
+bool tenants_refresh(struct api *api, struct err *err); /* those of the configuration, when it has changed */
 bool auth_check(struct call *call); /* fills actor and scopes; false: answered, or it waits (call_follows) */
 /* auth_streams_look: streams and long polls whose token was revoked or has expired end. */
 void auth_streams_look(struct api *api);
@@ -322,6 +332,20 @@ void logs_wake_followers(struct api *api, int64_t task);
 void logs_check_due(struct loop_timer *timer);
 void events_heartbeat_due(struct loop_timer *timer);
 
+/* ---- reads beside the loop (beside.c) ---- */
+void beside_begin(struct api *api);
+void beside_free(struct beside *beside); /* before the calls are dropped */
+void call_handle(struct call *call);     /* calls the route's handler, here or beside */
+/* call_read: `read` on a thread, with its api: nothing of the loop's is touched; false: call->err. Then `done` on the loop's thread, which
+ * ends the call. */
+void call_read(struct call *call, bool (*read)(struct call *call), void (*done)(struct call *call));
+/* A chore is begun by the loop again and again, and not twice at once. read: on a thread, with its api; what it puts into `out` may live in
+ * the arena; false: it came to nothing. done: on the loop's thread, with that. beside_chore_begin false: there are no threads. */
+struct beside_chore;
+struct beside_chore *beside_chore_new(bool (*read)(struct api *, struct arena *, void *), void (*done)(struct api *, void *), void *out);
+bool beside_chore_begin(struct api *api, struct beside_chore *chore);
+void beside_chore_free(struct beside_chore *chore); /* after beside_free */
+
 /* ---- work on another thread (aside.c) ---- */
 struct aside {
     struct call *call;
@@ -370,9 +394,10 @@ void openapi_build(struct buf *out, const char *version);
 #include "api/route.def"
 #undef ROUTE
 
-/* ---- servers.c: the servers that share the store; server_lives: of a row that servers_look gave ---- */
+/* ---- servers.c: the servers that share the store; server_lives: of a row that servers_look gave, or servers_take had ---- */
 void servers_begin(struct api *api);
 void servers_end(struct api *api);
+void servers_take(struct api *api, const struct server_row *rows, size_t n); /* as they were read just now */
 bool servers_look(struct api *api, struct arena *arena, struct server_row **out, size_t *out_n, struct err *err);
 bool server_lives(struct api *api, const struct server_row *row);
 

@@ -529,32 +529,45 @@ const char *executor_state_now(struct api *api, const struct executor *executor,
     return executor_state_name(executor->state);
 }
 
-void serve_executors_list(struct call *call)
-{
-    struct executor **executors;
+struct executors_page {
     struct list_page page;
+    struct executor **rows;
     size_t n;
-    if (!call_page(call, 0, &page))
-        return;
-    page.all = call->site && !call->tenant_named; /* as executor_visible */
-    if (str_eqz(page.tenant, TENANT_DEFAULT))
-        page.tenant = (struct str){ 0 };
-    if (!reader_executors_page(call->api->config.reader, &call->arena, &page, &executors, &n, &call->err)) {
-        call_problem(call);
-        return;
-    }
-    bool more = n == page.limit;
-    n -= more;
+};
+
+static bool executors_read(struct call *call)
+{
+    struct executors_page *read = call->state;
+    return reader_executors_page(call->api->config.reader, &call->arena, &read->page, &read->rows, &read->n, &call->err);
+}
+
+static void executors_render(struct call *call)
+{
+    const struct executors_page *read = call->state;
+    bool more = read->n == read->page.limit;
+    size_t n = read->n - more;
     struct json json = json_to(&call->out);
     json_object_begin(&json);
     json_key(&json, "executors");
     json_array_begin(&json);
     for (size_t i = 0; i < n; i++) {
         struct executor_live heard;
-        const struct executor_live *live = engine_executor(call->api->config.engine, executors[i]->id, &heard) ? &heard : NULL;
-        render_executor(&json, executors[i], live, executor_state_now(call->api, executors[i], live));
+        const struct executor_live *live = engine_executor(call->api->config.engine, read->rows[i]->id, &heard) ? &heard : NULL;
+        render_executor(&json, read->rows[i], live, executor_state_now(call->api, read->rows[i], live));
     }
-    call_next(call, &json, more, n ? executors[n - 1]->id : 0);
+    call_next(call, &json, more, n ? read->rows[n - 1]->id : 0);
+}
+
+void serve_executors_list(struct call *call)
+{
+    struct executors_page *read = ARENA_NEW(&call->arena, struct executors_page);
+    *read = (struct executors_page){ 0 };
+    if (!call_page(call, 0, &read->page))
+        return;
+    read->page.all = call->site && !call->tenant_named; /* as executor_visible */
+    read->page.tenant = str_eqz(read->page.tenant, TENANT_DEFAULT) ? (struct str){ 0 } : str_dup(&call->arena, read->page.tenant);
+    call->state = read;
+    call_read(call, executors_read, executors_render);
 }
 
 static void executor_answer(struct call *call, const struct executor *executor)

@@ -220,5 +220,5 @@ void call_serve(struct call *call)
         return;
     }
     if (auth_check(call) && params_check(call) && at_least_met(call))
-        call->route->handler(call);
+        call_handle(call);
 }

@@ -27,21 +27,39 @@ static struct server_seen *seen_of(struct api *api, const struct server_row *row
     return seen;
 }
 
-bool servers_look(struct api *api, struct arena *arena, struct server_row **out, size_t *out_n, struct err *err)
+void servers_take(struct api *api, const struct server_row *rows, size_t n)
 {
     int64_t now = loop_now(api->config.loop);
-    if (!reader_servers(api->config.reader, arena, out, out_n, err))
-        return false;
-    for (size_t i = 0; i < *out_n; i++) {
-        struct server_seen *seen = seen_of(api, &(*out)[i]);
-        if (seen->beat == (*out)[i].beat && seen->started == (*out)[i].started)
+    for (size_t i = 0; i < n; i++) {
+        struct server_seen *seen = seen_of(api, &rows[i]);
+        if (seen->beat == rows[i].beat && seen->started == rows[i].started)
             continue;
-        seen->beat = (*out)[i].beat;
-        seen->started = (*out)[i].started;
+        seen->beat = rows[i].beat;
+        seen->started = rows[i].started;
         seen->moved_ms = now;
         seen->lost = false;
     }
+}
+
+bool servers_look(struct api *api, struct arena *arena, struct server_row **out, size_t *out_n, struct err *err)
+{
+    if (!reader_servers(api->config.reader, arena, out, out_n, err))
+        return false;
+    servers_take(api, *out, *out_n);
     return true;
+}
+
+static bool rows_read(struct api *hand, struct arena *arena, void *out)
+{
+    struct server_rows *read = out;
+    struct err ignored = { 0 };
+    return reader_servers(hand->config.reader, arena, &read->rows, &read->n, &ignored);
+}
+
+static void rows_done(struct api *api, void *out)
+{
+    const struct server_rows *read = out;
+    servers_take(api, read->rows, read->n);
 }
 
 bool server_lives(struct api *api, const struct server_row *row)
@@ -60,6 +78,8 @@ static void look_due(struct loop_timer *timer)
     size_t n;
     struct err ignored = { 0 };
     loop_arm(api->config.loop, &api->servers_look, loop_now(api->config.loop) + LOOK_MS);
+    if (beside_chore_begin(api, api->servers_chore))
+        return;
     (void)servers_look(api, &arena, &rows, &n, &ignored);
     arena_release(&arena);
 }
@@ -67,6 +87,7 @@ static void look_due(struct loop_timer *timer)
 void servers_begin(struct api *api)
 {
     api->servers_look = (struct loop_timer){ .due = look_due, .owner = api };
+    api->servers_chore = beside_chore_new(rows_read, rows_done, &api->servers_read);
     if (reader_is_shared(api->config.reader))
         loop_arm(api->config.loop, &api->servers_look, loop_now(api->config.loop));
 }
@@ -74,6 +95,7 @@ void servers_begin(struct api *api)
 void servers_end(struct api *api)
 {
     loop_disarm(api->config.loop, &api->servers_look);
+    beside_chore_free(api->servers_chore);
     SMAP_EACH (&api->servers, entry)
         mem_free(entry->value);
     smap_release(&api->servers);

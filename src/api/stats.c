@@ -47,10 +47,12 @@ static void lane_counts_put(struct json *json, const struct counts *counts)
 }
 
 struct facts { /* what most of these answers need */
+    struct store_head head; /* read first: who follows behind its seq misses nothing that isn't counted yet */
     struct lane **lanes;
     struct executor **executors;
     struct executor_live *lives;
-    size_t n_lanes, n_executors, n_lives;
+    struct server_row *servers;
+    size_t n_lanes, n_executors, n_lives, n_servers;
 };
 
 /* facts_own: what the tenant doesn't have isn't there. */
@@ -68,14 +70,16 @@ static void facts_own(const struct call *call, struct facts *out)
     out->n_executors = n;
 }
 
-static bool facts_read(struct call *call, struct facts *out)
+/* As call->state; beside the loop. */
+static bool facts_read(struct call *call)
 {
     struct reader *reader = call->api->config.reader;
-    if (!reader_lanes(reader, &call->arena, &out->lanes, &out->n_lanes, &call->err) ||
-        !reader_executors(reader, &call->arena, &out->executors, &out->n_executors, &call->err)) {
-        call_problem(call);
+    struct facts *out = call->state = ARENA_NEW(&call->arena, struct facts);
+    *out = (struct facts){ 0 };
+    if (!reader_head(reader, &out->head, &call->err) ||
+        !reader_lanes(reader, &call->arena, &out->lanes, &out->n_lanes, &call->err) ||
+        !reader_executors(reader, &call->arena, &out->executors, &out->n_executors, &call->err))
         return false;
-    }
     out->n_lives = engine_executors(call->api->config.engine, &call->arena, &out->lives);
     return true;
 }
@@ -127,17 +131,10 @@ static void trouble_render(struct call *call, struct json *json)
         json_z(json, tls->warning);
 }
 
-void serve_stats_get(struct call *call)
+static void stats_render(struct call *call)
 {
-    struct facts facts;
+    struct facts facts = *(const struct facts *)call->state;
     struct counts all = { 0 };
-    struct store_head head; /* read first: who follows behind its seq misses nothing that isn't counted yet */
-    if (!reader_head(call->api->config.reader, &head, &call->err)) {
-        call_problem(call);
-        return;
-    }
-    if (!facts_read(call, &facts))
-        return;
     facts_own(call, &facts);
     for (size_t i = 0; i < facts.n_lanes; i++) {
         struct counts counts = lane_counts(facts.lanes[i]);
@@ -166,14 +163,19 @@ void serve_stats_get(struct call *call)
     }
     json_object_end(&json);
     executors_put(call, &json, &facts);
-    json_put_i64(&json, "seq", head.seq);
-    json_put_i64(&json, "turn", head.commit);
+    json_put_i64(&json, "seq", facts.head.seq);
+    json_put_i64(&json, "turn", facts.head.commit);
     json_key(&json, "warnings");
     json_array_begin(&json);
     trouble_render(call, &json);
     json_array_end(&json);
     json_object_end(&json);
     call_answer(call, 200);
+}
+
+void serve_stats_get(struct call *call)
+{
+    call_read(call, facts_read, stats_render);
 }
 
 static bool semaphore_render(struct call *call, struct json *json, const struct slot *slot)
@@ -303,17 +305,20 @@ static void coordination_render(struct call *call, struct json *json)
     json_object_end(json);
 }
 
-void serve_nodes_list(struct call *call)
+static bool nodes_read(struct call *call)
 {
-    struct facts facts;
-    struct server_row *servers;
-    size_t n_servers;
-    if (!facts_read(call, &facts))
-        return;
-    if (!servers_look(call->api, &call->arena, &servers, &n_servers, &call->err)) {
-        call_problem(call);
-        return;
-    }
+    if (!facts_read(call))
+        return false;
+    struct facts *facts = call->state;
+    return reader_servers(call->api->config.reader, &call->arena, &facts->servers, &facts->n_servers, &call->err);
+}
+
+static void nodes_render(struct call *call)
+{
+    struct facts facts = *(const struct facts *)call->state;
+    struct server_row *servers = facts.servers;
+    size_t n_servers = facts.n_servers;
+    servers_take(call->api, servers, n_servers);
     struct json json = json_to(&call->out);
     json_object_begin(&json);
     json_key(&json, "nodes");
@@ -347,6 +352,11 @@ void serve_nodes_list(struct call *call)
     json_nil(&json);
     json_object_end(&json);
     call_answer(call, 200);
+}
+
+void serve_nodes_list(struct call *call)
+{
+    call_read(call, nodes_read, nodes_render);
 }
 
 static void metric(struct buf *out, const char *name, const char *type, const char *help)
@@ -424,16 +434,10 @@ static void tasks_metrics(const struct call *call, const struct facts *facts, st
     }
 }
 
-void serve_metrics_get(struct call *call)
+static void metrics_render(struct call *call)
 {
-    struct facts facts;
+    struct facts facts = *(const struct facts *)call->state;
     struct buf *out = &call->out;
-    if (!str_eqz(call->actor.tenant, TENANT_DEFAULT)) {
-        call_refuse(call, ERR_forbidden, "metrics are the site's: this needs a token of the tenant 'default'");
-        return;
-    }
-    if (!facts_read(call, &facts))
-        return;
     uint64_t live = 0, running = 0;
     for (size_t i = 0; i < facts.n_lives; i++) {
         live += facts.lives[i].live;
@@ -468,6 +472,14 @@ void serve_metrics_get(struct call *call)
     metric_u64(out, "weir_store_bytes", "gauge", "Size of the store's files.", store_bytes(call->api->config.store->data_dir));
     metric_u64(out, "weir_resident_bytes", "gauge", "Resident memory of the server.", resident_bytes());
     call_answer_as(call, 200, "text/plain; version=0.0.4; charset=utf-8", buf_str(out), NULL);
+}
+
+void serve_metrics_get(struct call *call)
+{
+    if (str_eqz(call->actor.tenant, TENANT_DEFAULT))
+        call_read(call, facts_read, metrics_render);
+    else
+        call_refuse(call, ERR_forbidden, "metrics are the site's: this needs a token of the tenant 'default'");
 }
 
 void serve_health_get(struct call *call)

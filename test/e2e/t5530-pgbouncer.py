@@ -34,7 +34,7 @@ task = a.enqueue(dict(name='far', queue='far', data='x', retry=dict(attempts=1))
 thread.join(20)
 ok(waiting and [g['task'] for g in waiting[0]] == [task], f'a poll at one server is woken by a task posted at the other ({time.monotonic() - began:.2f} s)', waiting)
 used = pg.sql("SELECT max(n) FROM (SELECT count(*) AS n FROM pg_stat_activity WHERE datname = 'weir' GROUP BY application_name) c")
-ok(int(used) <= 10, f'a server has no more connections than the manual says: {used}')
+ok(int(used) <= 12, f'a server has no more connections than the manual says: {used}')
 
 
 def well(text, seconds=30):
@@ -63,7 +63,7 @@ while time.monotonic() - began < 6:
     worst = max(worst, time.monotonic() - asked)
     time.sleep(0.05)
 bouncer.process.send_signal(signal.SIGCONT)
-ok(worst < 6, f'a pooler that stands still: the server answers ({worst:.2f} s at worst)')
+ok(worst < 2, f'a pooler that stands still: the server answers ({worst:.2f} s at worst)')
 well('standing still for 6 s')
 
 # -- no connection left: another server is refused with the reason, those that run go on
