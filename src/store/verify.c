@@ -3,7 +3,7 @@
  * Walks the turns in order: each hash must follow from the one before, events must be dense, unpack, and move tasks
  * only along the table; at the end the head must be sealed and equal. Then every task's row must have the state, the lane and the grant
  * that its events lead to, and every task of the history its row; every row of the tables that turns tell of must be as the last of them
- * left it (verify_rows.h); last what follows from other rows: counts and pauses of lanes, ready, live, slots.
+ * left it (verify_rows.h); last what follows from other rows: ready, counts and pauses of lanes, live, slots.
  *
  * Works in steps, each a snapshot of STEP_US or so: each step first follows what a running server has added, so that rows and history are
  * compared as of one snapshot.
@@ -53,6 +53,8 @@ struct verify {
     int table;              /* of TAG_TABLES: whose rows are being compared; TAG_COUNT: all are */
     bool walking;           /* it was begun */
     const struct sql_table *facts; /* its columns */
+    struct verify_ready ready;     /* how far those are compared */
+    bool ready_done;
     struct arena arena;
     int64_t deadline;
     int steps;
@@ -260,6 +262,21 @@ static enum verify_visit row_visit(void *owner, const struct copy_cell *cells)
     return ++v->steps % CLOCK_STEPS == 0 && clock_boot_us() > v->deadline ? VERIFY_STOP : VERIFY_ON;
 }
 
+static enum verify_visit ready_visit(void *owner, const struct verify_ready *ready)
+{
+    struct verify *v = owner;
+    struct task row = { 0 };
+    v->ready = *ready;
+    v->ready.rest = (struct str){ 0 };
+    bool same = ready->state == STATE_P && task_unpack(ready->rest, &row) && row.class_id == ready->class_id &&
+                -row.prio == ready->nprio && row.vt == ready->vt;
+    if (!same) {
+        (void)fault(v, "task %" PRId64 " is ready, but its row says otherwise, or another class, priority or place", ready->task);
+        return VERIFY_FAULT;
+    }
+    return ++v->steps % CLOCK_STEPS == 0 && clock_boot_us() > v->deadline ? VERIFY_STOP : VERIFY_ON;
+}
+
 static bool lane_check(struct verify *v, const struct lane *lane)
 {
     struct lane_fold *fold = lane_of(v, lane->id);
@@ -298,6 +315,9 @@ static bool small_compare(struct verify *v, struct err *err)
             return fault(v, "lane %" PRIu64 " is in the history but has no row", e->key - 1);
     if (small.n_ready != v->n_pending)
         return fault(v, "%" PRId64 " tasks are ready, but the history has %" PRId64 " in P", small.n_ready, v->n_pending);
+    if (small.slot.id)
+        return fault(v, "slot %" PRId64 " counts %" PRId64 " that have it and %" PRId64 " that wait, but %" PRId64 " and %" PRId64 " do",
+                     small.slot.id, small.slot.used, small.slot.waiting, small.slot.held, small.slot.waits);
     if ((int64_t)small.n_lives != v->n_executing)
         return fault(v, "%zu attempts run, but the history has %" PRId64 " tasks in X", small.n_lives, v->n_executing);
     for (size_t i = 0; i < small.n_lives; i++) {
@@ -362,7 +382,11 @@ static bool step_in_snapshot(struct verify *v, bool *out_end, struct err *err)
         if (!table_end(v))
             return false;
     }
-    *out_end = true;
+    if (!v->ready_done && (!from->ready(from->owner, &v->ready, ready_visit, v, &how, err) || how == VERIFY_FAULT))
+        return false;
+    if (how == VERIFY_STOP)
+        return true;
+    *out_end = v->ready_done = true;
     return small_compare(v, err);
 }
 
@@ -388,6 +412,7 @@ bool verify_run(const struct verify_source *source, const uint8_t key[CHAIN_KEY_
                 struct verify_report *out, struct err *err)
 {
     struct verify v = { .source = source, .key = key, .report = out, .witness_seq = witness_seq, .witness_hash = witness_hash };
+    v.ready = (struct verify_ready){ INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN, STATE_NONE, { 0 } };
     *out = (struct verify_report){ .ok = true };
     rows_known_init(&v.rows, key);
     bool ok = steps_run(&v, err) || !out->ok;

@@ -15,6 +15,12 @@ struct verify_small { /* tables that are compared as a whole */
     struct str *tokens;  size_t n_tokens;  /* as events name them: NAME, TENANT/NAME */
     int64_t *lives;      size_t n_lives;   /* tasks of the attempts that run */
     int64_t n_ready;
+    struct { int64_t id, used, waiting, held, waits; } slot; /* one whose counts aren't those of its holds; id 0: there is none */
+};
+struct verify_ready { /* a row of `ready`, and of its task what it is made of; STATE_NONE: it has none */
+    int64_t class_id, nprio, vt, task;
+    enum task_state state;
+    struct str rest;
 };
 
 /* turns gives what is above `after` (an event), rows what is behind a key of a table of sql_tables, ascending, to `visit` until it stops
@@ -28,6 +34,8 @@ struct verify_source {
                   enum verify_visit *out_how, struct err *err);
     bool (*rows)(void *owner, size_t table, const struct copy_cell *key, enum verify_visit (*visit)(void *, const struct copy_cell *),
                  void *visitor, enum verify_visit *out_how, struct err *err);
+    bool (*ready)(void *owner, const struct verify_ready *after, enum verify_visit (*visit)(void *, const struct verify_ready *),
+                  void *visitor, enum verify_visit *out_how, struct err *err); /* as rows; the visitor moves `after` on */
     bool (*small)(void *owner, struct arena *arena, struct verify_small *out, struct err *err);
 };
 

@@ -91,6 +91,32 @@ static bool source_rows(void *owner, size_t table, const struct copy_cell *key,
     return true;
 }
 
+static bool source_ready(void *owner, const struct verify_ready *after, enum verify_visit (*visit)(void *, const struct verify_ready *),
+                         void *visitor, enum verify_visit *out_how, struct err *err)
+{
+    struct postgres_reader *self = owner;
+    PGresult *result;
+    int n;
+    *out_how = VERIFY_ON;
+    do {
+        struct pg_args args = { 0 };
+        const int64_t key[] = { after->class_id, after->nprio, after->vt, after->task };
+        for (size_t i = 0; i < sizeof key / sizeof key[0]; i++)
+            arg_i64(&args, key[i]);
+        if (!pg_run(&self->pg, PG_ready_after, &args, &result, err))
+            return false;
+        n = PQntuples(result);
+        for (int i = 0; i < n && *out_how == VERIFY_ON; i++) {
+            struct str state = cell_view(result, i, 4);
+            *out_how = visit(visitor, &(struct verify_ready){ cell_i64(result, i, 0), cell_i64(result, i, 1), cell_i64(result, i, 2),
+                                                              cell_i64(result, i, 3),
+                                                              state.len == 1 ? state_of_letter(state.ptr[0]) : STATE_NONE,
+                                                              cell_view(result, i, 5) });
+        }
+    } while (n > 0 && *out_how == VERIFY_ON);
+    return true;
+}
+
 static bool source_small(void *owner, struct arena *arena, struct verify_small *out, struct err *err)
 {
     struct postgres_reader *self = owner;
@@ -121,6 +147,11 @@ static bool source_small(void *owner, struct arena *arena, struct verify_small *
     if (!pg_run(&self->pg, PG_verify_ready, NULL, &result, err))
         return false;
     out->n_ready = cell_i64(result, 0, 0);
+    if (!pg_run(&self->pg, PG_verify_slots, NULL, &result, err))
+        return false;
+    int64_t *cells[] = { &out->slot.id, &out->slot.used, &out->slot.waiting, &out->slot.held, &out->slot.waits };
+    for (int i = 0; PQntuples(result) > 0 && i < (int)(sizeof cells / sizeof cells[0]); i++)
+        *cells[i] = cell_i64(result, 0, i);
     return true;
 }
 
@@ -139,7 +170,7 @@ bool pg_verify_inside(struct postgres_reader *self, const uint8_t key[CHAIN_KEY_
 {
     const struct verify_source source = {
         .owner = self, .begin = nothing_begin, .end = nothing_end, .head = source_head, .turns = source_turns, .rows = source_rows,
-        .small = source_small,
+        .ready = source_ready, .small = source_small,
     };
     return verify_run(&source, key, 0, NULL, out, err);
 }
@@ -156,7 +187,7 @@ bool postgres_verify(const struct store_config *config, int64_t witness_seq, con
     if (ok) {
         const struct verify_source source = {
             .owner = reader, .begin = source_begin, .end = source_end, .head = source_head, .turns = source_turns, .rows = source_rows,
-            .small = source_small,
+            .ready = source_ready, .small = source_small,
         };
         ok = verify_run(&source, key, witness_seq, witness_hash, out, err);
         reader->ops->close(reader);

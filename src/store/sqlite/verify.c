@@ -74,6 +74,39 @@ static bool source_rows(void *owner, size_t table, const struct copy_cell *key,
     return step != DB_ERROR;
 }
 
+static bool source_ready(void *owner, const struct verify_ready *after, enum verify_visit (*visit)(void *, const struct verify_ready *),
+                         void *visitor, enum verify_visit *out_how, struct err *err)
+{
+    struct db *db = owner;
+    sqlite3_stmt *stmt = db->stmts[SQL_ready_after];
+    enum db_step step = DB_DONE;
+    size_t n;
+    *out_how = VERIFY_ON;
+    do {
+        bind_i64(stmt, 1, after->class_id);
+        bind_i64(stmt, 2, after->nprio);
+        bind_i64(stmt, 3, after->vt);
+        bind_i64(stmt, 4, after->task);
+        for (n = 0; *out_how == VERIFY_ON && (step = db_next(db, SQL_ready_after, err)) == DB_ROW; n++)
+            *out_how = visit(visitor, &(struct verify_ready){ sqlite3_column_int64(stmt, 0), sqlite3_column_int64(stmt, 1),
+                                                              sqlite3_column_int64(stmt, 2), sqlite3_column_int64(stmt, 3),
+                                                              column_state(stmt, 4), column_view(stmt, 5) });
+        db_reset(db, SQL_ready_after);
+    } while (n > 0 && step == DB_DONE && *out_how == VERIFY_ON);
+    return step != DB_ERROR;
+}
+
+static bool slots_get(struct db *db, struct verify_small *out, struct err *err)
+{
+    sqlite3_stmt *stmt = db->stmts[SQL_verify_slots];
+    enum db_step step = db_next(db, SQL_verify_slots, err);
+    int64_t *cells[] = { &out->slot.id, &out->slot.used, &out->slot.waiting, &out->slot.held, &out->slot.waits };
+    for (int i = 0; step == DB_ROW && i < (int)(sizeof cells / sizeof cells[0]); i++)
+        *cells[i] = sqlite3_column_int64(stmt, i);
+    db_reset(db, SQL_verify_slots);
+    return step != DB_ERROR;
+}
+
 static bool number_get(struct db *db, enum sql_id id, int64_t *out, struct err *err)
 {
     if (db_next(db, id, err) != DB_ROW)
@@ -105,7 +138,7 @@ static bool source_small(void *owner, struct arena *arena, struct verify_small *
         *ARENA_PUSH(arena, out->lives, out->n_lives, cap_lives) = sqlite3_column_int64(db->stmts[SQL_verify_live], 0);
         step = DB_DONE;
     }
-    return step == DB_DONE && number_get(db, SQL_verify_ready, &out->n_ready, err);
+    return step == DB_DONE && number_get(db, SQL_verify_ready, &out->n_ready, err) && slots_get(db, out, err);
 }
 
 bool verify_walk(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], int64_t witness_seq, const uint8_t *witness_hash,
@@ -113,7 +146,7 @@ bool verify_walk(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], int64_t witn
 {
     const struct verify_source source = {
         .owner = db, .begin = source_begin, .end = source_end, .head = source_head, .turns = source_turns, .rows = source_rows,
-        .small = source_small,
+        .ready = source_ready, .small = source_small,
     };
     return verify_run(&source, key, witness_seq, witness_hash, out, err);
 }
