@@ -37,6 +37,35 @@ static void preds_collect(struct call *call, const struct task_view *view, struc
     }
 }
 
+static bool edge_is_open(const struct why_pred *pred)
+{
+    bool ended = state_ended(pred->state);
+    return pred->kind == EDGE_DEPENDS ? pred->state != STATE_D : pred->kind == EDGE_AFTER ? !ended : pred->fired && !ended;
+}
+
+/* untold_collect: more is waited for than its edges show: something has ended, and the task is still to be told of it. */
+static bool untold_collect(struct call *call, struct why_facts *facts)
+{
+    int64_t open = 0;
+    if (facts->task.state != STATE_S && facts->task.state != STATE_Q)
+        return true;
+    for (size_t i = 0; i < facts->n_preds; i++)
+        open += edge_is_open(&facts->preds[i]);
+    for (size_t i = 0; i < facts->n_preds && open < facts->task.waits; i++) {
+        struct why_pred *pred = &facts->preds[i];
+        struct hold *holds;
+        size_t n;
+        if (edge_is_open(pred) || (pred->kind == EDGE_CANCELS && !pred->fired))
+            continue;
+        if (!reader_holds(call->api->config.reader, &call->arena, pred->id, &holds, &n, &call->err))
+            return false;
+        for (size_t k = 0; k < n; k++)
+            pred->untold |= holds[k].kind == HOLD_telling && holds[k].rank < facts->task.id;
+        open += pred->untold;
+    }
+    return true;
+}
+
 static bool lanes_collect(struct call *call, struct why_facts *facts)
 {
     struct reader *reader = call->api->config.reader;
@@ -310,7 +339,8 @@ void serve_tasks_why(struct call *call)
         return;
     struct why_facts facts = { .task = view.task, .lane_name = view.lane_name, .ready_ahead = -1, .now = clock_wall_ms() };
     preds_collect(call, &view, &facts);
-    if (!gap_collect(call, &facts) || !lanes_collect(call, &facts) || !holds_collect(call, &facts) || !executors_collect(call, &facts)) {
+    if (!untold_collect(call, &facts) || !gap_collect(call, &facts) || !lanes_collect(call, &facts) || !holds_collect(call, &facts) ||
+        !executors_collect(call, &facts)) {
         call_problem(call);
         return;
     }

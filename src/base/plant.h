@@ -65,6 +65,8 @@
     X(limit_overrun, "a semaphore that was lowered below its holders lets one more in") \
     X(limit_unheard, "a semaphore that is raised wakes nobody") \
     X(admits_forgotten, "waiters for whom a turn had no time are forgotten") \
+    X(tells_forgotten, "those whom a turn had no time to tell of an end are forgotten") \
+    X(tells_unread, "whom a turn before has left to be told of an end is taken for told") \
     X(incarnation_unchecked, "a finish of another incarnation is accepted") \
     X(incarnation_each_poll, "an executor that has seen more than the store knows makes all grants stale at each poll") \
     X(copies_forget, "a store that was restored believes that nothing granted had begun") \

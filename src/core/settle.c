@@ -61,6 +61,7 @@ enum {
     BIT_SLOT = 1u << HOLD_slot,
     BIT_HELD = 1u << HOLD_held,
     BIT_EXECUTOR = 1u << HOLD_executor,
+    BIT_TELLING = 1u << HOLD_telling,
 };
 
 const struct lane *lane_closed(struct slice *slice, int64_t lane)
@@ -298,8 +299,8 @@ static bool cancels_ready(struct slice *slice, struct node *node)
     const struct edge *ins = slice_ins(slice, node, &n);
     for (size_t i = 0; i < n; i++) {
         if (ins[i].kind == EDGE_CANCELS || ins[i].flags & EDGE_LOCK || !edge_counts(ins[i].kind, ins[i].flags)) continue;
-        const struct node *pred = slice_find(slice, ins[i].pred);
-        if (pred && (ins[i].kind == EDGE_DEPENDS ? pred->row.state != STATE_D : !state_ended(pred->row.state))) return false;
+        struct node *pred = slice_find(slice, ins[i].pred);
+        if (pred && slice_edge_open(slice, &ins[i], pred)) return false;
     }
     return true;
 }
@@ -360,12 +361,11 @@ static int64_t waits_count(struct slice *slice, struct node *node)
     size_t n;
     struct edge *ins = slice_ins(slice, node, &n);
     for (size_t i = 0; i < n; i++) {
-        const struct node *pred = slice_find(slice, ins[i].pred);
+        struct node *pred = slice_find(slice, ins[i].pred);
         if (!pred) continue; /* pruned: it has ended */
         if (ins[i].kind == EDGE_DEPENDS && pred->row.marks & MARK_OUTPUTS)
             node->row.marks |= MARK_NEEDS; /* they may have come while this one had ended */
-        if (!edge_counts(ins[i].kind, ins[i].flags)) continue;
-        waits += ins[i].kind == EDGE_DEPENDS ? pred->row.state != STATE_D : !state_ended(pred->row.state);
+        waits += edge_counts(ins[i].kind, ins[i].flags) && slice_edge_open(slice, &ins[i], pred);
     }
     return waits;
 }
@@ -405,14 +405,31 @@ void task_unserved(struct slice *slice, struct node *node)
     task_consider(slice, node);
 }
 
+static void edge_satisfied(struct slice *slice, struct node *waiter, const struct edge *edge)
+{
+    if (waiter->row.waits > 0) waiter->row.waits--;
+    waiter->dirty = true;
+    bool cancels = waiter->row.marks & MARK_CANCELS && waiter->row.marks & MARK_LOCKED && !(edge->flags & EDGE_LOCK);
+    if (waiter->row.waits == 0 || cancels) task_consider(slice, waiter);
+}
+
+static void telling_over(struct slice *slice, struct node *node)
+{
+    holds_drop(slice, node, BIT_TELLING);
+    node->told_to = 0;
+}
+
 /* Only `depends` passes an end on, so only there can a retry take it back. */
 static void restage_dependents(
     struct slice *slice, struct node *node, const struct because *because, struct node ***stack, size_t *n_stack, size_t *cap)
 {
     size_t n;
     struct edge *outs = slice_outs(slice, node, &n);
+    int64_t told_to = held(node, HOLD_telling) ? slice_told_to(slice, node) : INT64_MAX;
+    telling_over(slice, node); /* who wasn't told of its end waits for the next one */
     for (size_t i = 0; i < n; i++) { /* before anything is counted: the same waiter may have another edge */
         struct node *waiter = outs[i].kind == EDGE_CANCELS && outs[i].flags & EDGE_FIRED ? slice_find(slice, outs[i].waiter) : NULL;
+        if (waiter && outs[i].waiter > told_to && edge_counts(EDGE_CANCELS, outs[i].flags)) edge_satisfied(slice, waiter, &outs[i]);
         if (waiter) slice_edge_flag(slice, waiter, node, EDGE_CANCELS, EDGE_SPENT);
     }
     for (size_t i = 0; i < n; i++) {
@@ -467,14 +484,6 @@ void task_restage(struct slice *slice, struct node *node, const struct because *
 
 /* --- the consequences ----------------------------------------------------------------------------------------------------------- */
 
-static void edge_satisfied(struct slice *slice, struct node *waiter, const struct edge *edge)
-{
-    if (waiter->row.waits > 0) waiter->row.waits--;
-    waiter->dirty = true;
-    bool cancels = waiter->row.marks & MARK_CANCELS && waiter->row.marks & MARK_LOCKED && !(edge->flags & EDGE_LOCK);
-    if (waiter->row.waits == 0 || cancels) task_consider(slice, waiter);
-}
-
 void task_pass_on(struct slice *slice, struct node *waiter, const struct node *node)
 {
     enum task_state to = node->row.state == STATE_A ? STATE_A : STATE_F;
@@ -498,10 +507,8 @@ static int by_revision(const void *a, const void *b)
 }
 
 /* Among equals the older revision goes first, also when it was heard of later. Edges stand by the waiter's id, so mostly nothing moves. */
-static struct edge *outs_by_revision(struct slice *slice, struct node *node, size_t *out_n)
+static struct edge *outs_by_revision(struct slice *slice, const struct node *node, struct edge *outs, size_t n)
 {
-    struct edge *outs = slice_outs(slice, node, out_n);
-    size_t n = *out_n;
     bool sorted = true;
     if (node->row.rev == 0 || n < 2) return outs;
     struct edge *edges = ARENA_ARRAY(slice->arena, struct edge, n);
@@ -597,21 +604,87 @@ void prev_inherit(struct slice *slice, struct node *waiter, struct node *stopped
     slice_edge_flag(slice, waiter, stopped, EDGE_DEPENDS, EDGE_HANDED);
 }
 
+/* What the task leaves to the waiter of this edge. */
+static void edge_inherit(struct slice *slice, struct node *waiter, struct node *node, const struct edge *edge)
+{
+    if (edge->kind == EDGE_CANCELS && !(edge->flags & EDGE_FIRED)) cancels_inherit(slice, waiter, node);
+    if (edge->flags & EDGE_PREV && edge_counts(edge->kind, edge->flags) && waiter->row.state != STATE_X) prev_inherit(slice, waiter, node);
+}
+
+/* The waiter of this edge is told that the task has ended. */
+static void edge_tell(struct slice *slice, struct node *waiter, struct node *node, const struct edge *edge)
+{
+    if (!edge_counts(edge->kind, edge->flags)) return;
+    if (edge->kind == EDGE_DEPENDS && node->row.marks & MARK_OUTPUTS) waiter->row.marks |= MARK_NEEDS;
+    if (edge->kind != EDGE_DEPENDS || node->row.state == STATE_D || PLANT(depends_any_end)) edge_satisfied(slice, waiter, edge);
+    else task_pass_on(slice, waiter, node);
+}
+
+static struct node *edge_waiter(struct slice *slice, const struct edge *edge) /* NULL: it has ended */
+{
+    struct node *waiter = slice_find(slice, edge->waiter);
+    return waiter && !state_ended(waiter->row.state) ? waiter : NULL;
+}
+
+/* Has it ended with anything in hand that those behind it take over? Who ran has nothing. */
+static bool leaves_something(struct slice *slice, struct node *node)
+{
+    size_t n = 0;
+    const struct edge *ins = node->row.marks & MARK_CANCELS ? slice_ins(slice, node, &n) : NULL;
+    for (size_t i = 0; i < n; i++)
+        if (ins[i].kind == EDGE_CANCELS && !(ins[i].flags & EDGE_FIRED)) return true;
+    return node->row.waits > 0 && (node->row.rev || node->row.marks & MARK_LOCKED);
+}
+
+/* There are more who wait for it than this turn may tell: those with the smallest numbers are told, the others in the next turns. Until
+ * then the end hasn't come for them (slice_edge_open). What it leaves behind is handed on now: an order must never have a gap, in which
+ * another turn could close a circle. */
+static void propagate_part(struct slice *slice, struct node *node)
+{
+    bool begun = held(node, HOLD_telling), more = true;
+    size_t n = 0, most = slice->tells_left;
+    int64_t told_to = begun ? slice_told_to(slice, node) : 0;
+    if (!begun && leaves_something(slice, node)) {
+        lock_hand_on(slice, node);
+        struct edge *outs = slice_outs(slice, node, &n);
+        outs = outs_by_revision(slice, node, outs, n);
+        for (size_t i = 0; i < n; i++) {
+            struct node *waiter = edge_waiter(slice, &outs[i]);
+            if (waiter) edge_inherit(slice, waiter, node, &outs[i]);
+        }
+        n = 0;
+    }
+    struct edge *outs = most ? slice_outs_after(slice, node, told_to, most, &n, &more) : NULL;
+    if (n) told_to = outs[n - 1].waiter;
+    slice->tells_left -= n < most ? n : most;
+    outs = outs_by_revision(slice, node, outs, n);
+    for (size_t i = 0; i < n; i++) {
+        struct node *waiter = edge_waiter(slice, &outs[i]);
+        if (waiter) edge_tell(slice, waiter, node, &outs[i]);
+    }
+    slice->telling |= more;
+    if (begun && (n || !more)) telling_over(slice, node);
+    if (!more || (begun && !n)) return;
+    hold_put(slice, node, HOLD_telling, 0, told_to);
+    node->told_to = told_to + 1;
+}
+
 static void propagate(struct slice *slice, struct node *node)
 {
-    size_t n;
+    size_t n, out = (size_t)node->row.out;
+    if (held(node, HOLD_telling) || out > slice->tells_left) {
+        propagate_part(slice, node);
+        return;
+    }
+    slice->tells_left -= out;
     lock_hand_on(slice, node);
-    struct edge *outs = outs_by_revision(slice, node, &n);
+    struct edge *outs = slice_outs(slice, node, &n);
+    outs = outs_by_revision(slice, node, outs, n);
     for (size_t i = 0; i < n; i++) {
-        struct node *waiter = slice_find(slice, outs[i].waiter);
-        if (!waiter || state_ended(waiter->row.state)) continue;
-        if (outs[i].kind == EDGE_CANCELS && !(outs[i].flags & EDGE_FIRED)) cancels_inherit(slice, waiter, node);
-        if (!edge_counts(outs[i].kind, outs[i].flags)) continue;
-        if (outs[i].flags & EDGE_PREV && waiter->row.state != STATE_X) prev_inherit(slice, waiter, node);
-        if (outs[i].kind == EDGE_DEPENDS && node->row.marks & MARK_OUTPUTS) waiter->row.marks |= MARK_NEEDS;
-        if (outs[i].kind != EDGE_DEPENDS || node->row.state == STATE_D || PLANT(depends_any_end))
-            edge_satisfied(slice, waiter, &outs[i]);
-        else task_pass_on(slice, waiter, node);
+        struct node *waiter = edge_waiter(slice, &outs[i]);
+        if (!waiter) continue;
+        edge_inherit(slice, waiter, node, &outs[i]);
+        edge_tell(slice, waiter, node, &outs[i]);
     }
 }
 

@@ -1,7 +1,8 @@
 /* settle: what follows from an end, a new edge or a lifted hold, until nothing more follows; pure.
  *
  * The engine changes something (creates, finishes, cancels, pauses), then calls slice_settle, which carries the consequences through edges,
- * cancels and slots. Work is proportional to what moves, never to what waits. */
+ * cancels and slots. Work is proportional to what moves, never to what waits, and a turn moves a batch at most (looks_left, tells_left of
+ * the slice): what is left stands in the rows, and task_consider of an ended task with HOLD_telling goes on with it. */
 #ifndef WEIR_CORE_SETTLE_H
 #define WEIR_CORE_SETTLE_H
 

@@ -1,5 +1,6 @@
 #include "core/slice.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/plant.h"
@@ -26,7 +27,8 @@ void slice_init(struct slice *slice, struct arena *arena, const struct rows *row
         .ins_at = ins_at,
         .outs_at = outs_at,
         .new_at = new_at,
-        .looks_left = SIZE_MAX };
+        .looks_left = SIZE_MAX,
+        .tells_left = SIZE_MAX };
     map_clear(&slice->nodes);
     map_clear(&slice->lanes);
     map_clear(&slice->slots);
@@ -307,6 +309,58 @@ struct edge *slice_ins(struct slice *slice, struct node *node, size_t *out_n)
     return node->ins;
 }
 
+static int by_waiter(const void *a, const void *b)
+{
+    const struct edge *x = a, *y = b;
+    if (x->waiter != y->waiter) return x->waiter < y->waiter ? -1 : 1;
+    return x->kind < y->kind ? -1 : x->kind > y->kind;
+}
+
+/* Those that the slice has of a node's edges as the predecessor and that lie behind `after`, in no order. */
+static void outs_known(struct slice *slice, const struct node *node, int64_t after, struct edge **out, size_t *n, size_t *cap)
+{
+    const struct edge *known = node->outs_loaded ? node->outs : node->outs_new;
+    size_t n_known = node->outs_loaded ? node->n_outs : node->n_outs_new;
+    for (size_t i = 0; i < n_known; i++)
+        if (known[i].waiter > after) *ARENA_PUSH(slice->arena, *out, *n, *cap) = known[i];
+}
+
+struct edge *slice_outs_after(struct slice *slice, struct node *node, int64_t after, size_t n, size_t *out_n, bool *out_more)
+{
+    struct edge *edges = NULL;
+    size_t found = 0, cap = 0, asked = n + EDGE_KIND_COUNT; /* so many edges one waiter may have, at most */
+    bool rest = !node->outs_loaded && !slice->failed && node->row.out > (int64_t)node->n_outs_new;
+    if (rest && !slice->rows->outs_after(slice->rows->owner, slice->arena, node->row.id, after, asked, &edges, &found, slice->err)) {
+        slice->failed = true;
+        found = 0;
+    }
+    cap = found;
+    edges_patch(slice, edges, found);
+    size_t stored = found, end = 0;
+    outs_known(slice, node, after, &edges, &found, &cap);
+    if (found > stored) qsort(edges, found, sizeof *edges, by_waiter);
+    while (end < found && (end < n || edges[end].waiter == edges[end - 1].waiter)) end++;
+    *out_more = end < found;
+    *out_n = end;
+    return edges;
+}
+
+int64_t slice_told_to(struct slice *slice, struct node *node)
+{
+    size_t n = 0;
+    const struct hold *holds = node->told_to ? NULL : slice_holds_of_task(slice, node->row.id, &n);
+    for (size_t i = 0; i < n; i++)
+        if (holds[i].kind == HOLD_telling) node->told_to = holds[i].rank + 1;
+    return node->told_to ? node->told_to - 1 : 0;
+}
+
+bool slice_edge_open(struct slice *slice, const struct edge *edge, struct node *pred)
+{
+    bool over = edge->kind == EDGE_DEPENDS ? pred->row.state == STATE_D : state_ended(pred->row.state);
+    if (!over || !(pred->row.holds & 1u << HOLD_telling) || PLANT(tells_unread)) return !over;
+    return edge->waiter > slice_told_to(slice, pred);
+}
+
 static void edge_change(struct slice *slice, struct node *waiter, struct node *pred, struct edge key);
 
 static void edge_add(struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind, unsigned flags)
@@ -327,8 +381,7 @@ static void edge_add(struct slice *slice, struct node *waiter, struct node *pred
     if (!waiter->edges_from) waiter->edges_from = slice->n_edges_new;
     waiter->row.ins++;
     pred->row.out++;
-    bool satisfied = kind == EDGE_CANCELS || (kind == EDGE_AFTER ? state_ended(pred->row.state) : pred->row.state == STATE_D);
-    if (!satisfied) waiter->row.waits++;
+    if (kind != EDGE_CANCELS && slice_edge_open(slice, &edge, pred)) waiter->row.waits++;
     if (kind == EDGE_CANCELS) waiter->row.marks |= MARK_CANCELS;
     if (flags & EDGE_NEEDED || (kind == EDGE_DEPENDS && pred->row.marks & MARK_OUTPUTS)) waiter->row.marks |= MARK_NEEDS;
     waiter->dirty = pred->dirty = true;
@@ -399,7 +452,7 @@ void slice_edge_lock_again(struct slice *slice, struct node *waiter, struct node
     struct edge key = *edge;
     key.flags &= ~(unsigned)EDGE_SPENT;
     edge_change(slice, waiter, pred, key);
-    if (!state_ended(pred->row.state)) waiter->row.waits++;
+    if (slice_edge_open(slice, &key, pred)) waiter->row.waits++;
     waiter->dirty = true;
 }
 

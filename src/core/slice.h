@@ -18,6 +18,9 @@ struct rows {
     void *owner;
     bool (*task)(void *owner, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err);
     bool (*edges)(void *owner, struct arena *arena, int64_t id, bool by_pred, struct edge **out, size_t *out_n, struct err *err);
+    /* The first n edges whose predecessor is `pred` and whose waiter's number is above `after`, by waiter. */
+    bool (*outs_after)(void *owner, struct arena *arena, int64_t pred, int64_t after, size_t n, struct edge **out, size_t *out_n,
+                       struct err *err);
     const struct spec *(*spec)(void *owner, int64_t id, struct err *err);
     bool (*holds_of)(
         void *owner, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n, struct err *err);
@@ -49,6 +52,7 @@ struct node {
     size_t ins_indexed, outs_indexed; /* of them, in slice.ins_at and outs_at */
     size_t edges_from; /* its first one as the waiter in edges_new, plus one; 0: none */
     struct hold_mark *holds_added, *holds_removed; /* of this turn (holds.c) */
+    int64_t told_to; /* of one with HOLD_telling: its rank, plus one; 0: not read yet */
 };
 
 struct slice {
@@ -76,6 +80,8 @@ struct slice {
                                        are used up is the next turn's */
     size_t n_slots_todo, cap_slots_todo;
     size_t looks_left; /* waiters that this turn may still admit or send away, and slots that it may look at in vain */
+    size_t tells_left; /* edges along which this turn may still tell of ends; who isn't told is the next turns' (HOLD_telling) */
+    bool telling;      /* somebody is left to be told */
 
     /* A hash of an edge -> where it stands, of long lists that were searched (slice.c); `changed`: in edges_changed. */
     struct map changed, ins_at, outs_at, new_at;
@@ -117,6 +123,12 @@ void slice_move(struct slice *slice, struct node *node, enum task_state to, cons
 /* Edges, with this turn's own. slice_edge_add counts it on both ends; the waiter's `waits` grows when it isn't satisfied yet. */
 struct edge *slice_outs(struct slice *slice, struct node *node, size_t *out_n);
 struct edge *slice_ins(struct slice *slice, struct node *node, size_t *out_n);
+/* slice_outs_after: a batch of slice_outs, behind the waiter of that number, by waiter: about n of them, all of each waiter's. *out_more:
+ * there are others behind them. They aren't kept: a task may have a million successors. */
+struct edge *slice_outs_after(struct slice *slice, struct node *node, int64_t after, size_t n, size_t *out_n, bool *out_more);
+int64_t slice_told_to(struct slice *slice, struct node *node); /* all who wait for it, up to that number, know that it has ended */
+/* slice_edge_open: is what the edge stands for still to come, for its waiter? An end of which the waiter hasn't been told is. */
+bool slice_edge_open(struct slice *slice, const struct edge *edge, struct node *pred);
 void slice_edge_add(struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind);
 void slice_edge_add_prev(struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind); /* an order between revisions */
 void slice_edge_add_as(struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind, unsigned flags);
@@ -140,8 +152,8 @@ void slice_hold_add(struct slice *slice, const struct hold *hold);
 void slice_hold_remove(struct slice *slice, const struct hold *hold);
 void slice_holds_pack(struct slice *slice); /* before the changes are handed over, and nothing is changed afterwards */
 struct hold *slice_holds_of_task(struct slice *slice, int64_t task, size_t *out_n); /* by kind and key */
-/* slice_holds_first: the first holds of (kind, key) by (rank, task), at most n; how many there are. Kinds: slot, pause, executor.
- */
+/* slice_holds_first: the first holds of (kind, key) by (rank, task), at most n; how many there are. Kinds: slot, pause, executor,
+ * telling. */
 size_t slice_holds_first(struct slice *slice, enum hold_kind kind, int64_t key, size_t n, struct hold *out);
 /* slice_hold_is_first: is the task's hold among the first n? */
 bool slice_hold_is_first(struct slice *slice, enum hold_kind kind, int64_t key, size_t n, int64_t task);

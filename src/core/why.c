@@ -97,6 +97,7 @@ static bool pred_unmet(const struct why_pred *pred)
 {
     bool ended = state_ended(pred->state), due = pred->due && pred->state == STATE_X && !PLANT(why_supersedes_late);
     if (pred->lock && PLANT(why_lock_late)) return pred->state == STATE_X;
+    if (pred->untold) return pred->kind != EDGE_CANCELS || pred->fired;
     return pred->kind == EDGE_DEPENDS ? pred->state != STATE_D : pred->kind == EDGE_AFTER ? !ended : (pred->fired && !ended) || due;
 }
 
@@ -127,7 +128,11 @@ static void explain_edges(struct explain *x)
         const char *kind = pred->lock ? "lock" : pred->kind == EDGE_DEPENDS ? "dependency" : "precursor";
         struct why_condition *c = condition(x, kind, task->created);
         c->holder = pred->key;
-        if (pred->kind == EDGE_CANCELS && !pred->fired) {
+        if (pred->untold && (pred->kind != EDGE_DEPENDS || pred->state == STATE_D)) {
+            c->detail =
+                str_fmt(x->arena, "%.*s has ended; very many wait for it and go on in their order, this one soon", STR_ARG(pred->key));
+            c->remedy = STR("it goes on by itself");
+        } else if (pred->kind == EDGE_CANCELS && !pred->fired) {
             c->detail =
                 str_fmt(x->arena, "when it is ready it supersedes %.*s, which is executing and has to end first", STR_ARG(pred->key));
             c->remedy = str_fmt(x->arena, "weir why %.*s", STR_ARG(pred->key));

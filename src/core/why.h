@@ -22,6 +22,7 @@ struct why_pred {
     bool fired; /* cancels: it fired, and counts */
     bool due;   /* cancels: it has not fired yet, its own or one that it will inherit */
     bool lock;  /* after: the archive's lock */
+    bool untold; /* it has ended, and the task hasn't been told yet (HOLD_telling) */
 };
 enum { WHY_RANGES_MAX = 4 };
 struct why_gap { /* of a task whose revision isn't initialised */

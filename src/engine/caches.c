@@ -450,6 +450,13 @@ static bool rows_edges(void *owner, struct arena *arena, int64_t id, bool by_pre
     return store->ops->load_edges(store, arena, id, by_pred, out, out_n, err);
 }
 
+static bool rows_outs_after(
+    void *owner, struct arena *arena, int64_t pred, int64_t after, size_t n, struct edge **out, size_t *out_n, struct err *err)
+{
+    struct store *store = ((struct engine *)owner)->store;
+    return store->ops->load_outs(store, arena, pred, after, n, out, out_n, err);
+}
+
 static bool rows_holds_of(
     void *owner, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n, struct err *err)
 {
@@ -471,7 +478,8 @@ static bool rows_served(void *owner, int64_t class_id)
 
 struct rows caches_rows(struct engine *engine)
 {
-    return (struct rows){ .owner = engine, .task = rows_task, .edges = rows_edges, .spec = rows_spec, .holds_of = rows_holds_of,
+    return (struct rows){ .owner = engine, .task = rows_task, .edges = rows_edges,
+                          .outs_after = rows_outs_after, .spec = rows_spec, .holds_of = rows_holds_of,
                           .holds_of_task = rows_holds_of_task, .lane = rows_lane, .slot = rows_slot,
                           .slot_open = rows_slot_open, .served = rows_served };
 }
@@ -597,6 +605,7 @@ bool caches_load(struct engine *engine, struct err *err)
         for (size_t i = 0; i < n_classes; i++) class_put(engine, classes[i]);
         for (size_t i = 0; i < n_slots; i++) slot_put(engine, slots[i]);
         slots_admit_all(engine);
+        engine->tells_due = true;
         for (size_t i = 0; i < n_executors; i++) executor_refresh(engine, executors[i]);
         MAP_EACH(&engine->executors, e) { /* a class that came to nothing may have had the number of another one */
             struct known_executor *known = e->value;

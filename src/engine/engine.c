@@ -94,7 +94,7 @@ static void turn_open(struct turn *turn, struct engine *engine, int64_t wall, in
         .err = err };
     slice_init(turn->slice, turn->arena, &engine->rows, wall, engine->head.turn + 1, err);
     turn->slice->arrivals = engine->arrivals;
-    turn->slice->looks_left = engine->on_loop && engine->batch > LOOP_LOOKS_MAX ? LOOP_LOOKS_MAX : engine->batch;
+    turn->slice->looks_left = turn->slice->tells_left = turn_batch(engine);
     turn_stand(turn);
 }
 
@@ -325,6 +325,7 @@ static void caches_follow(struct turn *turn)
         if (known->id == 0) caches_held(engine);
     }
     slots_follow(turn);
+    tells_follow(turn);
     archives_follow(turn);
     recent_follow(turn);
     engine->arrivals = turn->slice->arrivals;
@@ -408,6 +409,7 @@ static bool turn_run(struct turn *turn, struct command **commands, size_t *n_com
         archives_removing(turn);
         lanes_resume(turn);
         served_run(turn);
+        tells_run(turn);
     }
     claims_run(turn);
     polls_settle(turn);
@@ -589,7 +591,7 @@ static int64_t next_turn(struct engine *engine, int64_t wall, int64_t boot)
     struct heap_node *first = heap_first(&engine->deadlines);
     if (first && first->key < next) next = first->key;
     if (engine->n_resuming || engine->claims_left || engine->n_removing || engine->archives_left || engine->slots_left.n) next = boot;
-    if (served_due(engine)) next = boot;
+    if (served_due(engine) || engine->tells_due) next = boot;
     if (engine->taken.commit != engine->head.commit) next = boot; /* others committed beside the last turn */
     if (schedules_due(engine, wall, boot)) next = boot;
     if (engine->next_watch < next) next = engine->next_watch;

@@ -106,6 +106,7 @@ void finish_items(struct turn *turn, const struct command *command, struct finis
         struct attempt end = { .exit = item->exit, .signal = item->signal, .outcome = item->outcome, .cpu_ms = item->cpu_ms,
                                .max_rss_bytes = item->max_rss_bytes, .log_bytes = item->log_bytes };
         memcpy(end.finish_hash, item->hash, sizeof end.finish_hash);
+        turn->slice->tells_left += tells_more(turn->engine);
         attempt_over(turn, node, &attempt, &end, item->reason, &because);
         if (state_ended(node->row.state)) node->row.waits = waits; /* retried, and it queued for the lock again: it leaves that place */
         if (returned) lock_again(turn, node); /* if it is to be tried again */

@@ -126,7 +126,8 @@ void attempt_lost(struct turn *turn, struct node *node, const struct attempt *at
     slice_settle(turn->slice);
 }
 
-/* Nobody may have started what was granted, but nobody can say so: an attempt that lapses counts. */
+/* Nobody may have started what was granted, but nobody can say so: an attempt that lapses counts. Of many a batch: the next turn comes at
+ * once, and who is heard before it has not lapsed. */
 void leases_expire(struct turn *turn)
 {
     struct engine *engine = turn->engine;
@@ -134,7 +135,7 @@ void leases_expire(struct turn *turn)
     if (engine->deaf) return;
     int64_t now = PLANT(wall_leases) && engine->offset != OFFSET_UNKNOWN ? turn->wall - engine->offset : turn->boot;
     if (PLANT(lease_long)) now -= 2 * engine->config.lease_ms;
-    while ((first = heap_first(&engine->deadlines)) && first->key <= now) {
+    for (size_t left = turn_batch(engine); left > 0 && (first = heap_first(&engine->deadlines)) && first->key <= now; left--) {
         struct live *live = CONTAINER_OF(first, struct live, deadline);
         heap_take(&engine->deadlines, first); /* looked at once; the living are settled after the commit */
         struct node *node = slice_find(turn->slice, live->attempt.task);

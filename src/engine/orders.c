@@ -173,6 +173,7 @@ void cmd_executor_state(struct turn *turn, struct command *command)
                                               .actor = command->actor.name,
                                               .reason = str_of(executor_state_name(state)) });
     if (known->parked) poll_answer(turn, known->parked); /* it hears its new state at once */
+    if (state == EXECUTOR_ACTIVE) turn->engine->claims_left = true; /* what was pending before is news to its poll */
 }
 
 /* What is kept of a token's creation: the token itself can be had again from its seed, by the api alone and only while the key lives. */

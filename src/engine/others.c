@@ -338,6 +338,7 @@ void needs_expect(struct turn *turn, struct command **commands, size_t n)
         for (size_t k = 0; k < n_of && left > 0; k++, left--) finish_need(turn, &items[k], &needs, tasks, preds, grants);
     }
     if (turn->narrow) narrow_need(turn, commands, n, &needs, tasks, preds, most);
+    needs.n_edges = turn_batch(engine) + needs.n_preds * tells_more(engine) + EDGE_KIND_COUNT;
     bool any = needs.n_tasks || needs.n_preds || needs.n_grants || !turn->begun;
     if (any && !store->ops->expect(store, &needs, turn->err)) turn->slice->failed = true;
 }
@@ -406,6 +407,7 @@ void duties_commit(struct turn *turn)
     bool timers = coord_holds(engine->coord, DUTY_timers);
     coord_commit(engine->coord, turn->duties, turn->n_duties, turn->boot);
     if (timers || !coord_holds(engine->coord, DUTY_timers)) return;
+    engine->tells_due = true;
     engine->next_time = 0; /* what the one before has left; back-offs too: the clock may have been set since this server had the duty */
     engine->offset = engine->schedules_offset = OFFSET_UNKNOWN;
 }

@@ -91,22 +91,12 @@ bool served_due(const struct engine *engine)
     return engine->classes_waking.n || engine->unserved.pass || engine->unserved.due || engine->unserved.again;
 }
 
-/* Their rows come in one piece, where that saves time. */
-static void tasks_expect(struct turn *turn, const struct hold *holds, size_t n)
-{
-    struct store *store = turn->engine->store;
-    if (n < 2 || !store->ops->expect) return;
-    int64_t *tasks = ARENA_ARRAY(turn->arena, int64_t, n);
-    for (size_t i = 0; i < n; i++) tasks[i] = holds[i].task;
-    if (!store->ops->expect(store, &(struct turn_needs){ .tasks = tasks, .n_tasks = n }, turn->err)) turn->slice->failed = true;
-}
-
 /* Those who waited for an executor, in their order; how many. */
 static size_t class_wake(struct turn *turn, int64_t class_id, size_t most)
 {
     struct hold *holds = ARENA_ARRAY(turn->arena, struct hold, most);
     size_t n = slice_holds_first(turn->slice, HOLD_executor, class_id, most, holds);
-    tasks_expect(turn, holds, n);
+    holds_expect(turn, holds, n);
     for (size_t i = 0; i < n; i++) {
         struct node *node = slice_find(turn->slice, holds[i].task);
         if (node) task_consider(turn->slice, node);
@@ -125,7 +115,7 @@ static bool unserved_walk(struct turn *turn, size_t most)
         turn->slice->failed = true;
         return false;
     }
-    tasks_expect(turn, holds, n);
+    holds_expect(turn, holds, n);
     for (size_t i = 0; i < n; i++) {
         struct node *node = slice_find(turn->slice, holds[i].task);
         if (node) task_unserved(turn->slice, node);
@@ -139,7 +129,7 @@ void served_run(struct turn *turn)
 {
     struct engine *engine = turn->engine;
     struct unserved *unserved = &engine->unserved;
-    size_t left = engine->on_loop && engine->batch > LOOP_LOOKS_MAX ? LOOP_LOOKS_MAX : engine->batch;
+    size_t left = turn_batch(engine);
     if (!served_due(engine)) return;
     if (unserved->pass) slots_pass(turn); /* a waiter that no executor can start gives up its place in the slot's queue */
     unserved->pass = false;

@@ -93,6 +93,7 @@ void slots_sweep(struct turn *turn)
     struct engine *engine = turn->engine;
     if (!coord_holds(engine->coord, DUTY_timers) || turn->boot - engine->slots_swept < engine->config.lease_ms) return;
     engine->slots_swept = turn->boot;
+    engine->tells_due = true;
     MAP_EACH(&engine->slots_open, e) slot_changed(turn->slice, (int64_t)e->key);
     slice_settle(turn->slice);
 }

@@ -34,6 +34,7 @@ enum {
     BATCH = 1000,               /* due holds, resumed and parked tasks, admitted waiters of one turn, unless the configuration says
                                    otherwise */
     LOOP_LOOKS_MAX = 64,        /* admitted waiters of a turn that the loop takes; the engine's thread goes on */
+    TELLS_SHARE = 64,           /* a finish may tell of its end along the 64th part of a batch of edges besides those of its turn */
     SPECS_CACHED_MAX = 8192,
     TASKS_RECENT = 8192,        /* a power of two */
     RECENT_TEXT_BYTES = 120,
@@ -187,7 +188,9 @@ struct engine {
     struct map slots_empty;  /* of concurrency keys with nobody in them, in the order in which they came to it: id -> boot ms + 1 */
     int64_t boot;            /* ms, of the turn */
     struct map slots_left;   /* those whose waiters are still to be looked at: the last turn's looks were used up */
-    int64_t slots_swept;     /* boot ms, of a shared store: slots_open were looked at, for what a lost server has left */
+    int64_t slots_swept;     /* boot ms, of a shared store: slots_open and those who are to be told were looked at, for what a lost server
+                                has left */
+    bool tells_due;          /* tasks have ended of which not all who wait for them have been told, or there may be some (tells.c) */
     struct known_executor **serving; /* by class: one that is active and fits; NULL: nobody */
     size_t n_serving;
     struct map classes_waking; /* served again: those who waited for that are still to go on */
@@ -312,6 +315,7 @@ struct turn {
     struct map supplies; /* polls.c: pending tasks by class */
     size_t n_were_pending; /* nodes that had a ready row when the first of them was made */
     size_t n_parked_tasks;
+    bool tells_looked;     /* tells_run has */
     uint64_t n_granted, n_finished, n_lost;
 
     struct map archives; /* lane -> struct archive, this turn's copy */
@@ -394,6 +398,13 @@ void slots_follow(struct turn *turn);                  /* after the commit */
 void slots_sweep(struct turn *turn);                   /* of a shared store: what a lost server has left */
 void slots_clear(struct turn *turn);                   /* a batch of those with nobody in them goes */
 int64_t slot_of_key(struct turn *turn, struct str tenant, struct str key); /* the number of a concurrency key's slot */
+
+/* tells.c: a turn tells a batch of those who wait for what has ended; the rest is told by the next turns. */
+size_t turn_batch(const struct engine *engine); /* what a turn does at most of each kind that can grow */
+void holds_expect(struct turn *turn, const struct hold *holds, size_t n); /* rows of their tasks come in one piece, if that saves time */
+size_t tells_more(const struct engine *engine); /* edges that a turn may go along for each finish, besides a batch */
+void tells_run(struct turn *turn);              /* goes on where turns before have stopped */
+void tells_follow(struct turn *turn);           /* after the commit */
 
 /* served.c: classes that an active executor fits. */
 bool class_is_served(const struct engine *engine, int64_t class_id);

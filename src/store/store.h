@@ -120,7 +120,8 @@ struct turn_needs {
     bool narrow; /* begin: the turn has not the store to itself (store_ops.begin) */
     const struct store_head *since;               /* load_others from here; NULL: nobody else seems to be about */
     const int64_t *tasks;  size_t n_tasks;        /* load_task */
-    const int64_t *preds;  size_t n_preds;        /* load_edges by pred, and load_task of those that wait */
+    const int64_t *preds;  size_t n_preds;        /* load_edges by pred, load_outs, and load_task of those that wait: */
+    size_t n_edges;                               /* at most so many edges, by pred as they are named */
     const int64_t *grants; size_t n_grants;       /* load_attempt of the unfinished attempts of these tasks */
     /* Of a narrow turn: */
     const int64_t *archives; size_t n_archives;   /* archive_lock; they are waited for, before anything else */
@@ -167,6 +168,9 @@ struct store_ops {
     /* by_pred: edges whose pred is id; else those whose waiter is id. */
     bool (*load_edges)(struct store *store, struct arena *arena, int64_t id, bool by_pred, struct edge **out, size_t *out_n,
                        struct err *err);
+    /* The first n edges whose pred is id and whose waiter is above `after`, by (waiter, kind). */
+    bool (*load_outs)(struct store *store, struct arena *arena, int64_t id, int64_t after, size_t n, struct edge **out, size_t *out_n,
+                      struct err *err);
     bool (*load_spec)(struct store *store, struct arena *arena, int64_t id, struct spec *out, struct err *err);
     bool (*load_attempt)(struct store *store, int64_t task, int64_t grant, struct attempt *out, bool *out_found, struct err *err);
     bool (*load_outputs)(struct store *store, struct arena *arena, int64_t task, struct str *out_json, struct err *err);

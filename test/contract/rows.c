@@ -235,6 +235,12 @@ static void edges_are_kept_and_marked(void **state)
     assert_int_equal(out[0].flags, 0);
     MUST(&w, OPS(&w)->load_edges(w.store, &w.arena, 9, false, &out, &n, &w.err));
     assert_int_equal(n, 0);
+    MUST(&w, OPS(&w)->load_outs(w.store, &w.arena, 1, 0, 2, &out, &n, &w.err)); /* by waiter, and no more than were asked for */
+    assert_true(n == 2 && out[0].waiter == 3 && out[0].kind == EDGE_AFTER && out[1].waiter == 3 && out[1].kind == EDGE_DEPENDS);
+    MUST(&w, OPS(&w)->load_outs(w.store, &w.arena, 1, 3, 9, &out, &n, &w.err));
+    assert_true(n == 1 && out[0].waiter == 5);
+    MUST(&w, OPS(&w)->load_outs(w.store, &w.arena, 1, 5, 9, &out, &n, &w.err));
+    assert_int_equal(n, 0);
     world_release(&w);
 }
 
@@ -247,7 +253,7 @@ static void what_is_expected_is_what_is_loaded(void **state)
     struct edge edges[] = { { .waiter = 3, .pred = 1, .kind = EDGE_AFTER }, { .waiter = 4, .pred = 1, .kind = EDGE_DEPENDS },
                             { .waiter = 4, .pred = 3, .kind = EDGE_AFTER } }, *found_edges;
     struct attempt live = attempt_sample(2, 7, 3), attempt;
-    int64_t ids[] = { 1, 2, 99 }, later[] = { 3 };
+    int64_t ids[] = { 1, 2, 99 }, later[] = { 3 }, twice[] = { 2, 1, 3, 1 };
     size_t n;
     bool found;
     (void)state;
@@ -282,7 +288,15 @@ static void what_is_expected_is_what_is_loaded(void **state)
         assert_true(found && attempt.executor == live.executor && attempt.poll_seq == live.poll_seq && !attempt.finished);
         MUST(&w, OPS(&w)->load_attempt(w.store, 2, 6, &attempt, &found, &w.err));
         assert_false(found);
-        struct turn_needs more = { .preds = later, .n_preds = 1 };
+        struct turn_needs more = { .preds = later, .n_preds = 1 }, few = { .preds = twice, .n_preds = 4, .n_edges = 1 };
+        if (OPS(&w)->expect && round)
+            MUST(&w, OPS(&w)->expect(w.store, &few, &w.err)); /* not all of them come: the others are loaded */
+        MUST(&w, OPS(&w)->load_outs(w.store, &w.arena, 1, 0, 1, &found_edges, &n, &w.err));
+        assert_true(n == 1 && found_edges[0].waiter == 3);
+        MUST(&w, OPS(&w)->load_outs(w.store, &w.arena, 1, 3, 5, &found_edges, &n, &w.err));
+        assert_true(n == 1 && found_edges[0].waiter == 4);
+        MUST(&w, OPS(&w)->load_edges(w.store, &w.arena, 1, true, &found_edges, &n, &w.err));
+        assert_int_equal(n, 2);
         if (OPS(&w)->expect)
             MUST(&w, OPS(&w)->expect(w.store, &more, &w.err));
         MUST(&w, OPS(&w)->load_edges(w.store, &w.arena, 3, true, &found_edges, &n, &w.err));

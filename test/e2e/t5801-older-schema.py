@@ -41,6 +41,7 @@ def newest(dialect):
     return max(int(path.name[:4]) for path in FILES if path.parts[-3] in ('sql', dialect))
 
 
+TAGS = 17  # since then turns tell of rows, under their hashes
 HEAD = 'incarnation, turn, seq, next_task, next_spec, next_lane, next_class, next_slot, next_executor, next_token, v_now'
 
 
@@ -101,8 +102,9 @@ for version in sorted({1, newest('sqlite') - 1}):
         db.execute(f'INSERT INTO main.{table} ({columns}) SELECT {columns} FROM full.{table}' + (" WHERE name <> 'place'" if table == 'meta' else ''))
     hashes, link, seal = linked((TMP / name / 'verify.key').read_bytes(), db.execute('SELECT turn, first_seq, at, events FROM main.turn ORDER BY first_seq').fetchall(),
                                 db.execute(f'SELECT {HEAD} FROM main.head').fetchone())
-    db.executemany('UPDATE main.turn SET hash = ? WHERE turn = ?', hashes)
-    db.execute('UPDATE main.head SET hash = ?, seal = ?', (link, seal))
+    if version < TAGS:
+        db.executemany('UPDATE main.turn SET hash = ? WHERE turn = ?', hashes)
+        db.execute('UPDATE main.head SET hash = ?, seal = ?', (link, seal))
     db.commit()
     db.close()
     opened(name, version, told)
@@ -127,8 +129,9 @@ for version in sorted({3, 9, newest('postgres') - 1}):  # before there were seve
     turns = [line.split('|') for line in pg.sql("SELECT turn, first_seq, at, encode(events, 'hex') FROM older.turn ORDER BY first_seq", name).split()]
     hashes, link, seal = linked((TMP / name / 'verify.key').read_bytes(), [(int(t), int(f), int(a), bytes.fromhex(e)) for t, f, a, e in turns],
                                 list(map(int, pg.sql(f'SELECT {HEAD} FROM older.head', name).strip().split('|'))))
-    pg.sql('\n'.join(f"UPDATE older.turn SET hash = '\\x{h.hex()}' WHERE turn = {n};" for h, n in hashes) +
-           f"UPDATE older.head SET hash = '\\x{link.hex()}', seal = '\\x{seal.hex()}';", name)
+    if version < TAGS:
+        pg.sql('\n'.join(f"UPDATE older.turn SET hash = '\\x{h.hex()}' WHERE turn = {n};" for h, n in hashes) +
+               f"UPDATE older.head SET hash = '\\x{link.hex()}', seal = '\\x{seal.hex()}';", name)
     pg.sql('DROP SCHEMA public CASCADE; ALTER SCHEMA older RENAME TO public;', name)
     opened(name, version, told, '--store', pg.url(name), '--name', 'first')
     same(pg.sql('SELECT version FROM weir_schema', name), str(newest('postgres')), f'it is {newest("postgres")} now')

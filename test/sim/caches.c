@@ -95,6 +95,13 @@ void admits_note(struct world *w, bool plain)
     if (plain && w->at->next_turn > w->boot && !several(w)) world_fail(w, "I10 waiters for a slot were left, and no turn comes", 0);
 }
 
+int64_t tells_left(const struct world *w)
+{
+    for (size_t i = 0; i < w->store->n_holds; i++)
+        if (w->store->holds[i].kind == HOLD_telling) return w->store->holds[i].task;
+    return 0;
+}
+
 /* Of several servers the one that left them may be gone: another one looks at the slots once a lease. */
 bool admits_are_left(const struct world *w)
 {

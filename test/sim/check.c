@@ -81,6 +81,7 @@ static void check_move(struct world *w, const struct event *e)
         world_fail(w, "an ended task went on by itself", id);
     if (state_ended(e->from) && str_eqz(e->reason, "sim")) MARK(w, retry);
     if (state_ended(e->from)) w->known.retried[id] = true;
+    if (state_ended(e->from) && w->before[id].holds & 1u << HOLD_telling) MARK(w, tell_retried);
     if (state_ended(e->from) && w->quotas) quotas_resumed(w, id);
     if (w->known.folded_ending[id] && e->from == STATE_X && e->to != w->known.folded_ending[id])
         world_fail(w, "I6 a task that was to end went elsewhere", id);
@@ -126,6 +127,15 @@ static void check_events(struct world *w)
     }
 }
 
+/* Has the edge's waiter been told of the other's end? One that hasn't been waits for it all the same. */
+bool edge_untold(const struct world *w, const struct edge *e)
+{
+    const struct memstore *m = w->store;
+    for (size_t i = 0; i < m->n_holds; i++)
+        if (m->holds[i].kind == HOLD_telling && m->holds[i].task == e->pred) return m->holds[i].rank < e->waiter;
+    return false;
+}
+
 static int64_t waits_of(struct world *w, const struct task *task)
 {
     const struct edges *ins = map_find(&w->store->ins, (uint64_t)task->id);
@@ -133,8 +143,9 @@ static int64_t waits_of(struct world *w, const struct task *task)
     for (size_t i = 0; ins && i < ins->n; i++) {
         const struct edge *e = &ins->edges[i];
         const struct task *pred = map_find(&w->store->tasks, (uint64_t)e->pred);
-        if (e->kind == EDGE_DEPENDS) waits += pred->state != STATE_D;
-        if (e->kind != EDGE_DEPENDS && edge_counts(e->kind, e->flags)) waits += !state_ended(pred->state);
+        bool untold = edge_untold(w, e);
+        if (e->kind == EDGE_DEPENDS) waits += pred->state != STATE_D || untold;
+        if (e->kind != EDGE_DEPENDS && edge_counts(e->kind, e->flags)) waits += !state_ended(pred->state) || untold;
     }
     return waits;
 }
@@ -156,7 +167,8 @@ static void check_task(struct world *w, const struct task *task)
     if (live != (task->state == STATE_X)) world_fail(w, "I7 not exactly one live grant of an executing task", task->id);
     if (holds != task->holds) world_fail(w, "holds differ from their rows", task->id);
     if (task->ending && task->state != STATE_X) world_fail(w, "ending beside a state that isn't X", task->id);
-    if (state_ended(task->state) && task->holds) world_fail(w, "I9 an ended task holds something", task->id);
+    if (state_ended(task->state) && task->holds & ~(1u << HOLD_telling)) world_fail(w, "I9 an ended task holds something", task->id);
+    if (!state_ended(task->state) && task->holds & 1u << HOLD_telling) world_fail(w, "an end is told that isn't one", task->id);
     if ((task->state == STATE_P || task->state == STATE_X) && held != spec->n_slots + (running_slot(w, task->lane) != 0))
         world_fail(w, "I8 started without its slots", task->id);
     if (task->state == STATE_S) {

@@ -1,6 +1,7 @@
 #include "memstore.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* --- copies --------------------------------------------------------------------------------------------------------------------------- */
@@ -398,6 +399,26 @@ static bool mem_edges(struct store *store, struct arena *arena, int64_t id, bool
     return true;
 }
 
+static int by_waiter(const void *a, const void *b)
+{
+    const struct edge *x = a, *y = b;
+    if (x->waiter != y->waiter) return x->waiter < y->waiter ? -1 : 1;
+    return (x->kind > y->kind) - (x->kind < y->kind);
+}
+
+static bool mem_outs(struct store *store, struct arena *arena, int64_t id, int64_t after, size_t n, struct edge **out, size_t *out_n,
+    struct err *err)
+{
+    struct edge *all;
+    size_t n_all, from = 0;
+    if (!mem_edges(store, arena, id, true, &all, &n_all, err)) return false;
+    qsort(all, n_all, sizeof *all, by_waiter);
+    while (from < n_all && all[from].waiter <= after) from++;
+    *out = all + from;
+    *out_n = n_all - from < n ? n_all - from : n;
+    return true;
+}
+
 static bool mem_spec(struct store *store, struct arena *arena, int64_t id, struct spec *out, struct err *err)
 {
     const struct spec *spec = map_find(&mem(store)->specs, (uint64_t)id);
@@ -528,6 +549,7 @@ struct store_ops memstore_ops = {
     .load_live = mem_live,
     .load_task = mem_task,
     .load_edges = mem_edges,
+    .load_outs = mem_outs,
     .load_spec = mem_spec,
     .load_attempt = mem_attempt,
     .load_outputs = mem_outputs,

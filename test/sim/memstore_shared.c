@@ -349,6 +349,12 @@ static bool shared_edges(
     return !memport_read_fails(store, err) && memstore_ops.load_edges(store, arena, id, by_pred, out, out_n, err);
 }
 
+static bool shared_outs(struct store *store, struct arena *arena, int64_t id, int64_t after, size_t n, struct edge **out, size_t *out_n,
+    struct err *err)
+{
+    return !memport_read_fails(store, err) && memstore_ops.load_outs(store, arena, id, after, n, out, out_n, err);
+}
+
 static bool shared_ready(
     struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out, size_t *out_n, struct err *err)
 {
@@ -398,6 +404,7 @@ void memport_open(struct memport *port, struct memstore *m, int index)
     ops.load_others = memport_others;
     ops.load_task = shared_task;
     ops.load_edges = shared_edges;
+    ops.load_outs = shared_outs;
     ops.ready_first = shared_ready;
     ops.ready_passed = shared_passed;
     ops.archive_lock = shared_archive_lock;

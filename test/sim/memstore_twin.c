@@ -266,6 +266,18 @@ static bool twin_edges(
     SAID(a, b, "edges");
 }
 
+static bool twin_outs(struct store *store, struct arena *arena, int64_t id, int64_t after, size_t n, struct edge **out, size_t *out_n,
+    struct err *err)
+{
+    struct edge *edges;
+    size_t n_edges;
+    uint64_t a = 0, b = 0;
+    LOAD(load_outs, (real, arena, id, after, n, out, out_n, err), (store, &scratch, id, after, n, &edges, &n_edges, err));
+    SUM_RANKED(a, *out, *out_n, edge_sum);
+    SUM_RANKED(b, edges, n_edges, edge_sum);
+    SAID(a, b, "edges behind one");
+}
+
 static bool twin_spec(struct store *store, struct arena *arena, int64_t id, struct spec *out, struct err *err)
 {
     struct spec spec;
@@ -494,6 +506,7 @@ void memport_twin(struct memport *port, struct store *real)
     ops.load_live = twin_live;
     ops.load_task = twin_task;
     ops.load_edges = twin_edges;
+    ops.load_outs = twin_outs;
     ops.load_spec = twin_spec;
     ops.load_attempt = twin_attempt;
     ops.load_outputs = twin_outputs;

@@ -29,6 +29,13 @@ static const struct spec *rows_spec(void *owner, int64_t id, struct err *err)
     return map_find(&((struct memstore *)owner)->specs, (uint64_t)id);
 }
 
+static bool rows_outs_after(
+    void *owner, struct arena *arena, int64_t pred, int64_t after, size_t n, struct edge **out, size_t *out_n, struct err *err)
+{
+    struct store *store = &((struct memstore *)owner)->own.store;
+    return store->ops->load_outs(store, arena, pred, after, n, out, out_n, err);
+}
+
 static bool rows_holds_of(
     void *owner, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n, struct err *err)
 {
@@ -159,7 +166,8 @@ static void facts_collect(struct world *w, const struct task *task, struct arena
             .state = store_task(w, e->pred)->state,
             .kind = e->kind,
             .fired = edge_counts(EDGE_CANCELS, e->flags),
-            .lock = (e->flags & EDGE_LOCK) != 0 };
+            .lock = (e->flags & EDGE_LOCK) != 0,
+            .untold = edge_untold(w, e) };
     }
     facts->lane = rows_lane(m, task->lane);
     facts->all = rows_lane(m, 0);
@@ -242,8 +250,8 @@ static void edge_lift(struct slice *slice, struct node *node, const struct why_f
             slice_edge_flag(slice, ended, slice_find(slice, ins[i].pred), EDGE_CANCELS, EDGE_FIRED | EDGE_SPENT);
     for (size_t i = 0; i < facts->n_preds; i++) {
         const struct why_pred *p = &facts->preds[i];
-        bool counts = p->id == pred && (p->kind != EDGE_CANCELS || p->fired) && !(p->kind == EDGE_AFTER && state_ended(p->state)) &&
-                      !(p->kind == EDGE_DEPENDS && p->state == STATE_D);
+        bool over = p->kind == EDGE_DEPENDS ? p->state == STATE_D : state_ended(p->state);
+        bool counts = p->id == pred && (p->kind != EDGE_CANCELS || p->fired) && (!over || p->untold);
         if (counts) node->row.waits--;
     }
 }
@@ -273,9 +281,9 @@ static struct task lifted(struct world *w, const struct why_facts *facts, const 
     struct arena arena = { 0 };
     struct err err = { 0 };
     struct slice slice = { 0 };
-    struct rows rows = { .owner = w->store, .task = rows_task, .edges = rows_edges, .spec = rows_spec, .holds_of = rows_holds_of,
-                         .holds_of_task = rows_holds_of_task, .lane = rows_lane, .slot = rows_slot, .slot_open = rows_slot_open,
-                         .served = rows_served_now };
+    struct rows rows = { .owner = w->store, .task = rows_task, .edges = rows_edges, .outs_after = rows_outs_after, .spec = rows_spec,
+                         .holds_of = rows_holds_of, .holds_of_task = rows_holds_of_task, .lane = rows_lane, .slot = rows_slot,
+                         .slot_open = rows_slot_open, .served = rows_served_now };
     asked = w;
     lifted_class = 0;
     for (size_t i = 0; i < why->n_conditions; i++)

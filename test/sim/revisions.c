@@ -18,11 +18,21 @@ static const struct task *task_of(const struct world *w, int64_t lane, int64_t r
 
 /* --- starts --------------------------------------------------------------------------------------------------------------------------- */
 
+/* It ran when the other, which it had come after, was retried and put behind it in the archive's lock: it doesn't wait when it is lost. */
+static bool ran_before(const struct world *w, const struct task *task, const struct task *other)
+{
+    const struct edges *ins = map_find(&w->store->ins, (uint64_t)task->id);
+    for (size_t i = 0; ins && i < ins->n; i++)
+        if (ins->edges[i].pred == other->id && ins->edges[i].kind == EDGE_AFTER && ins->edges[i].flags & EDGE_SPENT) return true;
+    return false;
+}
+
 static void begin_after(struct world *w, const struct task *task, const struct task *other, bool success, const char *invariant)
 {
     enum task_state state = other ? w->known.folded[other->id] : STATE_D;
     if (!other || other->id == task->id) return;
     if (success ? state == STATE_D : state_ended(state)) return;
+    if (ran_before(w, task, other)) return;
     trace(w, "  %lld (%.*s of revision %lld) begins, %lld (%.*s of revision %lld) is %c", (long long)task->id, STR_ARG(task->name),
         (long long)task->rev, (long long)other->id, STR_ARG(other->name), (long long)other->rev, state_letter(state));
     const struct edges *ins = map_find(&w->store->ins, (uint64_t)task->id);
@@ -244,7 +254,7 @@ static void check_edges(struct world *w, const struct task *task)
             world_fail(w, "R6 a task waits for one of a later revision", task->id);
         due |= e->kind == EDGE_CANCELS && !(e->flags & EDGE_FIRED) && open;
         if (e->kind != EDGE_CANCELS && !lock && edge_counts(e->kind, e->flags))
-            waits |= e->kind == EDGE_DEPENDS ? pred->state != STATE_D : open;
+            waits |= (e->kind == EDGE_DEPENDS ? pred->state != STATE_D : open) || edge_untold(w, e);
     }
     if (task->state != STATE_S || !due || waits || lane_shut(w, task->lane) || task->holds & (1u << HOLD_time)) return;
     if (!(task->holds & (1u << HOLD_pause))) world_fail(w, "I15 a task that is ready hasn't cancelled what it supersedes", task->id);

@@ -392,6 +392,7 @@ static void check_lasting(struct world *w)
     lasts(w, 6, "R12 a duty isn't taken over", duty_left(w));
     lasts(w, 7, "a pending task that nobody can start keeps its slots", unserved_holds(w));
     lasts(w, 8, "I10 a task waits for an executor that is there", served_waits(w));
+    lasts(w, 9, "I10 who waits for what has ended is told by nobody", tells_left(w));
 }
 
 void servers_turns(struct world *w)

@@ -154,15 +154,21 @@ static void check_lapses(struct world *w, struct command **commands, size_t n)
     }
 }
 
+/* Of several that lapse at once a turn takes a batch, and each of the next ones does its part. */
 static void check_leases(struct world *w)
 {
+    int64_t left = 0;
     for (size_t i = 0; i < w->store->n_attempts; i++) {
         const struct attempt *is = &w->store->attempts[i];
         struct watch *watch = &w->known.watches[is->task];
         if (is->finished) continue;
-        if (w->boot - watch->possibly[w->at->index] >= LEASE_MS) world_fail(w, "R9 a lapsed lease was not noticed", is->task);
-        if (w->at->next_turn > watch->possibly[w->at->index] + LEASE_MS) world_fail(w, "I10 no wake-up for a lease", is->task);
+        if (w->boot - watch->possibly[w->at->index] >= LEASE_MS) left = is->task;
+        if (w->at->next_turn > w->boot && w->at->next_turn > watch->possibly[w->at->index] + LEASE_MS)
+            world_fail(w, "I10 no wake-up for a lease", is->task);
     }
+    if (left) MARK(w, lapse_batches);
+    w->at->lapsing = left ? w->at->lapsing + 1 : 0;
+    if (left && (!w->batch || w->at->lapsing > JOBS_MAX * EXECUTORS_MAX)) world_fail(w, "R9 a lapsed lease was not noticed", left);
 }
 
 /* Several servers: who takes over that another one has heard the executor, or done something to the task, counts its lease from then on.
@@ -555,6 +561,9 @@ static void check_wakeups(struct world *w)
             if (in > 60000) in = 60000; /* the wall clock may be set */
             if (w->at->next_turn > w->boot + in) world_fail(w, "I10 no wake-up for a time", hold->task);
         }
+        if (hold->kind == HOLD_telling) MARK(w, tell_batches);
+        if (hold->kind == HOLD_telling && w->at->next_turn > w->boot && !several(w))
+            world_fail(w, "I10 who waits for what has ended isn't told, and no turn comes", hold->task);
         if (hold->kind != HOLD_pause) continue;
         const struct lane *lane = map_find(&m->lanes, (uint64_t)hold->key + 1);
         if (lane && lane->paused_since) continue; /* `all` is stored when it was paused first */

@@ -55,6 +55,9 @@ enum { EXECUTORS_MAX = 5, JOBS_MAX = 6, TASKS_MAX = 400, LEASE_MS = 3000, CALLS_
     X(served_batches, "those who waited for an executor, or were to give slots back, needed more than one turn") \
     X(executor_paused, "an executor was paused") \
     X(admit_batches, "waiters for slots were left to another turn") \
+    X(tell_batches, "those who waited for an end were told of it in more than one turn") \
+    X(lapse_batches, "leases that lapsed together were given up in more than one turn") \
+    X(tell_retried, "a task was retried before all who wait for it knew of its end") \
     X(clock_forward, "the wall clock was set forward") \
     X(clock_back, "the wall clock was set back") \
     X(schedule_again, "a schedule's minute was counted again after the clock was set back") \
@@ -253,6 +256,7 @@ struct server {
     struct command *inbox[INBOX_MAX];
     size_t n_inbox;
     unsigned renewals; /* incarnations that its present life has taken */
+    size_t lapsing; /* turns of it, one after the other, that left leases which had lapsed to the next */
     /* of several: */
     struct memport shared;
     int64_t boot_ahead, wall_ahead; /* its clocks, against the world's */
@@ -392,6 +396,8 @@ void stores_close(struct world *world);
 /* caches.c: what a server keeps in memory is what the store has. */
 void check_caches(struct world *world);
 void admits_note(struct world *world, bool plain); /* after a turn: did it leave waiters for slots to another one? */
+bool edge_untold(const struct world *world, const struct edge *edge); /* the other has ended, and the waiter doesn't know yet */
+int64_t tells_left(const struct world *world); /* a task that has ended without all who wait for it knowing; 0: none */
 bool admits_are_left(const struct world *world);   /* it did, and that one may not have come yet */
 
 /* clients.c */

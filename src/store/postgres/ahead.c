@@ -9,6 +9,7 @@
 struct ahead_edges {
     struct edge *edges;
     size_t n;
+    bool cut; /* there may be more */
 };
 
 void ahead_forget(struct postgres_store *self)
@@ -61,15 +62,19 @@ bool ahead_task(struct postgres_store *self, struct arena *arena, int64_t id, st
 }
 
 /* The caller changes what it gets: a copy. */
-bool ahead_edges_of(struct postgres_store *self, struct arena *arena, int64_t pred, struct edge **out, size_t *out_n)
+bool ahead_edges_of(struct postgres_store *self, struct arena *arena, int64_t pred, int64_t after, size_t most, struct edge **out,
+                    size_t *out_n)
 {
     const struct ahead_edges *found = map_find(&self->ahead.edges, (uint64_t)pred);
-    if (!found)
+    size_t from = 0;
+    while (found && from < found->n && found->edges[from].waiter <= after)
+        from++;
+    if (!found || (found->cut && found->n - from < most))
         return false;
-    *out_n = found->n;
-    *out = found->n ? ARENA_ARRAY(arena, struct edge, found->n) : NULL;
-    for (size_t i = 0; i < found->n; i++)
-        (*out)[i] = found->edges[i];
+    *out_n = found->n - from < most ? found->n - from : most;
+    *out = *out_n ? ARENA_ARRAY(arena, struct edge, *out_n) : NULL;
+    for (size_t i = 0; i < *out_n; i++)
+        (*out)[i] = found->edges[from + i];
     return true;
 }
 
@@ -134,7 +139,7 @@ bool postgres_slot_lock(struct store *store, struct arena *arena, int64_t id, st
 
 /* ---- asking ---- */
 
-void ids_queue(struct pg *pg, enum pg_id id, const int64_t *ids, size_t n)
+static void ids_queue_most(struct pg *pg, enum pg_id id, const int64_t *ids, size_t n, int64_t most)
 {
     struct pg_args args = { 0 };
     bulk_begin(&pg->bulk, "i");
@@ -142,7 +147,14 @@ void ids_queue(struct pg *pg, enum pg_id id, const int64_t *ids, size_t n)
         bulk_i64(&pg->bulk, ids[i]);
     bool fits = bulk_args(&pg->bulk, &args); /* a turn's commands are far below its limit */
     ASSERT(fits);
+    if (most)
+        arg_i64(&args, most);
     pg_queue(pg, id, &args);
+}
+
+void ids_queue(struct pg *pg, enum pg_id id, const int64_t *ids, size_t n)
+{
+    ids_queue_most(pg, id, ids, n, 0);
 }
 
 /* How rows come: as they are; a narrow turn's locked, waited for as it begins and not later (0016). */
@@ -155,6 +167,7 @@ void ahead_queue(struct postgres_store *self, const struct turn_needs *needs, bo
     int how = !self->narrow ? PLAIN : begins ? WAITS : TAKES;
     struct pg *pg = &self->pg;
     struct pg_args args = { 0 };
+    int64_t most = needs->n_edges ? (int64_t)needs->n_edges : INT64_MAX;
     arg_i64(&args, (int64_t)needs->n_numbers);
     if (needs->n_numbers)
         pg_queue(pg, PG_task_numbers, &args);
@@ -163,8 +176,8 @@ void ahead_queue(struct postgres_store *self, const struct turn_needs *needs, bo
     if (needs->n_tasks)
         ids_queue(pg, tasks[how], needs->tasks, needs->n_tasks);
     if (needs->n_preds) {
-        ids_queue(pg, PG_edges_ahead, needs->preds, needs->n_preds);
-        ids_queue(pg, waiters[how], needs->preds, needs->n_preds);
+        ids_queue_most(pg, PG_edges_ahead, needs->preds, needs->n_preds, most);
+        ids_queue_most(pg, waiters[how], needs->preds, needs->n_preds, most);
     }
     if (needs->n_grants)
         ids_queue(pg, PG_lives_ahead, needs->grants, needs->n_grants);
@@ -183,7 +196,7 @@ static bool tasks_take(struct postgres_store *self, const PGresult *result, stru
     return true;
 }
 
-/* Rows come by pred: those of one stand together. One without rows is known to have none. */
+/* Rows come by pred, as they were named: those of one stand together. One without rows is known to have none, unless they end before it. */
 static void edges_take(struct postgres_store *self, const PGresult *result, const struct turn_needs *needs)
 {
     struct ahead *ahead = &self->ahead;
@@ -195,8 +208,17 @@ static void edges_take(struct postgres_store *self, const PGresult *result, cons
     for (size_t i = 0; i < n; i++) {
         pg_row_edge(result, (int)i, &edges[i]);
         struct ahead_edges *list = map_find(&ahead->edges, (uint64_t)edges[i].pred);
+        const struct edge *last = list->n ? &list->edges[list->n - 1] : NULL;
+        if (last && (last->waiter > edges[i].waiter || (last->waiter == edges[i].waiter && last->kind >= edges[i].kind)))
+            continue; /* it was named twice */
         if (!list->n++)
             list->edges = &edges[i];
+    }
+    bool cut = false;
+    for (size_t i = 0; needs->n_edges && n >= needs->n_edges && i < needs->n_preds; i++) {
+        cut |= needs->preds[i] == edges[n - 1].pred;
+        if (cut)
+            ((struct ahead_edges *)map_find(&ahead->edges, (uint64_t)needs->preds[i]))->cut = true;
     }
 }
 

@@ -88,21 +88,39 @@ static bool load_task(struct store *store, struct arena *arena, int64_t id, stru
     return !*out_found || pg_row_task(result, 0, arena, out, err);
 }
 
-static bool load_edges(struct store *store, struct arena *arena, int64_t id, bool by_pred, struct edge **out, size_t *out_n,
-                       struct err *err)
+static bool ask_edges(struct store *store, struct arena *arena, enum pg_id id, const struct pg_args *args, struct edge **out, size_t *out_n,
+                      struct err *err)
 {
-    struct pg_args args = { 0 };
     PGresult *result;
-    if (by_pred && ahead_edges_of(postgres_of(store), arena, id, out, out_n))
-        return true;
-    arg_i64(&args, id);
-    if (!writer_ask(postgres_of(store), by_pred ? PG_edges_by_pred : PG_edges_by_waiter, &args, &result, err))
+    if (!writer_ask(postgres_of(store), id, args, &result, err))
         return false;
     *out_n = (size_t)PQntuples(result);
     *out = *out_n ? ARENA_ARRAY(arena, struct edge, *out_n) : NULL;
     for (size_t i = 0; i < *out_n; i++)
         pg_row_edge(result, (int)i, &(*out)[i]);
     return true;
+}
+
+static bool load_edges(struct store *store, struct arena *arena, int64_t id, bool by_pred, struct edge **out, size_t *out_n,
+                       struct err *err)
+{
+    struct pg_args args = { 0 };
+    if (by_pred && ahead_edges_of(postgres_of(store), arena, id, 0, SIZE_MAX, out, out_n))
+        return true;
+    arg_i64(&args, id);
+    return ask_edges(store, arena, by_pred ? PG_edges_by_pred : PG_edges_by_waiter, &args, out, out_n, err);
+}
+
+static bool load_outs(struct store *store, struct arena *arena, int64_t id, int64_t after, size_t n, struct edge **out, size_t *out_n,
+                      struct err *err)
+{
+    struct pg_args args = { 0 };
+    if (ahead_edges_of(postgres_of(store), arena, id, after, n, out, out_n))
+        return true;
+    arg_i64(&args, id);
+    arg_i64(&args, after);
+    arg_i64(&args, (int64_t)n);
+    return ask_edges(store, arena, PG_outs_after, &args, out, out_n, err);
 }
 
 static bool load_spec(struct store *store, struct arena *arena, int64_t id, struct spec *out, struct err *err)
@@ -390,6 +408,7 @@ const struct store_ops postgres_ops = {
     .load_live = load_live,
     .load_task = load_task,
     .load_edges = load_edges,
+    .load_outs = load_outs,
     .load_spec = load_spec,
     .load_attempt = load_attempt,
     .load_outputs = load_outputs,

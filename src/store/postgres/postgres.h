@@ -190,7 +190,8 @@ bool ahead_take(struct postgres_store *self, const struct turn_needs *needs, siz
 bool ahead_archives_take(struct postgres_store *self, const PGresult *result, struct err *err); /* rows that are locked now */
 void ids_queue(struct pg *pg, enum pg_id id, const int64_t *ids, size_t n); /* a statement of one list of numbers */
 bool ahead_task(struct postgres_store *self, struct arena *arena, int64_t id, struct task *out);
-bool ahead_edges_of(struct postgres_store *self, struct arena *arena, int64_t pred, struct edge **out, size_t *out_n);
+bool ahead_edges_of(struct postgres_store *self, struct arena *arena, int64_t pred, int64_t after, size_t most, struct edge **out,
+                    size_t *out_n); /* load_outs */
 bool ahead_live(struct postgres_store *self, int64_t task, int64_t grant, struct attempt *out);
 void ahead_task_put(struct postgres_store *self, const struct task *row); /* its strings are in ahead.arena */
 void ahead_forget(struct postgres_store *self);

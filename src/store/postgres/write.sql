@@ -427,11 +427,14 @@ SELECT nextval('task_number') FROM generate_series(1, $1::bigint);
 -- Of a wide turn. It holds whether the turn is committed or not: a gap at most.
 SELECT setval('task_number', $1::bigint);
 
+-- In the order of $1: a loop that ends with the first $2 rows, however many wait for these.
+-- let few_edges: unnest($1::bigint[]) p (id) CROSS JOIN LATERAL (SELECT waiter, pred, kind, flags FROM edge WHERE pred = p.id ORDER BY waiter, kind LIMIT $2) e LIMIT $2
+
 -- name: waiters_ahead_lock
-SELECT @task_columns@ FROM task WHERE id = ANY(ARRAY(SELECT waiter FROM edge WHERE pred = ANY($1::bigint[]))) ORDER BY id FOR UPDATE;
+SELECT @task_columns@ FROM task WHERE id = ANY(ARRAY(SELECT e.waiter FROM @few_edges@)) ORDER BY id FOR UPDATE;
 
 -- name: waiters_ahead_take
-SELECT @task_columns@ FROM task WHERE id = ANY(ARRAY(SELECT waiter FROM edge WHERE pred = ANY($1::bigint[]))) ORDER BY id FOR UPDATE NOWAIT;
+SELECT @task_columns@ FROM task WHERE id = ANY(ARRAY(SELECT e.waiter FROM @few_edges@)) ORDER BY id FOR UPDATE NOWAIT;
 
 -- name: ready_tasks_lock
 -- Those that nobody else has locked. The task is locked too: who looks at it for another reason waits for what comes of it.
@@ -470,10 +473,10 @@ SELECT count(*) FROM (SELECT 1 FROM ready WHERE class = $1 ORDER BY nprio, vt, t
 SELECT count(*) FROM (SELECT 1 FROM ready WHERE class = $1 AND (nprio, vt, task) >= ($3::bigint, $4::bigint, $5::bigint) ORDER BY nprio, vt, task LIMIT $2) r;
 
 -- name: edges_ahead
-SELECT @edge_columns@ FROM edge WHERE pred = ANY($1::bigint[]) ORDER BY pred, waiter, kind;
+SELECT e.waiter, e.pred, e.kind, e.flags FROM @few_edges@;
 
 -- name: waiters_ahead
-SELECT @task_columns@ FROM task WHERE id = ANY(ARRAY(SELECT waiter FROM edge WHERE pred = ANY($1::bigint[])));
+SELECT @task_columns@ FROM task WHERE id = ANY(ARRAY(SELECT e.waiter FROM @few_edges@));
 
 -- Attempts that run are rows of `live`, or bits of live_many; the last column says which.
 -- let live_columns: task, grant_no, number, executor, started, poll_seq

@@ -62,6 +62,9 @@ SELECT id, body, attempts_max, backoff_ms, retry_on, slots, slot_key FROM spec W
 -- name: edges_by_pred
 SELECT @edge_columns@ FROM edge WHERE pred = $1 ORDER BY waiter, kind;
 
+-- name: outs_after
+SELECT @edge_columns@ FROM edge WHERE pred = $1 AND waiter > $2 ORDER BY waiter, kind LIMIT $3;
+
 -- name: attempt_get
 SELECT @attempt_columns@ FROM attempt WHERE task = $1 AND grant_no = $2;
 

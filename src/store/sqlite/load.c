@@ -94,6 +94,22 @@ static bool load_edges(struct store *store, struct arena *arena, int64_t id, boo
     return step == DB_DONE;
 }
 
+static bool load_outs(struct store *store, struct arena *arena, int64_t id, int64_t after, size_t n, struct edge **out, size_t *out_n,
+                      struct err *err)
+{
+    struct db *db = &sqlite_of(store)->db;
+    sqlite3_stmt *stmt = db->stmts[SQL_outs_after];
+    size_t cap = 0;
+    enum db_step step;
+    *out = NULL, *out_n = 0;
+    bind_i64(stmt, 1, id);
+    bind_i64(stmt, 2, after);
+    bind_i64(stmt, 3, (int64_t)n);
+    while ((step = db_next(db, SQL_outs_after, err)) == DB_ROW)
+        row_edge(stmt, ARENA_PUSH(arena, *out, *out_n, cap));
+    return step == DB_DONE;
+}
+
 static bool load_spec(struct store *store, struct arena *arena, int64_t id, struct spec *out, struct err *err)
 {
     struct db *db = &sqlite_of(store)->db;
@@ -285,6 +301,7 @@ const struct store_ops sqlite_ops = {
     .load_live = load_live,
     .load_task = load_task,
     .load_edges = load_edges,
+    .load_outs = load_outs,
     .load_spec = load_spec,
     .load_attempt = load_attempt,
     .load_outputs = load_outputs,

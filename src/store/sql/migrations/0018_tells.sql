@@ -1,0 +1,1 @@
+-- Nothing: holds of kind 6 (HOLD_telling) are read since this step, and written since the next.

@@ -1,0 +1,2 @@
+-- Nothing: from this step on a task that has ended may have a hold that says who is still to be told of it. A server that takes every end
+-- for told (17) is too far behind to be beside.

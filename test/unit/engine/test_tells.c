@@ -1,0 +1,278 @@
+/* Who waits for a task is told of its end a batch a turn: however many wait, however far the end goes on, no turn grows. With one engine on
+ * SQLite, and with one and two on PostgreSQL. Runs under test/lib/postgres.py. */
+#include <libpq-fe.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/model.h"
+#include "engine/turn.h"
+#include "rig.h"
+
+enum { MANY = 12 };
+
+static void database(char *out, size_t n, const char *name)
+{
+    char url[200], text[100];
+    snprintf(url, sizeof url, "postgresql:///postgres?host=%s&user=weir", getenv("WEIR_TEST_POSTGRES"));
+    snprintf(text, sizeof text, "CREATE DATABASE %s TEMPLATE template0 ENCODING 'UTF8'", name);
+    PGconn *conn = PQconnectdb(url);
+    PGresult *result = PQexec(conn, text);
+    if (PQresultStatus(result) != PGRES_COMMAND_OK) fail_msg("%s: %s", text, PQerrorMessage(conn));
+    PQclear(result);
+    PQfinish(conn);
+    snprintf(out, n, "postgresql:///%s?host=%s&user=weir", name, getenv("WEIR_TEST_POSTGRES"));
+}
+
+#define RIG(rig, size) \
+    __attribute__((cleanup(rig_close))) struct rig rig = { .batch = (size) }; \
+    rig_open(&rig)
+
+static struct fence granted(const struct command *poll)
+{
+    assert_int_equal(poll->out.poll.n_grants, 1);
+    return poll->out.poll.grants[0].fence;
+}
+
+/* n tasks; `text` ends with `#`: of the one before it (chain), or of `first`. The first of them. */
+static int64_t make(struct rig *rig, const char *text, int64_t first, size_t n, bool chain)
+{
+    int64_t id = 0;
+    for (size_t made = 0; made < n;) {
+        char texts[100][64];
+        const char *tasks[100];
+        size_t some = chain ? 1 : n - made < 100 ? n - made : 100;
+        for (size_t i = 0; i < some; i++) {
+            if (first) snprintf(texts[i], sizeof texts[i], "%s%lld", text, (long long)first);
+            else snprintf(texts[i], sizeof texts[i], "%s", text);
+            tasks[i] = texts[i];
+        }
+        int64_t got = rig_enqueue(rig, tasks, some);
+        if (!id) id = got;
+        if (chain) first = got;
+        made += some;
+    }
+    return id;
+}
+
+static size_t count(struct rig *rig, int64_t id, size_t n, char letter)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < n; i++) found += rig_state(rig, id + (int64_t)i) == letter;
+    return found;
+}
+
+/* A task that runs, and its fence. */
+static struct fence begin(struct rig *rig, int64_t *out_id)
+{
+    int64_t e = rig_executor(rig, "e", NULL);
+    *out_id = ENQUEUE(rig, "first");
+    return granted(rig_poll(rig, e, 1));
+}
+
+static void test_successors_go_on_a_batch_a_turn(void **state)
+{
+    (void)state;
+    RIG(rig, 4);
+    int64_t first;
+    struct fence fence = begin(&rig, &first);
+    int64_t id = make(&rig, "t after=#", first, MANY, false);
+    assert_int_equal(rig_finish(&rig, fence, 0, -1), ERR_none);
+    assert_int_equal(rig_state(&rig, first), 'D'); /* what was answered is so at once */
+    assert_string_equal(rig_states(&rig, id, MANY), "PPPPSSSSSSSS");
+    assert_true(rig.next <= rig.boot); /* the rest at once */
+    char late[32];
+    snprintf(late, sizeof late, "late after=#%lld", (long long)first);
+    int64_t last = ENQUEUE(&rig, late, "other"); /* others are served meanwhile, and who comes now is told in its turn */
+    assert_string_equal(rig_states(&rig, id, MANY), "PPPPPPPPSSSS");
+    assert_string_equal(rig_states(&rig, last, 2), "SP");
+    rig_turn(&rig, NULL, 0);
+    rig_turn(&rig, NULL, 0);
+    assert_string_equal(rig_states(&rig, id, MANY), "PPPPPPPPPPPP");
+    assert_string_equal(rig_states(&rig, last, 2), "PP");
+    assert_int_equal(rig_task(&rig, first).holds, 0);
+    for (int64_t i = 1; i < MANY; i++) assert_true(rig_task(&rig, id + i).vt > rig_task(&rig, id + i - 1).vt);
+    rig_turn(&rig, NULL, 0);
+    assert_true(rig.next > rig.boot); /* and nothing is left to do */
+}
+
+/* The process ends between two batches: the next one finds in the rows who is still to be told. */
+static void test_a_restart_goes_on_with_the_rest(void **state)
+{
+    (void)state;
+    RIG(rig, 2);
+    int64_t first;
+    struct fence fence = begin(&rig, &first);
+    int64_t id = make(&rig, "t depends=#", first, 7, false);
+    assert_int_equal(rig_finish(&rig, fence, 1, -1), ERR_none);
+    assert_string_equal(rig_states(&rig, id, 7), "FFSSSSS");
+    rig_restart(&rig);
+    for (int i = 0; i < 3; i++) rig_turn(&rig, NULL, 0);
+    assert_string_equal(rig_states(&rig, id, 7), "FFFFFFF");
+    assert_int_equal(rig_finish(&rig, fence, 1, -1), ERR_none); /* the same answer as then */
+}
+
+/* Each end brings the next one about: a chain of those that depend on each other, of those with nothing to run. */
+static void test_a_chain_is_walked_in_batches(void **state)
+{
+    (void)state;
+    static const struct { const char *task; int64_t exit; char end; } table[] = {
+        { "t depends=#", 1, 'F' }, { "t kind=none after=#", 0, 'D' }
+    };
+    for (size_t k = 0; k < 2; k++) {
+        RIG(rig, 4);
+        int64_t first;
+        struct fence fence = begin(&rig, &first);
+        int64_t id = make(&rig, table[k].task, first, MANY, true);
+        assert_int_equal(count(&rig, id, MANY, 'S'), MANY);
+        assert_int_equal(rig_finish(&rig, fence, table[k].exit, -1), ERR_none);
+        assert_int_equal(count(&rig, id, MANY, table[k].end), 4);
+        rig_restart(&rig);
+        for (int i = 0; i < 3; i++) rig_turn(&rig, NULL, 0);
+        assert_int_equal(count(&rig, id, MANY, table[k].end), MANY);
+    }
+}
+
+/* Retried before all know that it had failed: those who were told wait for it again, the others still do; nobody counts it twice. */
+static void test_a_retry_before_all_are_told(void **state)
+{
+    (void)state;
+    RIG(rig, 2);
+    int64_t first, e;
+    struct fence fence = begin(&rig, &first);
+    int64_t other = ENQUEUE(&rig, "other");
+    char text[64];
+    snprintf(text, sizeof text, "t depends=#%lld after=#%lld", (long long)first, (long long)other);
+    int64_t id = ENQUEUE(&rig, text, text, text, text, text);
+    assert_int_equal(rig_finish(&rig, fence, 1, -1), ERR_none);
+    assert_string_equal(rig_states(&rig, id, 5), "FFSSS");
+    assert_int_equal(rig_order(&rig, CMD_RETRY, first), ERR_none);
+    assert_string_equal(rig_states(&rig, id, 5), "SSSSS");
+    for (int i = 0; i < 4; i++) rig_turn(&rig, NULL, 0);
+    for (int64_t i = 0; i < 5; i++) assert_int_equal(rig_task(&rig, id + i).waits, 2);
+    e = rig_executor(&rig, "e", NULL);
+    for (int i = 0; i < 2; i++) assert_int_equal(rig_finish(&rig, granted(rig_poll(&rig, e, 1)), 0, -1), ERR_none);
+    for (int i = 0; i < 8; i++) rig_turn(&rig, NULL, 0);
+    assert_string_equal(rig_states(&rig, id, 5), "PPPPP");
+}
+
+/* Executors that fall silent together: a batch of their jobs is given up in each turn. */
+static void test_leases_lapse_in_batches(void **state)
+{
+    (void)state;
+    RIG(rig, 4);
+    int64_t id = make(&rig, "t", 0, MANY, false);
+    for (int i = 0; i < MANY; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "e%d", i);
+        (void)granted(rig_poll(&rig, rig_executor(&rig, name, NULL), 1));
+    }
+    assert_int_equal(count(&rig, id, MANY, 'X'), MANY);
+    rig_pass(&rig, 2900);
+    rig.boot += 200; /* all of them at once */
+    rig_turn(&rig, NULL, 0);
+    assert_int_equal(count(&rig, id, MANY, 'X'), MANY - 4);
+    assert_true(rig.next <= rig.boot);
+    for (int i = 0; i < 3; i++) rig_turn(&rig, NULL, 0);
+    assert_int_equal(count(&rig, id, MANY, 'X'), 0);
+}
+
+/* --- how large a turn is --------------------------------------------------------------------------------------------------------- */
+
+struct largest { int64_t events; size_t nodes, bytes; };
+
+static struct largest largest_turn(struct rig *rig, struct fence fence, int64_t exit)
+{
+    struct largest most = { 0 };
+    int64_t seq = engine_seq(rig->engine);
+    assert_int_equal(rig_finish(rig, fence, exit, -1), ERR_none);
+    for (int i = 0; i < 1000 && (i == 0 || rig->next <= rig->boot); i++) {
+        int64_t events = engine_seq(rig->engine) - seq;
+        size_t nodes = rig->engine->slice.nodes.n; /* rows that the turn had in memory */
+        size_t bytes = rig->engine->turn_arena.used_bytes;
+        seq += events;
+        if (events > most.events) most.events = events;
+        if (nodes > most.nodes) most.nodes = nodes;
+        if (bytes > most.bytes) most.bytes = bytes;
+        rig_turn(rig, NULL, 0);
+    }
+    return most;
+}
+
+static struct largest cascade(struct rig *rig, const char *task, size_t n, bool chain, int64_t exit, char end)
+{
+    int64_t first;
+    struct fence fence = begin(rig, &first);
+    int64_t id = make(rig, task, first, n, chain);
+    struct largest most = largest_turn(rig, fence, exit);
+    assert_int_equal(count(rig, id, n, end), n);
+    return most;
+}
+
+/* The largest turn of a cascade of N is that of one of 4N. */
+static void cascades(const char *url_small, const char *url_large)
+{
+    static const struct { const char *task; bool chain; int64_t exit; char end; } table[] = {
+        { "t after=#", false, 0, 'P' }, { "t depends=#", false, 1, 'F' }, { "t depends=#", true, 1, 'F' }
+    };
+    for (size_t k = 0; k < sizeof table / sizeof *table; k++) {
+        struct largest most[2];
+        const char *urls[] = { url_small, url_large };
+        for (size_t i = 0; i < 2; i++) {
+            struct rig rig = { .batch = 20, .url = k == 0 ? urls[i] : NULL };
+            rig_open(&rig);
+            most[i] = cascade(&rig, table[k].task, i ? 320 : 80, table[k].chain, table[k].exit, table[k].end);
+            rig_close(&rig);
+        }
+        if (most[1].events > most[0].events || most[1].nodes > most[0].nodes + 4 || most[1].bytes > most[0].bytes * 5 / 4)
+            fail_msg("cascade %zu: a turn of %lld events, %zu rows and %zu bytes became one of %lld, %zu and %zu", k,
+                (long long)most[0].events, most[0].nodes, most[0].bytes, (long long)most[1].events, most[1].nodes, most[1].bytes);
+        assert_true(most[0].events <= 50);
+    }
+}
+
+static void test_no_turn_grows_with_a_cascade(void **state)
+{
+    (void)state;
+    char small[200], large[200];
+    database(small, sizeof small, "tells_small");
+    database(large, sizeof large, "tells_large");
+    cascades(NULL, NULL);
+    cascades(small, large);
+}
+
+/* --- two engines ----------------------------------------------------------------------------------------------------------------- */
+
+/* a tells the first ones and is gone: b, which has the timers after a while, tells the others. */
+static void test_another_server_goes_on_with_the_rest(void **state)
+{
+    (void)state;
+    char url[200];
+    struct rig a = { .batch = 2, .name = "a", .url = url }, b = { .batch = 2, .name = "b" };
+    database(url, sizeof url, "tells_two");
+    rig_open(&a);
+    rig_join(&b, &a);
+    int64_t first;
+    struct fence fence = begin(&a, &first);
+    int64_t id = make(&b, "t after=#", first, 7, false);
+    assert_int_equal(rig_finish(&a, fence, 0, -1), ERR_none);
+    assert_string_equal(rig_states(&b, id, 7), "PPSSSSS");
+    for (int i = 0; i < 30; i++) rig_pass(&b, 1000);
+    assert_string_equal(rig_states(&b, id, 7), "PPPPPPP");
+    rig_close(&b);
+    rig_close(&a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_successors_go_on_a_batch_a_turn),
+        cmocka_unit_test(test_a_restart_goes_on_with_the_rest),
+        cmocka_unit_test(test_a_chain_is_walked_in_batches),
+        cmocka_unit_test(test_a_retry_before_all_are_told),
+        cmocka_unit_test(test_leases_lapse_in_batches),
+        cmocka_unit_test(test_no_turn_grows_with_a_cascade),
+        cmocka_unit_test(test_another_server_goes_on_with_the_rest),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
