@@ -170,15 +170,11 @@ static bool doomed_collect(struct call *call, struct why_facts *facts, size_t *c
 static bool class_served(struct call *call, int64_t id)
 {
     struct task_class *class_;
-    const struct executor **executors;
-    const bool *live;
-    bool served = false;
+    struct why_crew crew;
     if (!reader_class(call->api->config.reader, &call->arena, id, &class_, &call->err) || class_ == NULL)
         return true;
-    size_t n = engine_executors_fitting(call->api->config.engine, class_, &call->arena, &executors, &live);
-    for (size_t i = 0; i < n; i++)
-        served |= executors[i]->state == EXECUTOR_ACTIVE;
-    return served;
+    engine_crew(call->api->config.engine, class_, &crew);
+    return crew.active > 0;
 }
 
 /* A waiter whose own lane was paused since, or whose executors are gone, lets others pass; one that the same keeps back goes on with the
@@ -295,7 +291,7 @@ static bool executors_collect(struct call *call, struct why_facts *facts)
     if (class_ == NULL || class_->kind == KIND_NONE)
         return true;
     facts->class_ = class_;
-    facts->n_executors = engine_executors_fitting(call->api->config.engine, class_, &call->arena, &facts->executors, &facts->live);
+    engine_crew(call->api->config.engine, class_, &facts->crew);
     return true;
 }
 

@@ -232,13 +232,7 @@ static void explain_executors(struct explain *x)
 {
     const struct why_facts *f = x->facts;
     if (!f->class_) return;
-    size_t fit = 0, live = 0, open = 0;
-    for (size_t i = 0; i < f->n_executors; i++) {
-        if (!class_fits(f->class_, f->executors[i])) continue;
-        fit++;
-        live += f->live[i];
-        open += f->live[i] && f->executors[i]->state == EXECUTOR_ACTIVE;
-    }
+    size_t fit = f->crew.fit, live = f->crew.live, open = f->crew.open;
     int64_t since = f->task.ready ? f->task.ready : f->task.created;
     bool waits = false;
     for (size_t i = 0; i < f->n_holds; i++)

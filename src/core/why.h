@@ -42,6 +42,10 @@ struct why_slot { /* one that the task wants; what will be put to an end when th
     struct str *holders; /* keys of tasks that have it */
     size_t n_holders;
 };
+struct why_crew { /* executors that fit the class */
+    size_t fit, live; /* all; who was heard lately */
+    size_t active, open; /* by their rows; of those that are live */
+};
 struct why_facts {
     struct task task;
     struct str lane_name;
@@ -51,7 +55,7 @@ struct why_facts {
     struct hold *holds; size_t n_holds;
     struct why_slot *slots; size_t n_slots; /* all that it wants */
     const struct task_class *class_;        /* NULL: nothing to run */
-    const struct executor **executors; const bool *live; size_t n_executors;
+    struct why_crew crew;
     int64_t ready_ahead; /* pending tasks before it in its class, -1: not counted */
     int64_t now;
 };

@@ -344,6 +344,7 @@ struct known_executor *cache_executor_put(struct engine *engine, const struct ex
     executor_own(known, row);
     if (known->fits) memset(known->fits, 0, known->n_fits);
     smap_put(&engine->executor_names, known->subject, known);
+    crew_join(engine, known);
     pthread_mutex_unlock(&engine->heard_lock);
     return known;
 }
@@ -356,6 +357,7 @@ void cache_executor_drop(struct engine *engine, int64_t id)
     map_take(&engine->executors, (uint64_t)id);
     if (smap_find(&engine->executor_names, known->subject) == known) smap_take(&engine->executor_names, known->subject);
     known->row.state = EXECUTOR_LOST;
+    crew_leave(engine, known);
     pthread_mutex_unlock(&engine->heard_lock);
     served_look(engine, NULL);
     tenant_executors_moved(engine, &known->row, -1);
@@ -535,6 +537,7 @@ static struct known_executor *executor_refresh(struct engine *engine, const stru
     known->row.failed = row->failed;
     known->row.owner = row->owner;
     known->row.silent = row->silent;
+    if (changed) crew_state(engine, known);
     return changed ? known : NULL;
 }
 

@@ -797,6 +797,7 @@ void engine_free(struct engine *engine)
         mem_free(known->texts);
         mem_free(known);
     }
+    crews_free(engine);
     caches_texts_free(engine);
     mem_free(engine->texts_old);
     struct map *maps[] = { &engine->lanes, &engine->classes, &engine->slots, &engine->executors, &engine->specs, &engine->lives,
@@ -846,10 +847,15 @@ void engine_counters(struct engine *engine, struct engine_counters *out)
                                      .narrow = atomic_load(&engine->n_narrow), .widened = atomic_load(&engine->n_widened) };
 }
 
+int64_t executor_silent_ms(const struct engine *engine)
+{
+    return engine->config.lease_ms / 3 + 3000;
+}
+
 /* heard_lock is held */
 static struct executor_live executor_live(const struct engine *engine, const struct known_executor *known, int64_t now)
 {
-    int64_t silent = engine->config.lease_ms / 3 + 3000, ago = known->heard ? now - known->heard : -1;
+    int64_t silent = executor_silent_ms(engine), ago = known->heard ? now - known->heard : -1;
     bool believed = ago < 0 && engine->beside && known->row.state != EXECUTOR_LOST && now - engine->began <= silent;
     int64_t spare = known->row.slots - known->running; /* of a shared store: what every server knows, whichever it polls */
     return (struct executor_live){
@@ -877,38 +883,6 @@ size_t engine_executors(struct engine *engine, struct arena *arena, struct execu
     }
     pthread_mutex_unlock(&engine->heard_lock);
     if (!sorted) qsort(*out, n, sizeof **out, by_id);
-    return n;
-}
-
-static const struct executor *executor_dup(struct arena *arena, const struct executor *row)
-{
-    struct executor *copy = ARENA_NEW(arena, struct executor);
-    *copy = *row;
-    struct str *texts[] = { &copy->name, &copy->instance, &copy->host, &copy->version, &copy->zone, &copy->tenant };
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) *texts[i] = str_dup(arena, *texts[i]);
-    copy->labels = ARENA_ARRAY(arena, struct label, row->n_labels + 1);
-    for (size_t i = 0; i < row->n_labels; i++)
-        copy->labels[i] = (struct label){ str_dup(arena, row->labels[i].name), str_dup(arena, row->labels[i].value) };
-    return copy;
-}
-
-size_t engine_executors_fitting(
-    struct engine *engine, const struct task_class *class_, struct arena *arena, const struct executor ***out, const bool **out_live)
-{
-    const struct executor **rows = NULL;
-    bool *lives = NULL;
-    size_t n = 0, cap = 0, n_lives = 0, cap_lives = 0;
-    int64_t now = clock_boot_ms();
-    pthread_mutex_lock(&engine->heard_lock);
-    MAP_EACH(&engine->executors, e) {
-        const struct known_executor *known = e->value;
-        if (!class_fits(class_, &known->row)) continue;
-        *ARENA_PUSH(arena, rows, n, cap) = executor_dup(arena, &known->row);
-        *ARENA_PUSH(arena, lives, n_lives, cap_lives) = executor_live(engine, known, now).live;
-    }
-    pthread_mutex_unlock(&engine->heard_lock);
-    *out = rows;
-    *out_live = lives;
     return n;
 }
 

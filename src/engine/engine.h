@@ -279,9 +279,8 @@ struct executor_live {
     int64_t free;
 };
 size_t engine_executors(struct engine *engine, struct arena *arena, struct executor_live **out); /* by id */
-/* engine_executors_fitting: those that may be given tasks of the class, and which of them are live. */
-size_t engine_executors_fitting(
-    struct engine *engine, const struct task_class *class_, struct arena *arena, const struct executor ***out, const bool **out_live);
+struct why_crew;
+void engine_crew(struct engine *engine, const struct task_class *class_, struct why_crew *out); /* who may be given tasks of the class */
 bool engine_executor(struct engine *engine, int64_t id, struct executor_live *out);               /* one of them; false: none */
 int64_t engine_executor_named(struct engine *engine, struct arena *arena, struct str tenant, struct str name); /* its id; 0: none */
 bool engine_jobs_run(struct engine *engine); /* something is granted to somebody */

@@ -167,6 +167,7 @@ void cmd_executor_state(struct turn *turn, struct command *command)
     command->status = 200;
     if (known->row.state == state) return;
     known->row.state = state;
+    crew_state(turn->engine, known);
     executor_changed(turn, known);
     slice_event(turn->slice, &(struct event){ .kind = EVENT_executor_state, .subject = tenant_subject(turn->arena, known->row.tenant,
         known->row.name),

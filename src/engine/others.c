@@ -35,6 +35,7 @@ static void executor_heard(struct engine *engine, struct known_executor *known, 
 {
     pthread_mutex_lock(&engine->heard_lock);
     known->heard = boot;
+    crew_heard(known);
     pthread_mutex_unlock(&engine->heard_lock);
     known->told = boot;
     for (struct list_node *at = known->lives.first; at; at = at->next) {

@@ -116,6 +116,7 @@ void cmd_register(struct turn *turn, struct command *command)
     bool remembers = memory_of(command) && memory_of(command) == known->memory && !other;
     pthread_mutex_lock(&engine->heard_lock);
     known->heard = turn->boot;
+    crew_heard(known);
     known->seq_known = false;
     known->life++;
     pthread_mutex_unlock(&engine->heard_lock);
@@ -419,6 +420,7 @@ void cmd_poll(struct turn *turn, struct command *poll)
     }
     pthread_mutex_lock(&engine->heard_lock);
     known->heard = known->spoke = turn->boot;
+    crew_heard(known);
     known->free = poll->in.poll.free < known->row.slots ? poll->in.poll.free : known->row.slots;
     pthread_mutex_unlock(&engine->heard_lock);
     if ((known->row.state == EXECUTOR_LOST || known->row.silent) && turn->narrow) {
@@ -431,6 +433,7 @@ void cmd_poll(struct turn *turn, struct command *poll)
     }
     if (known->row.state == EXECUTOR_LOST) {
         known->row.state = EXECUTOR_ACTIVE;
+        crew_state(engine, known);
         executor_changed(turn, known);
         slice_event(turn->slice,
             &(struct event){
@@ -788,6 +791,7 @@ void executors_watch(struct turn *turn)
             return;
         }
         known->row.state = EXECUTOR_LOST;
+        crew_state(engine, known);
         turn_executor_changed(turn, known);
         slice_event(turn->slice,
             &(struct event){

@@ -60,6 +60,8 @@ struct live { /* a grant that is out */
     struct heap_node deadline;
 };
 
+enum crew_place { CREW_UNHEARD, CREW_LIVE, CREW_SILENT, CREW_PLACES }; /* not heard by this process; heard lately; not lately */
+
 struct known_executor { /* its row, and what was heard of it */
     struct executor row;
     int64_t heard; /* boot ms; 0: not by this process */
@@ -77,6 +79,10 @@ struct known_executor { /* its row, and what was heard of it */
     size_t counted_at;
     void *texts;         /* what the row points to, and: */
     struct str subject;  /* NAME, or TENANT/NAME: as events and engine->executor_names have it */
+    struct crew *crew;      /* those who can do the same (crews.c), under heard_lock; it is counted there as: */
+    enum crew_place place;
+    enum executor_state counted_as;
+    struct list_node among; /* of CREW_LIVE */
     uint8_t *fits; /* by class index: 0 unknown, 1 no, 2 yes */
     size_t n_fits;
 };
@@ -197,6 +203,7 @@ struct engine {
     struct unserved unserved;
     bool on_loop;            /* this turn is taken by the loop's thread: its other clients wait meanwhile */
     struct smap lane_names, class_keys, slot_names, executor_names, spec_texts;
+    struct smap crews; /* under heard_lock */
     struct map archives;     /* lane -> known_archive */
     struct smap tenants;     /* name -> known_tenant, in cache_arena */
     size_t n_conf, n_listed; /* of them: listed; but `default` */
@@ -398,6 +405,14 @@ void slots_follow(struct turn *turn);                  /* after the commit */
 void slots_sweep(struct turn *turn);                   /* of a shared store: what a lost server has left */
 void slots_clear(struct turn *turn);                   /* a batch of those with nobody in them goes */
 int64_t slot_of_key(struct turn *turn, struct str tenant, struct str key); /* the number of a concurrency key's slot */
+
+/* crews.c; heard_lock is held but for crew_state and engine_crew */
+void crew_join(struct engine *engine, struct known_executor *known); /* its row is new */
+void crew_leave(struct engine *engine, struct known_executor *known);
+void crew_heard(struct known_executor *known);                         /* `heard` is now */
+void crew_state(struct engine *engine, struct known_executor *known);  /* its row's state has changed */
+void crews_free(struct engine *engine);
+int64_t executor_silent_ms(const struct engine *engine); /* who wasn't heard for longer isn't shown as alive */
 
 /* tells.c: a turn tells a batch of those who wait for what has ended; the rest is told by the next turns. */
 size_t turn_batch(const struct engine *engine); /* what a turn does at most of each kind that can grow */

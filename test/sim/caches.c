@@ -41,6 +41,17 @@ static void executors_same(struct world *w, const struct engine *engine)
                     known->row.registered == row->registered && known->row.n_labels == row->n_labels;
         if (!same) world_fail(w, "a server has another executor in memory than the store", row->id);
     }
+    MAP_EACH(&w->store->classes, c) { /* what `why` is told; who is alive is asked by the real clock */
+        struct why_crew crew, is = { 0 };
+        MAP_EACH(&w->store->executors, e) {
+            const struct executor *row = e->value;
+            if (!class_fits(c->value, row)) continue;
+            is.fit++;
+            is.active += row->state == EXECUTOR_ACTIVE;
+        }
+        engine_crew(w->at->engine, c->value, &crew);
+        if (crew.fit != is.fit || crew.active != is.active) world_fail(w, "a server counts other executors that fit", (int64_t)c->key);
+    }
 }
 
 static void archives_same(struct world *w, const struct engine *engine)

@@ -181,14 +181,15 @@ static void facts_collect(struct world *w, const struct task *task, struct arena
     doomed_collect(w, task, task->id, &doomed, arena, facts, &cap);
     slots_collect(w, &doomed, arena, facts);
     facts->class_ = task->class_id ? map_find(&m->classes, (uint64_t)task->class_id) : NULL;
-    const struct executor **list = ARENA_ARRAY(arena, const struct executor *, m->executors.n + 1);
-    bool *live = ARENA_ARRAY(arena, bool, m->executors.n + 1);
     MAP_EACH(&m->executors, e) {
-        list[facts->n_executors] = e->value;
-        live[facts->n_executors++] = ((const struct executor *)e->value)->state == EXECUTOR_ACTIVE;
+        const struct executor *row = e->value;
+        if (!facts->class_ || !class_fits(facts->class_, row)) continue;
+        facts->crew.fit++;
+        if (row->state != EXECUTOR_ACTIVE) continue;
+        facts->crew.live++;
+        facts->crew.open++;
+        facts->crew.active++;
     }
-    facts->executors = list;
-    facts->live = live;
 }
 
 /* --- lifting
@@ -321,8 +322,10 @@ static void check_executor_part(struct world *w, const struct why_facts *facts, 
 {
     bool named = false, could = false;
     for (size_t i = 0; i < why->n_conditions; i++) named |= group_of(&why->conditions[i]) == GROUP_EXECUTOR;
-    for (size_t i = 0; i < facts->n_executors; i++)
-        could |= facts->live[i] && facts->class_ && executor_fits(w, executor_of(w, facts->executors[i]->id), &facts->task);
+    MAP_EACH(&w->store->executors, e) {
+        const struct executor *row = e->value;
+        could |= row->state == EXECUTOR_ACTIVE && facts->class_ && executor_fits(w, executor_of(w, row->id), &facts->task);
+    }
     bool expected = facts->class_ && (!could || facts->task.state == STATE_P || facts->task.holds & 1u << HOLD_executor);
     if (named != expected) why_fail(w, facts, why, "why: an executor is named wrongly");
 }

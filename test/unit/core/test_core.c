@@ -324,8 +324,6 @@ static void test_why_names_every_reason(void **state)
     struct executor plain = { .id = 1, .kinds = 1u << KIND_COMMAND, .state = EXECUTOR_ACTIVE }, fitting = plain;
     fitting.labels = &linux_;
     fitting.n_labels = 1;
-    const struct executor *executors[] = { &plain };
-    bool live[] = { true };
     struct lane all = { .name = STR("all") },
                 lane = { .id = 1, .name = STR("q"), .paused_since = 500, .paused_by = STR("uid:0"), .paused_reason = STR("upgrade") };
     struct why_pred preds[] = { { .id = 7, .key = STR("q:7"), .state = STATE_X, .kind = EDGE_DEPENDS },
@@ -343,9 +341,6 @@ static void test_why_names_every_reason(void **state)
         .slots = slots,
         .n_slots = 1,
         .class_ = &class_,
-        .executors = executors,
-        .live = live,
-        .n_executors = 1,
         .now = 1000 };
     why_explain(&facts, &arena, &why);
     assert_int_equal(why.verdict, WHY_NEVER); /* nobody has the label */
@@ -358,16 +353,23 @@ static void test_why_names_every_reason(void **state)
     assert_true(str_eqz(reason(&why, "semaphore")->holder, "q:3"));
     assert_non_null(reason(&why, "executor"));
 
-    executors[0] = &fitting;
+    assert_true(class_fits(&class_, &fitting) && !class_fits(&class_, &plain));
+    facts.crew = (struct why_crew){ .fit = 1, .live = 1, .active = 1, .open = 1 };
     why_explain(&facts, &arena, &why);
     assert_int_equal(why.verdict, WHY_WAITING);
     assert_null(reason(&why, "executor"));
-    live[0] = false;
+    facts.crew.live = facts.crew.open = 0;
     why_explain(&facts, &arena, &why);
     assert_non_null(reason(&why, "executor"));
 
+    facts.preds[1].untold = true; /* done, but very many wait for it */
+    facts.preds[0].state = STATE_D;
+    why_explain(&facts, &arena, &why);
+    assert_true(str_eqz(reason(&why, "dependency")->holder, "q:8"));
+    assert_true(str_starts(reason(&why, "dependency")->detail, STR("q:8 has ended; ")));
+
     struct why_facts pending = {
-        .task = { .state = STATE_P }, .class_ = &class_, .executors = executors, .live = (bool[]){ true }, .n_executors = 1, .now = 1000
+        .task = { .state = STATE_P }, .class_ = &class_, .crew = { .fit = 1, .live = 1, .active = 1, .open = 1 }, .now = 1000
     };
     why_explain(&pending, &arena, &why);
     assert_int_equal(why.n_conditions, 1);

@@ -1,0 +1,151 @@
+/* crews: how many executors could be given tasks of a class, for `why`. Those that can do the same (tenant, zone, kinds, labels) are one
+ * crew, which is counted: a question costs a look at each crew, not at each executor.
+ *
+ * Who is alive is a matter of time: of each crew those who were heard stand in the order in which that was, so whoever asks finds those
+ * who have fallen silent since at the front, and each of them is taken out once. All of it is under heard_lock: the api asks beside the
+ * turns. */
+#include <string.h>
+
+#include "engine/turn.h"
+#include "io/clock.h"
+
+struct crew {
+    struct executor like; /* what they have in common; its texts are in: */
+    struct str key;
+    char *text;           /* of the key */
+    size_t n;
+    int64_t counts[CREW_PLACES][EXECUTOR_LOST + 1]; /* by what was heard of them, and by state */
+    struct list live;     /* those who are CREW_LIVE, by when they were heard */
+};
+
+static struct str key_keep(char **at, struct str s, char end)
+{
+    struct str kept = { *at, s.len };
+    if (s.len) memcpy(*at, s.ptr, s.len);
+    *at += s.len;
+    *(*at)++ = end;
+    return kept;
+}
+
+/* Its texts one behind the other, which is the crew's name; out->labels must have room. */
+static struct str key_make(char *text, const struct executor *row, struct executor *out)
+{
+    char *at = text;
+    *out = (struct executor){ .kinds = row->kinds, .labels = out->labels, .n_labels = row->n_labels };
+    out->tenant = key_keep(&at, row->tenant, '\x1f');
+    out->zone = key_keep(&at, row->zone, '\x1f');
+    memcpy(at, &row->kinds, sizeof row->kinds);
+    at += sizeof row->kinds;
+    for (size_t i = 0; i < row->n_labels; i++) {
+        out->labels[i].name = key_keep(&at, row->labels[i].name, '=');
+        out->labels[i].value = key_keep(&at, row->labels[i].value, '\x1f');
+    }
+    return (struct str){ text, (size_t)(at - text) };
+}
+
+static void crew_free(struct crew *crew)
+{
+    mem_free(crew->like.labels);
+    mem_free(crew->text);
+    mem_free(crew);
+}
+
+static struct crew *crew_of(struct engine *engine, const struct executor *row)
+{
+    size_t bytes = row->tenant.len + row->zone.len + 2 + sizeof row->kinds;
+    for (size_t i = 0; i < row->n_labels; i++) bytes += row->labels[i].name.len + row->labels[i].value.len + 2;
+    struct crew *crew = mem_alloc_zero(sizeof *crew);
+    crew->text = mem_alloc(bytes);
+    crew->like.labels = mem_alloc((row->n_labels + 1) * sizeof *row->labels);
+    crew->key = key_make(crew->text, row, &crew->like);
+    struct crew *known = smap_find(&engine->crews, crew->key);
+    if (known) crew_free(crew);
+    else smap_put(&engine->crews, crew->key, crew);
+    return known ? known : crew;
+}
+
+/* Counts the executor where it stands now. */
+static void crew_move(struct known_executor *known, enum crew_place place)
+{
+    struct crew *crew = known->crew;
+    crew->counts[known->place][known->counted_as]--;
+    known->place = place;
+    known->counted_as = known->row.state;
+    crew->counts[known->place][known->counted_as]++;
+}
+
+void crew_leave(struct engine *engine, struct known_executor *known)
+{
+    struct crew *crew = known->crew;
+    if (!crew) return;
+    crew->counts[known->place][known->counted_as]--;
+    list_remove(&crew->live, &known->among);
+    known->crew = NULL;
+    if (--crew->n) return;
+    smap_take(&engine->crews, crew->key);
+    crew_free(crew);
+}
+
+void crew_join(struct engine *engine, struct known_executor *known)
+{
+    crew_leave(engine, known);
+    known->crew = crew_of(engine, &known->row);
+    known->crew->n++;
+    known->place = CREW_UNHEARD;
+    known->counted_as = known->row.state;
+    known->crew->counts[known->place][known->counted_as]++;
+    if (known->heard) crew_heard(known);
+}
+
+void crew_heard(struct known_executor *known)
+{
+    if (!known->crew) return;
+    list_remove(&known->crew->live, &known->among);
+    list_append(&known->crew->live, &known->among);
+    crew_move(known, CREW_LIVE);
+}
+
+void crew_state(struct engine *engine, struct known_executor *known)
+{
+    pthread_mutex_lock(&engine->heard_lock);
+    if (known->crew) crew_move(known, known->place);
+    pthread_mutex_unlock(&engine->heard_lock);
+}
+
+/* Those who have been silent for too long leave the front. */
+static void crew_look(struct engine *engine, struct crew *crew, int64_t now)
+{
+    for (struct list_node *at; (at = crew->live.first);) {
+        struct known_executor *known = CONTAINER_OF(at, struct known_executor, among);
+        if (now - known->heard <= executor_silent_ms(engine)) return;
+        list_remove(&crew->live, at);
+        crew_move(known, CREW_SILENT);
+    }
+}
+
+void engine_crew(struct engine *engine, const struct task_class *class_, struct why_crew *out)
+{
+    int64_t now = clock_boot_ms();
+    *out = (struct why_crew){ 0 };
+    pthread_mutex_lock(&engine->heard_lock);
+    bool believed = engine->beside && now - engine->began <= executor_silent_ms(engine); /* as executor_live */
+    SMAP_EACH(&engine->crews, e) {
+        struct crew *crew = e->value;
+        if (!class_fits(class_, &crew->like)) continue;
+        crew_look(engine, crew, now);
+        out->fit += crew->n;
+        out->live += crew->live.n;
+        out->open += (size_t)crew->counts[CREW_LIVE][EXECUTOR_ACTIVE];
+        for (int place = 0; place < CREW_PLACES; place++) out->active += (size_t)crew->counts[place][EXECUTOR_ACTIVE];
+        for (int state = EXECUTOR_ACTIVE; believed && state < EXECUTOR_LOST; state++)
+            out->live += (size_t)crew->counts[CREW_UNHEARD][state];
+        if (believed) out->open += (size_t)crew->counts[CREW_UNHEARD][EXECUTOR_ACTIVE];
+    }
+    pthread_mutex_unlock(&engine->heard_lock);
+}
+
+void crews_free(struct engine *engine)
+{
+    SMAP_EACH(&engine->crews, e) crew_free(e->value);
+    smap_release(&engine->crews);
+}
