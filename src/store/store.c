@@ -33,8 +33,8 @@ struct backend {
     const char *prefix; /* of its URLs */
     struct store *(*open)(const struct store_config *config, const char *place, struct err *err);
     struct reader *(*read)(const struct store_config *config, const char *place, struct err *err);
-    bool (*verify)(const struct store_config *config, const char *place, int64_t witness_seq, const uint8_t *witness_hash,
-                   struct verify_report *out, struct err *err);
+    bool (*verify)(const struct store_config *config, const char *place, const struct verify_wish *wish, struct verify_report *out,
+                   struct err *err);
     bool (*backup)(const struct store_config *config, const char *place, const char *to_file, struct backup_facts *facts, struct err *err);
     struct copy_source *(*copy_from)(const struct store_config *config, const char *place, struct err *err);
     struct copy_target *(*copy_to)(const struct store_config *config, const char *place, struct err *err);
@@ -61,11 +61,11 @@ static struct reader *sqlite_read(const struct store_config *config, const char 
     return sqlite_reader_open(dir, err);
 }
 
-static bool sqlite_verify(const struct store_config *config, const char *dir, int64_t witness_seq, const uint8_t *witness_hash,
-                          struct verify_report *out, struct err *err)
+static bool sqlite_check(const struct store_config *config, const char *dir, const struct verify_wish *wish, struct verify_report *out,
+                         struct err *err)
 {
     (void)config;
-    return store_verify(dir, witness_seq, witness_hash, out, err);
+    return sqlite_verify(dir, wish, out, err);
 }
 
 static bool sqlite_backup(const struct store_config *config, const char *dir, const char *to_file, struct backup_facts *facts,
@@ -89,11 +89,11 @@ static struct reader *postgres_read(const struct store_config *config, const cha
     return postgres_reader_open(config, err);
 }
 
-static bool postgres_check(const struct store_config *config, const char *place, int64_t witness_seq, const uint8_t *witness_hash,
-                           struct verify_report *out, struct err *err)
+static bool postgres_check(const struct store_config *config, const char *place, const struct verify_wish *wish, struct verify_report *out,
+                           struct err *err)
 {
     (void)place;
-    return postgres_verify(config, witness_seq, witness_hash, out, err);
+    return postgres_verify(config, wish, out, err);
 }
 
 static bool postgres_backup(const struct store_config *config, const char *place, const char *to_file, struct backup_facts *facts,
@@ -118,8 +118,8 @@ static struct copy_target *postgres_to(const struct store_config *config, const 
 
 /* Prefixes of one backend stand longest first. */
 static const struct backend backends[] = {
-    { "sqlite://", sqlite_store_open, sqlite_read, sqlite_verify, sqlite_backup, sqlite_copy_from, sqlite_copy_to },
-    { "sqlite:", sqlite_store_open, sqlite_read, sqlite_verify, sqlite_backup, sqlite_copy_from, sqlite_copy_to },
+    { "sqlite://", sqlite_store_open, sqlite_read, sqlite_check, sqlite_backup, sqlite_copy_from, sqlite_copy_to },
+    { "sqlite:", sqlite_store_open, sqlite_read, sqlite_check, sqlite_backup, sqlite_copy_from, sqlite_copy_to },
     { "postgresql://", postgres_open, postgres_read, postgres_check, postgres_backup, postgres_from, postgres_to },
     { "postgres://", postgres_open, postgres_read, postgres_check, postgres_backup, postgres_from, postgres_to },
 };
@@ -195,7 +195,8 @@ bool store_verify_at(const struct store_config *config, int64_t witness_seq, con
 {
     const char *place;
     const struct backend *backend = backend_find(config, &place, err);
-    return backend && backend->verify(config, place, witness_seq, witness_hash, out, err);
+    const struct verify_wish wish = { .witness_seq = witness_seq, .witness_hash = witness_hash };
+    return backend && backend->verify(config, place, &wish, out, err);
 }
 
 /* Damage that the database names itself is a report, as a damaged history is. */
@@ -220,7 +221,7 @@ bool store_verify_all(const struct store_config *config, const struct verify_wis
         *out = database;
         return true;
     }
-    if (!backend->verify(config, place, wish->witness_seq, wish->witness_seq > 0 ? wish->witness_hash : NULL, out, err))
+    if (!backend->verify(config, place, wish, out, err))
         return false;
     memcpy(out->database, database.database, sizeof out->database);
     if (!out->ok || wish->quick)

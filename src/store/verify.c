@@ -33,8 +33,7 @@ struct verify {
     const struct verify_source *source;
     const uint8_t *key;
     struct verify_report *report;
-    int64_t witness_seq;
-    const uint8_t *witness_hash;
+    const struct verify_wish *wish;
     bool witnessed;
 
     struct store_head head; /* of this step's snapshot */
@@ -180,9 +179,9 @@ static bool turn_check(struct verify *v, const struct verify_turn *t)
         rows_forget(&v->rows);
     else if (!rows_fold(&v->rows, t->tags, v->grants, v->n_states))
         return fault(v, "what turn %" PRId64 " tells of rows can't be read", t->turn);
-    if (v->witness_seq >= t->first_seq && v->witness_seq < t->first_seq + (int64_t)n) {
-        if (memcmp(expected, v->witness_hash, STORE_HASH_BYTES) != 0)
-            return fault(v, "event %" PRId64 " has another hash than the witness saw: this is another history", v->witness_seq);
+    if (v->wish->witness_seq >= t->first_seq && v->wish->witness_seq < t->first_seq + (int64_t)n) {
+        if (memcmp(expected, v->wish->witness_hash, STORE_HASH_BYTES) != 0)
+            return fault(v, "event %" PRId64 " has another hash than the witness saw: this is another history", v->wish->witness_seq);
         v->witnessed = true;
     }
     memcpy(v->hash, expected, sizeof expected);
@@ -390,6 +389,18 @@ static bool step_in_snapshot(struct verify *v, bool *out_end, struct err *err)
     return small_compare(v, err);
 }
 
+/* After each step. */
+static void progress_tell(const struct verify *v)
+{
+    const struct verify_wish *wish = v->wish;
+    if (!wish->tell)
+        return;
+    if (v->rows.rows > 0)
+        wish->tell(wish->owner, v->table < TAG_COUNT ? tag_facts[v->table].table : "ready", v->rows.rows);
+    else
+        wish->tell(wish->owner, "events", v->seq);
+}
+
 static bool steps_run(struct verify *v, struct err *err)
 {
     const struct verify_source *from = v->source;
@@ -401,17 +412,18 @@ static bool steps_run(struct verify *v, struct err *err)
         from->end(from->owner);
         if (!ok)
             return false;
+        progress_tell(v);
     }
-    if (v->witness_seq > 0 && !v->witnessed)
+    if (v->wish->witness_seq > 0 && !v->witnessed)
         return fault(v, "the history ends with event %" PRId64 ", before the witness's %" PRId64 ": this is an older copy", v->seq,
-                     v->witness_seq);
+                     v->wish->witness_seq);
     return true;
 }
 
-bool verify_run(const struct verify_source *source, const uint8_t key[CHAIN_KEY_BYTES], int64_t witness_seq, const uint8_t *witness_hash,
+bool verify_run(const struct verify_source *source, const uint8_t key[CHAIN_KEY_BYTES], const struct verify_wish *wish,
                 struct verify_report *out, struct err *err)
 {
-    struct verify v = { .source = source, .key = key, .report = out, .witness_seq = witness_seq, .witness_hash = witness_hash };
+    struct verify v = { .source = source, .key = key, .report = out, .wish = wish };
     v.ready = (struct verify_ready){ INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN, STATE_NONE, { 0 } };
     *out = (struct verify_report){ .ok = true };
     rows_known_init(&v.rows, key);

@@ -39,7 +39,7 @@ struct verify_source {
     bool (*small)(void *owner, struct arena *arena, struct verify_small *out, struct err *err);
 };
 
-bool verify_run(const struct verify_source *source, const uint8_t key[CHAIN_KEY_BYTES], int64_t witness_seq, const uint8_t *witness_hash,
+bool verify_run(const struct verify_source *source, const uint8_t key[CHAIN_KEY_BYTES], const struct verify_wish *wish,
                 struct verify_report *out, struct err *err);
 /* verify_conclude: a store that could be read well enough to know that it is damaged is a report, not an error. */
 bool verify_conclude(bool ok, struct verify_report *out, struct err *err);

@@ -52,6 +52,38 @@ static void a_whole_history_verifies(void **state)
     world_release(&w);
 }
 
+struct told { int calls; bool rows; };
+
+static void told_note(void *owner, const char *part, int64_t done)
+{
+    struct told *told = owner;
+    told->calls++;
+    told->rows |= strcmp(part, "ready") == 0 && done > 0;
+}
+
+static void who_waits_is_told_how_far_it_is(void **state)
+{
+    struct world w;
+    struct life life;
+    struct rng rng;
+    struct verify_report report;
+    struct told told = { 0 };
+    (void)state;
+    world_make(&w);
+    rng_seed(&rng, 12);
+    life_begin(&w, &life);
+    for (int i = 0; i < 20; i++) {
+        life_turn(&w, &life, &rng, 8, 8);
+        turn_end(&w);
+    }
+    struct store_config config = world_config(&w, false);
+    const struct verify_wish wish = { .quick = true, .tell = told_note, .owner = &told };
+    MUST(&w, store_verify_all(&config, &wish, &report, &w.err));
+    assert_true(report.ok);
+    assert_true(told.calls > 0 && told.rows);
+    world_release(&w);
+}
+
 /* The engine never does these; each is a turn with a valid hash that tells a lie. */
 static void an_unlawful_history_is_found(void **state)
 {
@@ -426,6 +458,7 @@ static void what_cannot_be_restored_leaves_nothing(void **state)
 
 const struct CMUnitTest contract_history[] = {
     cmocka_unit_test(a_whole_history_verifies),
+    cmocka_unit_test(who_waits_is_told_how_far_it_is),
     cmocka_unit_test(an_unlawful_history_is_found),
     cmocka_unit_test(a_row_without_history_is_found),
     cmocka_unit_test(what_came_to_nothing_needs_no_row),

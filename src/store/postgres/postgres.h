@@ -107,8 +107,7 @@ static inline struct postgres_store *postgres_of(struct store *store)
 
 struct store *postgres_store_open(const struct store_config *config, struct err *err);
 struct reader *postgres_reader_open(const struct store_config *config, struct err *err);
-bool postgres_verify(const struct store_config *config, int64_t witness_seq, const uint8_t *witness_hash, struct verify_report *out,
-                     struct err *err);
+bool postgres_verify(const struct store_config *config, const struct verify_wish *wish, struct verify_report *out, struct err *err);
 
 /* open.c. writer_reopen: after the connection was lost: a new one. Tries for REOPEN_MS after the
  * loss, then once a call; ERR_unavailable. */

@@ -172,11 +172,10 @@ bool pg_verify_inside(struct postgres_reader *self, const uint8_t key[CHAIN_KEY_
         .owner = self, .begin = nothing_begin, .end = nothing_end, .head = source_head, .turns = source_turns, .rows = source_rows,
         .ready = source_ready, .small = source_small,
     };
-    return verify_run(&source, key, 0, NULL, out, err);
+    return verify_run(&source, key, &(struct verify_wish){ 0 }, out, err);
 }
 
-bool postgres_verify(const struct store_config *config, int64_t witness_seq, const uint8_t *witness_hash, struct verify_report *out,
-                     struct err *err)
+bool postgres_verify(const struct store_config *config, const struct verify_wish *wish, struct verify_report *out, struct err *err)
 {
     uint8_t key[CHAIN_KEY_BYTES];
     *out = (struct verify_report){ 0 };
@@ -189,7 +188,7 @@ bool postgres_verify(const struct store_config *config, int64_t witness_seq, con
             .owner = reader, .begin = source_begin, .end = source_end, .head = source_head, .turns = source_turns, .rows = source_rows,
             .ready = source_ready, .small = source_small,
         };
-        ok = verify_run(&source, key, witness_seq, witness_hash, out, err);
+        ok = verify_run(&source, key, wish, out, err);
         reader->ops->close(reader);
     }
     sodium_memzero(key, sizeof key);

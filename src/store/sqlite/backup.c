@@ -348,7 +348,7 @@ static bool restored_mark(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], con
 static bool history_check(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const char *file, struct err *err)
 {
     struct verify_report report;
-    if (!verify_walk(db, key, 0, NULL, &report, err))
+    if (!verify_walk(db, key, &(struct verify_wish){ 0 }, &report, err))
         return false;
     return report.ok || err_set(err, ERR_corrupt, "%s is damaged: %s", file, report.fault);
 }

@@ -138,7 +138,7 @@ static bool target_finish(struct copy_target *to, const uint8_t key[CHAIN_KEY_BY
 {
     struct sqlite_side *self = side_of(to);
     struct verify_report report;
-    if (!db_run(&self->db, SQL_commit, err) || !verify_walk(&self->db, key, 0, NULL, &report, err))
+    if (!db_run(&self->db, SQL_commit, err) || !verify_walk(&self->db, key, &(struct verify_wish){ 0 }, &report, err))
         return false;
     if (!report.ok)
         return err_set(err, ERR_corrupt, "the copy doesn't verify: %s", report.fault);

@@ -54,9 +54,9 @@ bool place_check(struct sqlite_store *self, struct err *err);
 bool place_forget(struct db *db, struct err *err);
 
 /* verify_walk: store_verify on an open connection (prepared for reader and verifier). */
-bool verify_walk(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], int64_t witness_seq, const uint8_t *witness_hash,
-                 struct verify_report *out,
+bool verify_walk(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const struct verify_wish *wish, struct verify_report *out,
                  struct err *err);
+bool sqlite_verify(const char *dir, const struct verify_wish *wish, struct verify_report *out, struct err *err);
 bool integrity_check(struct db *db, enum sql_id id, struct err *err); /* SQL_quick_check and its kind: the answer must be ok */
 
 extern const struct store_ops sqlite_ops; /* load.c */

@@ -141,17 +141,17 @@ static bool source_small(void *owner, struct arena *arena, struct verify_small *
     return step == DB_DONE && number_get(db, SQL_verify_ready, &out->n_ready, err) && slots_get(db, out, err);
 }
 
-bool verify_walk(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], int64_t witness_seq, const uint8_t *witness_hash,
-                 struct verify_report *out, struct err *err)
+bool verify_walk(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const struct verify_wish *wish, struct verify_report *out,
+                 struct err *err)
 {
     const struct verify_source source = {
         .owner = db, .begin = source_begin, .end = source_end, .head = source_head, .turns = source_turns, .rows = source_rows,
         .ready = source_ready, .small = source_small,
     };
-    return verify_run(&source, key, witness_seq, witness_hash, out, err);
+    return verify_run(&source, key, wish, out, err);
 }
 
-bool store_verify(const char *data_dir, int64_t witness_seq, const uint8_t *witness_hash, struct verify_report *out, struct err *err)
+bool sqlite_verify(const char *data_dir, const struct verify_wish *wish, struct verify_report *out, struct err *err)
 {
     struct db db = { 0 };
     uint8_t key[CHAIN_KEY_BYTES];
@@ -168,8 +168,13 @@ bool store_verify(const char *data_dir, int64_t witness_seq, const uint8_t *witn
         ok = err_set(err, ERR_unavailable, "%s has schema %d: start weir serve once to bring it to %d", path, (int)version,
                      SQL_SCHEMA_VERSION);
     ok = ok && db_exec(&db, SQL_pragma_reader, err) && db_prepare(&db, SQL_FOR_READER | SQL_FOR_VERIFIER, err) &&
-         verify_walk(&db, key, witness_seq, witness_hash, out, err);
+         verify_walk(&db, key, wish, out, err);
     db_close(&db);
     sodium_memzero(key, sizeof key);
     return verify_conclude(ok, out, err);
+}
+
+bool store_verify(const char *data_dir, int64_t witness_seq, const uint8_t *witness_hash, struct verify_report *out, struct err *err)
+{
+    return sqlite_verify(data_dir, &(struct verify_wish){ .witness_seq = witness_seq, .witness_hash = witness_hash }, out, err);
 }
