@@ -166,12 +166,25 @@ static bool doomed_collect(struct call *call, struct why_facts *facts, size_t *c
     return true;
 }
 
-/* class_served: as the engine has it: an active executor fits. */
-static bool class_served(struct call *call, int64_t id)
+/* class_find: of a task; one that has gone, since no task of it was ready to start, as it will be again. NULL: none. */
+static bool class_find(struct call *call, const struct task *task, const struct task_class **out)
 {
-    struct task_class *class_;
+    struct reader *reader = call->api->config.reader;
+    struct task_class *row, *again = ARENA_NEW(&call->arena, struct task_class);
+    struct str key = { 0 };
+    if (!reader_class(reader, &call->arena, task->class_id, &row, &call->err) ||
+        (row == NULL && task->class_id != 0 && !reader_spec_class(reader, &call->arena, task->spec, &key, &call->err)))
+        return false;
+    *out = row != NULL ? row : class_of_key(&call->arena, key, again);
+    return true;
+}
+
+/* class_served: as the engine has it: an active executor fits. */
+static bool class_served(struct call *call, const struct task *task)
+{
+    const struct task_class *class_;
     struct why_crew crew;
-    if (!reader_class(call->api->config.reader, &call->arena, id, &class_, &call->err) || class_ == NULL)
+    if (!class_find(call, task, &class_) || class_ == NULL)
         return true;
     engine_crew(call->api->config.engine, class_, &crew);
     return crew.active > 0;
@@ -187,7 +200,7 @@ static bool gives_way(struct call *call, const struct why_facts *facts, int64_t 
     bool found;
     if (!reader_row(reader, &call->arena, waiter, &row, &found, &call->err) || !found)
         return false;
-    if (row.class_id != facts->task.class_id && !class_served(call, row.class_id))
+    if (row.class_id != facts->task.class_id && !class_served(call, &row))
         return true;
     if (row.lane == facts->task.lane)
         return false;
@@ -285,8 +298,8 @@ static bool holds_collect(struct call *call, struct why_facts *facts)
 
 static bool executors_collect(struct call *call, struct why_facts *facts)
 {
-    struct task_class *class_;
-    if (!reader_class(call->api->config.reader, &call->arena, facts->task.class_id, &class_, &call->err))
+    const struct task_class *class_;
+    if (!class_find(call, &facts->task, &class_))
         return false;
     if (class_ == NULL || class_->kind == KIND_NONE)
         return true;

@@ -195,7 +195,10 @@ struct spec {
     const int64_t *slots; /* ids, ascending, no doubles */
     size_t n_slots;
     struct str slot_key;  /* its concurrency key, whose slot may have to be made again; empty: none */
+    struct str semaphores; /* and its semaphores' names, joined by SPEC_JOINT */
+    struct str class_key;  /* of its task's class, which may have gone before the task is retried; empty: none, or that class stays */
 };
+#define SPEC_JOINT '\x1f'
 
 enum class_kind { KIND_NONE, KIND_COMMAND, KIND_SCRIPT, KIND_IMAGE, KIND_DATA, KIND_COUNT };
 struct label { struct str name, value; };
@@ -206,6 +209,9 @@ struct task_class { /* which executors fit: the index prefix of `ready` */
     enum class_kind kind;
     struct label *labels; /* ascending by name */
     size_t n_labels;
+    bool goes;     /* when nobody needs it any more: all specs of its tasks have its key */
+    size_t index;  /* not stored, as the next: a small number of the server's own, given again when the class has gone */
+    int64_t used;  /* boot ms at which a task of it was made here last, or it was heard of; 0: not known */
 };
 
 struct slot { /* semaphores and concurrency keys */
@@ -214,10 +220,15 @@ struct slot { /* semaphores and concurrency keys */
     struct str name;   /* semaphore: its name; concurrency key: "concurrency/KEY" */
     int64_t limit, used;
     int64_t waiting; /* tasks that wait for it */
+    bool configured; /* not stored: the site's keys name it, so it stays */
 };
 #define SLOT_KEY "concurrency/"
+#define SLOT_NAMED ((int64_t)1 << 61) /* ids from here on are made of the name: a semaphore whose limit nobody has set goes likewise */
 #define SLOT_KEYED ((int64_t)1 << 62) /* ids from here on are made of the key: such a slot is there only while somebody is in it */
-static inline bool slot_is_empty(const struct slot *slot) { return slot->id >= SLOT_KEYED && !slot->used && !slot->waiting; }
+static inline bool slot_is_empty(const struct slot *slot)
+{
+    return slot->id >= SLOT_NAMED && !slot->used && !slot->waiting && (slot->id >= SLOT_KEYED || (slot->limit == 1 && !slot->configured));
+}
 
 struct attempt {
     int64_t task, number, grant, executor;

@@ -133,8 +133,9 @@ static void slots_take(struct slice *slice, struct node *node, struct wants want
 }
 
 /* Could anybody start it? Who can't be started takes no slot from those who can: it waits for its executor first, then for its slots. */
-static bool served(struct slice *slice, const struct node *node)
+static bool served(struct slice *slice, struct node *node)
 {
+    slice_class(slice, node);
     return slice->rows->served(slice->rows->owner, node->row.class_id) || PLANT(slots_unserved);
 }
 

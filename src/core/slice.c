@@ -97,9 +97,19 @@ struct slot *slice_slot(struct slice *slice, int64_t id)
 struct slot *slice_slot_for(struct slice *slice, const struct node *node, int64_t id)
 {
     const struct rows *rows = slice->rows;
-    if (id >= SLOT_KEYED && !map_find(&slice->slots, (uint64_t)id))
-        rows->slot_open(rows->owner, id, slice_lane(slice, node->row.lane)->tenant, slice_spec(slice, node)->slot_key);
+    if (id >= SLOT_NAMED && !map_find(&slice->slots, (uint64_t)id))
+        rows->slot_open(rows->owner, id, slice_lane(slice, node->row.lane)->tenant, slice_spec(slice, node));
     return slice_slot(slice, id);
+}
+
+void slice_class(struct slice *slice, struct node *node)
+{
+    const struct rows *rows = slice->rows;
+    if (!node->row.class_id || rows->class_there(rows->owner, node->row.class_id)) return;
+    struct str key = slice_spec(slice, node)->class_key;
+    if (slice->failed) return;
+    node->row.class_id = rows->class_make(rows->owner, node->row.class_id, key);
+    node->dirty = true;
 }
 
 const struct spec *slice_spec(struct slice *slice, const struct node *node)
@@ -182,6 +192,7 @@ void slice_move(struct slice *slice, struct node *node, enum task_state to, cons
     lane->counts[to]++;
     row->state = to;
     if (to == STATE_P) {
+        slice_class(slice, node);
         if (from == STATE_S) row->ready = slice->stamp;
         if (from != STATE_X) virtual_start(slice, row); /* what was lost goes back to its old place */
         slice_fresh(slice, node);

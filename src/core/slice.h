@@ -27,7 +27,9 @@ struct rows {
     bool (*holds_of_task)(void *owner, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err);
     const struct lane *(*lane)(void *owner, int64_t id); /* must exist */
     const struct slot *(*slot)(void *owner, int64_t id); /* must exist */
-    void (*slot_open)(void *owner, int64_t id, struct str tenant, struct str key); /* from now on it does: a concurrency key's */
+    void (*slot_open)(void *owner, int64_t id, struct str tenant, const struct spec *spec); /* from now on it does; from SLOT_NAMED on */
+    bool (*class_there)(void *owner, int64_t class_id);
+    int64_t (*class_make)(void *owner, int64_t class_id, struct str key); /* the one that has gone, under another number */
     bool (*served)(void *owner, int64_t class_id); /* is there an active executor that fits? */
 };
 
@@ -113,6 +115,7 @@ struct lane *slice_lane(struct slice *slice, int64_t id);  /* this turn's copy, 
 struct slot *slice_slot(struct slice *slice, int64_t id);
 struct slot *slice_slot_for(struct slice *slice, const struct node *node, int64_t id); /* that the node wants: may not be there yet */
 const struct spec *slice_spec(struct slice *slice, const struct node *node);
+void slice_class(struct slice *slice, struct node *node);  /* it is about to need its class: made again if it has gone */
 void slice_touch(struct slice *slice, struct node *node);  /* its row has changed */
 void slice_event(struct slice *slice, const struct event *event);
 void slice_node_event(

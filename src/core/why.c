@@ -4,6 +4,21 @@
 #include "base/when.h"
 #include "core/settle.h"
 
+const struct task_class *class_of_key(struct arena *arena, struct str key, struct task_class *out)
+{
+    struct str rest = key, kind = { 0 }, label;
+    size_t cap = 0;
+    *out = (struct task_class){ .key = key };
+    if (!str_cut(&rest, '\x1f', &out->tenant) || !str_cut(&rest, '\x1f', &out->zone) || !str_cut(&rest, '\x1f', &kind)) return NULL;
+    out->kind = class_kind_find(kind);
+    while (str_cut(&rest, '\x1f', &label)) {
+        struct label *added = ARENA_PUSH(arena, out->labels, out->n_labels, cap);
+        str_cut(&label, '=', &added->name);
+        added->value = label;
+    }
+    return out;
+}
+
 bool class_fits(const struct task_class *class_, const struct executor *executor)
 {
     if (!(executor->kinds & (1u << class_->kind))) return false;

@@ -64,6 +64,8 @@ struct why { enum why_verdict verdict; struct why_condition *conditions; size_t 
 void why_gap_ranges(struct why_gap *gap, const struct revision *known, size_t n_known, int64_t end);
 void why_explain(const struct why_facts *facts, struct arena *arena, struct why *out);
 
+/* class_of_key: what a class's key says of it, its number apart; NULL: the key is empty. */
+const struct task_class *class_of_key(struct arena *arena, struct str key, struct task_class *out);
 /* class_fits: may an executor with these labels, zone and kinds run tasks of this class? */
 bool class_fits(const struct task_class *class_, const struct executor *executor);
 

@@ -161,7 +161,7 @@ struct definition *definition_get(struct turn *turn, int64_t id)
 
 int64_t definition_put(struct turn *turn, struct definition *definition)
 {
-    int64_t id = cache_spec_get(turn, &(struct task_def){ .body = definition->text }, NULL, 0);
+    int64_t id = cache_spec_get(turn, &(struct task_def){ .body = definition->text }, 0, NULL, 0);
     if (id == 0) return 0; /* the turn has failed */
     if (!map_find(&turn->engine->definitions, (uint64_t)id)) definition_remember(turn->engine, id, definition_keep(definition));
     return id;

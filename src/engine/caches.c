@@ -2,7 +2,7 @@
  * lately: what was enqueued is soon claimed, what was claimed is soon finished, and neither is read back from the store.
  *
  * They are copies: the store is right. New rows are put here as the turn makes them; when its commit fails, everything is read anew
- * (caches_drop, caches_load). Strings of lanes, classes and archives live until then, in an arena of their own; those of slots and of
+ * (caches_drop, caches_load). Strings of lanes and archives live until then, in an arena of their own; those of classes, slots and
  * executors have memory of their own, since these come and go. */
 #include <string.h>
 
@@ -74,20 +74,95 @@ static const struct lane *rows_lane(void *owner, int64_t id)
 
 /* --- classes ------------------------------------------------------------------------------------------------------------------- */
 
+static struct str text_keep(char **at, struct str s)
+{
+    struct str kept = { *at, s.len };
+    if (s.len) memcpy(*at, s.ptr, s.len);
+    *at += s.len;
+    return kept;
+}
+
+/* One piece of memory of its own, as slots have. Its index is the first that no class has. */
 static struct task_class *class_put(struct engine *engine, const struct task_class *row)
 {
-    struct task_class *class_ = ARENA_NEW(&engine->cache_arena, struct task_class);
+    size_t bytes = row->key.len + row->tenant.len + row->zone.len, i = 0;
+    for (size_t k = 0; k < row->n_labels; k++) bytes += row->labels[k].name.len + row->labels[k].value.len;
+    struct task_class *class_ = mem_alloc(sizeof *class_ + row->n_labels * sizeof *row->labels + bytes);
+    struct label *labels = (struct label *)(void *)(class_ + 1);
+    char *at = (char *)(labels + row->n_labels);
     *class_ = *row;
-    class_->key = str_dup(&engine->cache_arena, row->key);
-    class_->tenant = str_dup(&engine->cache_arena, row->tenant);
-    class_->zone = str_dup(&engine->cache_arena, row->zone);
-    class_->labels = ARENA_ARRAY(&engine->cache_arena, struct label, row->n_labels + 1);
-    for (size_t i = 0; i < row->n_labels; i++)
-        class_->labels[i] = (struct label){ str_dup(&engine->cache_arena, row->labels[i].name),
-                                            str_dup(&engine->cache_arena, row->labels[i].value) };
+    class_->key = text_keep(&at, row->key);
+    class_->tenant = text_keep(&at, row->tenant);
+    class_->zone = text_keep(&at, row->zone);
+    for (size_t k = 0; k < row->n_labels; k++)
+        labels[k] = (struct label){ text_keep(&at, row->labels[k].name), text_keep(&at, row->labels[k].value) };
+    class_->labels = labels;
+    for (i = engine->index_low; i < engine->n_indexes && engine->indexes[i];) i++;
+    if (i == engine->n_indexes) {
+        engine->n_indexes = 2 * i + 16;
+        engine->indexes = mem_realloc(engine->indexes, engine->n_indexes * sizeof *engine->indexes);
+        memset(engine->indexes + i, 0, (engine->n_indexes - i) * sizeof *engine->indexes);
+    }
+    engine->indexes[i] = true;
+    engine->index_low = i + 1;
+    class_->index = i;
+    class_->used = engine->boot;
     map_put(&engine->classes, (uint64_t)class_->id, class_);
     smap_put(&engine->class_keys, class_->key, class_);
-    served_class_made(engine, class_->id);
+    served_class_made(engine, class_);
+    return class_;
+}
+
+void cache_class_drop(struct engine *engine, int64_t id)
+{
+    struct task_class *class_ = map_take(&engine->classes, (uint64_t)id);
+    if (!class_) return;
+    if (smap_find(&engine->class_keys, class_->key) == class_) smap_take(&engine->class_keys, class_->key);
+    served_class_gone(engine, class_);
+    MAP_EACH(&engine->executors, e) {
+        struct known_executor *known = e->value;
+        if (class_->index < known->n_fits) known->fits[class_->index] = 0;
+    }
+    engine->indexes[class_->index] = false;
+    if (class_->index < engine->index_low) engine->index_low = class_->index;
+    mem_free(class_);
+}
+
+void cache_classes_drop(struct engine *engine)
+{
+    MAP_EACH(&engine->classes, e) mem_free(e->value);
+    map_clear(&engine->classes);
+    smap_clear(&engine->class_keys);
+    if (engine->n_indexes) memset(engine->indexes, 0, engine->n_indexes * sizeof *engine->indexes);
+    engine->index_low = 0;
+}
+
+/* Another server has removed some: those that are there are read, the others go. */
+bool caches_classes_again(struct engine *engine, struct err *err)
+{
+    struct store *store = engine->store;
+    struct arena scratch = { 0 };
+    struct map there = { 0 };
+    struct task_class **classes;
+    size_t n;
+    bool ok = store->ops->load_classes(store, &scratch, &classes, &n, err);
+    for (size_t i = 0; ok && i < n; i++) map_put(&there, (uint64_t)classes[i]->id, classes[i]);
+    MAP_EACH(&engine->classes, e)
+        if (ok && !map_find(&there, e->key)) cache_class_drop(engine, (int64_t)e->key);
+    for (size_t i = 0; ok && i < n; i++)
+        if (!map_find(&engine->classes, (uint64_t)classes[i]->id)) class_put(engine, classes[i]);
+    map_release(&there);
+    arena_release(&scratch);
+    return ok;
+}
+
+static struct task_class *class_new(struct turn *turn, const struct task_class *like)
+{
+    struct task_class row = *like;
+    row.id = turn->head.next_class++;
+    row.goes = true;
+    struct task_class *class_ = class_put(turn->engine, &row);
+    *ARENA_PUSH(turn->arena, turn->classes_new, turn->n_classes_new, turn->cap_classes_new) = class_;
     return class_;
 }
 
@@ -98,27 +173,49 @@ int64_t cache_class_get(struct turn *turn, struct str tenant, const struct task_
     for (size_t i = 0; i < def->n_labels; i++)
         key = str_fmt(turn->arena, "%.*s\x1f%.*s=%.*s", STR_ARG(key), STR_ARG(def->labels[i].name), STR_ARG(def->labels[i].value));
     struct task_class *class_ = smap_find(&turn->engine->class_keys, key);
-    if (class_) return class_->id;
-    if (turn->narrow) return turn_widen(turn), 0;
-    class_ = class_put(turn->engine, &(struct task_class){ .id = turn->head.next_class++, .key = key, .tenant = tenant, .zone = def->zone,
-                                                            .kind = def->kind, .labels = def->labels, .n_labels = def->n_labels });
-    *ARENA_PUSH(turn->arena, turn->classes_new, turn->n_classes_new, turn->cap_classes_new) = class_;
+    if (!class_ && turn->narrow) return turn_widen(turn), 0;
+    if (!class_)
+        class_ = class_new(turn, &(struct task_class){ .key = key, .tenant = tenant, .zone = def->zone, .kind = def->kind,
+                                     .labels = def->labels, .n_labels = def->n_labels });
+    class_->used = turn->boot;
+    return class_->id;
+}
+
+static bool rows_class_there(void *owner, int64_t class_id)
+{
+    return map_find(&((struct engine *)owner)->classes, (uint64_t)class_id) != NULL;
+}
+
+/* By its key there may be one already, under another number: whoever made the next task of that kind has made it. */
+static int64_t rows_class_make(void *owner, int64_t class_id, struct str key)
+{
+    struct engine *engine = owner;
+    struct task_class *class_ = key.len ? smap_find(&engine->class_keys, key) : NULL, row;
+    if (!class_ && engine->narrow) return turn_widen(engine->narrow), class_id;
+    if (!class_ && !key.len) { /* one of an older store, which stays */
+        engine->turn->slice->failed = !err_set(engine->turn->err, ERR_internal, "class %lld isn't there", (long long)class_id);
+        return class_id;
+    }
+    if (!class_) {
+        class_of_key(&engine->turn_arena, key, &row);
+        class_ = class_new(engine->turn, &row);
+    }
+    class_->used = engine->turn->boot;
     return class_->id;
 }
 
 bool cache_fits(struct engine *engine, struct known_executor *executor, int64_t class_id)
 {
-    size_t i = (size_t)class_id;
+    const struct task_class *class_ = map_find(&engine->classes, (uint64_t)class_id);
+    size_t i = class_ ? class_->index : 0;
+    if (!class_) return false;
     if (i >= executor->n_fits) {
         size_t n = i + 32;
         executor->fits = mem_realloc(executor->fits, n);
         memset(executor->fits + executor->n_fits, 0, n - executor->n_fits);
         executor->n_fits = n;
     }
-    if (executor->fits[i] == 0) {
-        const struct task_class *class_ = map_find(&engine->classes, (uint64_t)class_id);
-        executor->fits[i] = class_ && class_fits(class_, &executor->row) ? 2 : 1;
-    }
+    if (executor->fits[i] == 0) executor->fits[i] = class_fits(class_, &executor->row) ? 2 : 1;
     return executor->fits[i] == 2 || PLANT(labels_ignored);
 }
 
@@ -136,6 +233,7 @@ static struct slot *slot_put(struct engine *engine, const struct slot *row)
     if (row->name.len) memcpy(text + row->tenant.len + 1, row->name.ptr, row->name.len);
     slot->tenant = str_sub(key, 0, row->tenant.len);
     slot->name = str_sub(key, row->tenant.len + 1, key.len);
+    slot->configured = slot->tenant.len && semaphore_is_configured(engine, slot->tenant, slot->name);
     map_put(&engine->slots, (uint64_t)slot->id, slot);
     if (slot->id < SLOT_KEYED) smap_put(&engine->slot_names, key, slot);
     slot_note(engine, slot);
@@ -150,6 +248,8 @@ void cache_slot_drop(struct engine *engine, int64_t id)
     map_take(&engine->slots_open, (uint64_t)id);
     map_take(&engine->slots_left, (uint64_t)id);
     map_take(&engine->slots_empty, (uint64_t)id);
+    struct str key = { slot->tenant.ptr, slot->tenant.len + 1 + slot->name.len };
+    if (id < SLOT_KEYED && smap_find(&engine->slot_names, key) == slot) smap_take(&engine->slot_names, key);
     tenant_slot_gone(engine, slot);
     mem_free(slot);
 }
@@ -168,8 +268,9 @@ struct slot *cache_slot_put(struct turn *turn, struct str tenant, struct str nam
 {
     static struct slot none;
     if (turn->narrow) return turn_widen(turn), &none;
-    struct slot *slot =
-        slot_put(turn->engine, &(struct slot){ .id = turn->head.next_slot++, .tenant = tenant, .name = name, .limit = limit });
+    bool named = tenant.len && !str_eqz(name, SLOT_RUNNING); /* what is the site's stays, and is counted */
+    int64_t id = named ? slot_of_name(turn->arena, tenant, name) : turn->head.next_slot++;
+    struct slot *slot = slot_put(turn->engine, &(struct slot){ .id = id, .tenant = tenant, .name = name, .limit = limit });
     slice_slot(turn->slice, slot->id);
     return slot;
 }
@@ -178,12 +279,6 @@ struct slot *cache_slot_find(struct turn *turn, struct str tenant, struct str na
 {
     struct slot *slot = smap_find(&turn->engine->slot_names, keyed(turn->arena, STR(""), name));
     return slot ? slot : smap_find(&turn->engine->slot_names, keyed(turn->arena, tenant, name));
-}
-
-struct slot *cache_slot_get(struct turn *turn, struct str tenant, struct str name)
-{
-    struct slot *slot = cache_slot_find(turn, tenant, name);
-    return slot ? slot : cache_slot_put(turn, tenant, name, 1);
 }
 
 /* As it is now, and nobody else's until the turn is over: what waits for it too. */
@@ -204,11 +299,13 @@ static const struct slot *slot_own(struct turn *turn, struct slot *slot)
 }
 
 /* It is the same slot by its number, whoever makes it again. A narrow turn finds its row, or is taken once more, wide (slot_own). */
-static void rows_slot_open(void *owner, int64_t id, struct str tenant, struct str key)
+static void rows_slot_open(void *owner, int64_t id, struct str tenant, const struct spec *spec)
 {
     struct engine *engine = owner;
     if (map_find(&engine->slots, (uint64_t)id)) return;
-    struct str name = str_fmt(&engine->turn_arena, SLOT_KEY "%.*s", STR_ARG(key));
+    struct str names = spec->semaphores, name = { 0 };
+    if (id >= SLOT_KEYED) name = str_fmt(&engine->turn_arena, SLOT_KEY "%.*s", STR_ARG(spec->slot_key));
+    else while (str_cut(&names, SPEC_JOINT, &name) && slot_of_name(&engine->turn_arena, tenant, name) != id) continue;
     slot_put(engine, &(struct slot){ .id = id, .tenant = tenant, .name = name, .limit = 1 });
 }
 
@@ -234,15 +331,25 @@ void caches_specs_drop(struct engine *engine)
     arena_reset(&engine->spec_arena);
 }
 
-int64_t cache_spec_get(struct turn *turn, const struct task_def *def, const int64_t *slots, size_t n_slots)
+/* Names of semaphores, for who makes their slots again. */
+static struct str semaphores_of(struct engine *engine, const struct task_def *def)
+{
+    if (!def->n_semaphores) return (struct str){ 0 };
+    return parts_join(&engine->spec_arena, def->semaphores, def->n_semaphores);
+}
+
+int64_t cache_spec_get(struct turn *turn, const struct task_def *def, int64_t class_id, const int64_t *slots, size_t n_slots)
 {
     struct engine *engine = turn->engine;
     if (turn->widened) return 0; /* nothing will come of it, and what it refers to may not be there */
-    int64_t policy[3] = { def->attempts_max, def->backoff_ms, (int64_t)def->retry_on };
-    size_t head = sizeof policy + n_slots * sizeof *slots;
+    const struct task_class *class_ = class_id ? map_find(&engine->classes, (uint64_t)class_id) : NULL;
+    struct str key = class_ ? class_->key : (struct str){ 0 };
+    int64_t policy[4] = { def->attempts_max, def->backoff_ms, (int64_t)def->retry_on, (int64_t)key.len };
+    size_t head = sizeof policy + n_slots * sizeof *slots + key.len;
     char *bytes = arena_alloc(turn->arena, head + def->body.len + 1);
     memcpy(bytes, policy, sizeof policy);
     if (n_slots) memcpy(bytes + sizeof policy, slots, n_slots * sizeof *slots);
+    if (key.len) memcpy(bytes + head - key.len, key.ptr, key.len);
     if (def->body.len) memcpy(bytes + head, def->body.ptr, def->body.len);
     struct str text = { bytes, head + def->body.len };
     struct spec *spec = smap_find(&engine->spec_texts, text);
@@ -258,7 +365,9 @@ int64_t cache_spec_get(struct turn *turn, const struct task_def *def, const int6
             .retry_on = def->retry_on,
             .slots = ids,
             .n_slots = n_slots,
-            .slot_key = str_dup(&engine->spec_arena, def->concurrency) };
+            .slot_key = str_dup(&engine->spec_arena, def->concurrency),
+            .semaphores = semaphores_of(engine, def),
+            .class_key = str_sub(kept, head - key.len, head) };
         map_put(&engine->specs, (uint64_t)spec->id, spec);
         smap_put(&engine->spec_texts, kept, spec);
         *ARENA_PUSH(turn->arena, turn->specs_new, turn->n_specs_new, turn->cap_specs_new) = spec;
@@ -278,14 +387,6 @@ static const struct spec *rows_spec(void *owner, int64_t id, struct err *err)
 }
 
 /* --- executors ----------------------------------------------------------------------------------------------------------------- */
-
-static struct str text_keep(char **at, struct str s)
-{
-    struct str kept = { *at, s.len };
-    if (s.len) memcpy(*at, s.ptr, s.len);
-    *at += s.len;
-    return kept;
-}
 
 static size_t executor_bytes(const struct executor *row)
 {
@@ -483,7 +584,8 @@ struct rows caches_rows(struct engine *engine)
     return (struct rows){ .owner = engine, .task = rows_task, .edges = rows_edges,
                           .outs_after = rows_outs_after, .spec = rows_spec, .holds_of = rows_holds_of,
                           .holds_of_task = rows_holds_of_task, .lane = rows_lane, .slot = rows_slot,
-                          .slot_open = rows_slot_open, .served = rows_served };
+                          .slot_open = rows_slot_open, .class_there = rows_class_there,
+                          .class_make = rows_class_make, .served = rows_served };
 }
 
 /* Executors that a turn made which came to nothing: their numbers will be given to others. */
@@ -500,10 +602,9 @@ void caches_drop(struct engine *engine)
     executors_unmake(engine);
     served_drop(engine);
     map_clear(&engine->lanes);
-    map_clear(&engine->classes);
+    cache_classes_drop(engine);
     cache_slots_drop(engine);
     smap_clear(&engine->lane_names);
-    smap_clear(&engine->class_keys);
     caches_specs_drop(engine);
     tenants_drop(engine);
     archives_drop(engine);
@@ -605,7 +706,7 @@ bool caches_load(struct engine *engine, struct err *err)
         lane_put(engine, &(struct lane){ .id = 0, .kind = LANE_QUEUE, .tenant = STR(""), .name = STR("all") }); /* unless it is stored */
         for (size_t i = 0; i < n_lanes; i++) lane_put(engine, lanes[i]);
         caches_held(engine);
-        for (size_t i = 0; i < n_classes; i++) class_put(engine, classes[i]);
+        for (size_t i = 0; i < n_classes; i++) class_put(engine, classes[i])->used = 0; /* nobody knows when */
         for (size_t i = 0; i < n_slots; i++) slot_put(engine, slots[i]);
         slots_admit_all(engine);
         engine->tells_due = true;

@@ -220,7 +220,7 @@ static void changes_small(struct turn *turn, struct changes *c)
     }
     MAP_EACH(&slice->slots, e) {
         const struct slot *slot = e->value, *known = map_find(&turn->engine->slots, e->key);
-        bool new = slot->id >= turn->engine->head.next_slot && slot->id < SLOT_KEYED;
+        bool new = slot->id >= turn->engine->head.next_slot && slot->id < SLOT_NAMED;
         if (known && memcmp(slot, known, sizeof *slot) == 0 && !new) continue;
         if (turn->engine->store->exclusive && slot_is_empty(slot))
             *ARENA_PUSH(turn->arena, turn->slots_gone, turn->n_slots_gone, turn->cap_slots_gone) = slot->id;
@@ -230,6 +230,7 @@ static void changes_small(struct turn *turn, struct changes *c)
     c->slots = slots;
     c->slots_remove = turn->slots_gone; c->n_slots_remove = turn->n_slots_gone;
     c->classes = turn->classes_new; c->n_classes = turn->n_classes_new;
+    c->classes_remove = turn->classes_gone; c->n_classes_remove = turn->n_classes_gone;
     c->specs = turn->specs_new; c->n_specs = turn->n_specs_new;
     c->edges_new = slice->edges_new; c->n_edges_new = slice->n_edges_new;
     c->edges_changed = slice->edges_changed; c->n_edges_changed = slice->n_edges_changed;
@@ -369,6 +370,7 @@ static bool turn_run(struct turn *turn, struct command **commands, size_t *n_com
     struct store *store = engine->store;
     size_t n = *n_commands;
     engine->narrow = turn->narrow ? turn : NULL;
+    engine->turn = turn;
     needs_expect(turn, commands, n);
     int64_t before = clock_boot_us();
     if (!store->ops->begin(store, err)) return false;
@@ -512,7 +514,7 @@ static bool run_as(struct engine *engine, struct command **commands, size_t *n, 
     turn_open(&turn, engine, wall, boot, err);
     turn.narrow = narrow;
     bool ok = turn_run(&turn, commands, n, err);
-    engine->narrow = NULL;
+    engine->narrow = engine->turn = NULL;
     if (ok) answers_take(&turn, out);
     *out_again = !ok && narrow && (turn.widened || err->code == ERR_conflict || err->code == ERR_internal);
     if (*out_again) narrow_undo(&turn, commands, *n);
@@ -791,6 +793,7 @@ void engine_free(struct engine *engine)
     mem_free(engine->polls_due.nodes); /* without a look at the polls: their owners may have gone first */
     MAP_EACH(&engine->lives, e) mem_free(e->value);
     cache_slots_drop(engine);
+    cache_classes_drop(engine);
     MAP_EACH(&engine->executors, e) {
         struct known_executor *known = e->value;
         mem_free(known->fits);
@@ -816,6 +819,7 @@ void engine_free(struct engine *engine)
     slice_release(&engine->slice);
     mem_free(engine->recent);
     mem_free(engine->serving);
+    mem_free(engine->indexes);
     arena_release(&engine->arena);
     arena_release(&engine->cache_arena);
     arena_release(&engine->spec_arena);

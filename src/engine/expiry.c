@@ -1,10 +1,10 @@
-/* expiry: what goes when its time has come: idempotency keys, tokens, executors that nobody has heard of for 30 days. Owns what the engine
- * believes of the wall clock (core/wall.h), so that nothing goes because a clock was set wrong.
+/* expiry: what goes when its time has come: idempotency keys, tokens, executors that nobody has heard of for 30 days, classes that nobody
+ * needs. Owns what the engine believes of the wall clock (core/wall.h), so that nothing goes because a clock was set wrong.
  *
  * Once an hour, and at a start, a wide turn compares the wall clock with the stored row and writes the row anew; on a shared store every
  * server does, so that one whose clock agrees keeps the others from confirming a clock that doesn't. Expired tokens go in the same turn,
- * and executors are looked at, a batch at a time. Keys go as they come: about twice as many are removed as were added since, and a batch
- * every hour.
+ * and executors and classes are looked at, a batch at a time. Keys go as they come: about twice as many are removed as were added since,
+ * and a batch every hour.
  *
  * It fails with the turn: nothing is believed, or gone, before the commit. */
 #include "core/wall.h"
@@ -138,6 +138,40 @@ static void executors_expire(struct turn *turn)
     if (turn->executors_looked) turn->clock_due = turn->boot; /* the rest in the next turn */
 }
 
+/* A class of which no task was made for two leases goes, unless one of its tasks is pending or waits for an executor. All others find it
+ * again by the key that their spec has (slice_class). The number that this spends is how other servers hear of it (others.c). */
+static void class_age(struct turn *turn, const struct task_class *class_, const struct map *touched)
+{
+    struct store *store = turn->engine->store;
+    struct ready_row *pending;
+    struct hold *waiting;
+    size_t n_pending = 0, n_waiting = 0;
+    bool used = turn->boot - class_->used < 2 * turn->engine->config.lease_ms || map_find(touched, (uint64_t)class_->id);
+    if (!class_->goes || used || turn->slice->failed) return;
+    turn->slice->failed = !store->ops->ready_first(store, turn->arena, class_->id, 1, &pending, &n_pending, turn->err) ||
+        !store->ops->holds_of(store, turn->arena, HOLD_executor, class_->id, 1, &waiting, &n_waiting, turn->err);
+    if (!turn->slice->failed && !n_pending && !n_waiting)
+        *ARENA_PUSH(turn->arena, turn->classes_gone, turn->n_classes_gone, turn->cap_classes_gone) = class_->id;
+}
+
+static void classes_expire(struct turn *turn)
+{
+    const struct map *all = &turn->engine->classes;
+    size_t i = turn->engine->classes_looked, end = i + turn->engine->batch;
+    struct map touched = { 0 };
+    MAP_EACH(&turn->slice->nodes, e) {
+        const struct node *node = e->value;
+        map_put(&touched, (uint64_t)node->row.class_id, turn);
+        map_put(&touched, (uint64_t)node->was_class, turn);
+    }
+    for (; i < all->n_entries && i < end; i++)
+        if (all->entries[i].live) class_age(turn, all->entries[i].value, &touched);
+    map_release(&touched);
+    turn->classes_looked = i < all->n_entries ? i : 0;
+    if (turn->classes_looked) turn->clock_due = turn->boot;
+    turn->head.next_class += turn->n_classes_gone > 0;
+}
+
 static void keys_expire(struct turn *turn)
 {
     struct engine *engine = turn->engine;
@@ -157,6 +191,7 @@ void expiry_run(struct turn *turn)
         clock_tick(turn);
         tokens_expire(turn);
         executors_expire(turn);
+        classes_expire(turn);
     }
     keys_expire(turn);
 }
@@ -166,6 +201,8 @@ void expiry_commit(struct turn *turn)
     struct engine *engine = turn->engine;
     if (!turn->ticks) return;
     engine->executors_looked = turn->executors_looked;
+    engine->classes_looked = turn->classes_looked;
+    for (size_t i = 0; i < turn->n_classes_gone; i++) cache_class_drop(engine, turn->classes_gone[i]);
     for (size_t i = 0; i < turn->n_executors_gone; i++) cache_executor_drop(engine, turn->executors_gone[i]);
     pthread_mutex_lock(&engine->heard_lock);
     engine->clock = (struct known_clock){ .known = turn->clock, .boot = turn->boot, .due = turn->clock_due };

@@ -84,7 +84,10 @@ static size_t slots_of(struct turn *turn, struct str tenant, const struct task_d
 {
     int64_t *ids = ARENA_ARRAY(turn->arena, int64_t, def->n_semaphores + 2);
     size_t n = 0;
-    for (size_t i = 0; i < def->n_semaphores; i++) ids[n++] = cache_slot_get(turn, tenant, def->semaphores[i])->id;
+    for (size_t i = 0; i < def->n_semaphores; i++) {
+        const struct slot *known = cache_slot_find(turn, tenant, def->semaphores[i]);
+        ids[n++] = known ? known->id : slot_of_name(turn->arena, tenant, def->semaphores[i]); /* made when it is waited for */
+    }
     if (def->concurrency.len)
         ids[n++] = slot_of_key(turn, tenant, def->concurrency);
     for (size_t i = 1; i < n; i++)
@@ -111,7 +114,7 @@ struct node *task_make_of(struct turn *turn, struct str tenant, const struct tas
     row.class_id = cache_class_get(turn, tenant, def);
     row.prio = def->prio;
     row.not_before = def->not_before;
-    row.spec = cache_spec_get(turn, def, slots, n_slots);
+    row.spec = cache_spec_get(turn, def, row.class_id, slots, n_slots);
     row.created = turn->slice->stamp;
     row.unique = def->unique;
     struct node *node = slice_create(turn->slice, &row, because);

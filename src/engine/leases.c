@@ -76,6 +76,8 @@ static void attempt_close(struct turn *turn, const struct attempt *attempt)
 static bool image_failed(struct turn *turn, const struct node *node, const struct attempt *end)
 {
     const struct task_class *class_ = map_find(&turn->engine->classes, (uint64_t)node->row.class_id);
+    struct task_class gone;
+    if (!class_) class_ = class_of_key(turn->arena, slice_spec(turn->slice, node)->class_key, &gone);
     return end->outcome == OUTCOME_temporary && end->exit == 125 && class_ && class_->kind == KIND_IMAGE;
 }
 

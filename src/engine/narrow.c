@@ -164,8 +164,9 @@ static const struct lane *lane_before(struct turn *turn, const struct lane *lane
 
 bool changes_narrow(struct turn *turn, struct changes *c)
 {
-    size_t others = c->n_classes + c->n_results_remove + c->n_executors + c->n_executors_remove + c->n_tokens + c->n_tokens_remove +
-                    c->n_slots_remove + c->n_site + c->n_schedules + c->n_schedules_remove + c->n_duties + c->n_notes + (c->clock != NULL);
+    size_t others = c->n_classes + c->n_classes_remove + c->n_results_remove + c->n_executors + c->n_executors_remove + c->n_tokens +
+                    c->n_tokens_remove + c->n_slots_remove + c->n_site + c->n_schedules + c->n_schedules_remove + c->n_duties +
+                    c->n_notes + (c->clock != NULL);
     bool pause = holds_pause(c->holds_add, c->n_holds_add) || holds_pause(c->holds_remove, c->n_holds_remove);
     if (others || c->server || pause || !archives_are_own(turn, c)) return turn_widen(turn), false;
     const struct lane **was = ARENA_ARRAY(turn->arena, const struct lane *, c->n_lanes + 1);

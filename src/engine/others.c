@@ -167,12 +167,14 @@ static bool others_take(struct turn *turn, const struct store_head *head, struct
     bool schedules = others.n_archives > 0; /* a newer workflow, however its revision came to be opened */
     if (others.too_far && turn->narrow) return turn_widen(turn), false;
     if (others.too_far) return anew(turn, err) && duties_load(turn, err);
-    int64_t own = engine->own_seq;
+    int64_t own = engine->own_seq, classes = head->next_class - engine->taken.next_class;
     engine->head = engine->taken = *head;
     clock_follow(turn, &others);
     engine->own_seq = 0;
     engine->recent_since += !PLANT(recent_kept); /* any task may have changed */
     caches_refresh(engine, &others);
+    bool gone = (int64_t)others.n_classes != classes; /* a number was spent on telling that (expiry.c) */
+    if (gone && !caches_classes_again(engine, err)) return false;
     for (size_t i = 0; i < others.n_executors; i++) {
         struct known_executor *known = map_find(&engine->executors, (uint64_t)others.executors[i]->id);
         bool news = known && (!known->told || turn->boot - known->told >= HEARD_MS);

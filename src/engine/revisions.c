@@ -403,7 +403,9 @@ static void semaphores_declare(struct opening *o)
     struct turn *turn = o->turn;
     const struct workflow *workflow = &o->definition->workflow;
     for (size_t i = 0; i < workflow->n_semaphores; i++) {
-        const struct slot *known = cache_slot_get(turn, o->tenant, workflow->semaphores[i].name);
+        const struct slot *known = cache_slot_find(turn, o->tenant, workflow->semaphores[i].name);
+        if (!known && workflow->semaphores[i].limit == 1) continue; /* what it has anyway, when somebody wants it */
+        if (!known) known = cache_slot_put(turn, o->tenant, workflow->semaphores[i].name, 1);
         if (turn->slice->failed) return;
         struct slot *slot = slice_slot(turn->slice, known->id);
         if (slot->tenant.len == 0 || slot->limit == workflow->semaphores[i].limit) continue; /* a global one is the site's */

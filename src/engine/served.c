@@ -24,9 +24,9 @@ static struct known_executor *somebody_serves(struct engine *engine, int64_t cla
     return NULL;
 }
 
-static struct known_executor **serving_of(struct engine *engine, int64_t class_id)
+static struct known_executor **serving_of(struct engine *engine, const struct task_class *class_)
 {
-    size_t i = (size_t)class_id;
+    size_t i = class_->index;
     if (i >= engine->n_serving) {
         size_t n = i + 32;
         engine->serving = mem_realloc(engine->serving, n * sizeof *engine->serving);
@@ -38,19 +38,26 @@ static struct known_executor **serving_of(struct engine *engine, int64_t class_i
 
 bool class_is_served(const struct engine *engine, int64_t class_id)
 {
-    return (size_t)class_id < engine->n_serving && engine->serving[class_id];
+    const struct task_class *class_ = map_find(&engine->classes, (uint64_t)class_id);
+    return class_ && class_->index < engine->n_serving && engine->serving[class_->index];
 }
 
-void served_class_made(struct engine *engine, int64_t class_id)
+void served_class_made(struct engine *engine, const struct task_class *class_)
 {
-    *serving_of(engine, class_id) = somebody_serves(engine, class_id);
+    *serving_of(engine, class_) = somebody_serves(engine, class_->id);
+}
+
+void served_class_gone(struct engine *engine, const struct task_class *class_)
+{
+    *serving_of(engine, class_) = NULL;
+    map_take(&engine->classes_waking, (uint64_t)class_->id);
 }
 
 void served_look(struct engine *engine, struct known_executor *changed)
 {
     MAP_EACH(&engine->classes, e) {
         int64_t id = (int64_t)e->key;
-        struct known_executor **by = serving_of(engine, id), *was = *by;
+        struct known_executor **by = serving_of(engine, e->value), *was = *by;
         if (was && serves(engine, was, id)) continue;
         *by = was ? somebody_serves(engine, id) : changed && serves(engine, changed, id) ? changed : NULL;
         if (*by && !was) map_put(&engine->classes_waking, e->key, engine);
@@ -80,7 +87,7 @@ void served_load(struct engine *engine)
 {
     served_drop(engine);
     MAP_EACH(&engine->classes, e) {
-        served_class_made(engine, (int64_t)e->key);
+        served_class_made(engine, e->value);
         if (class_is_served(engine, (int64_t)e->key)) map_put(&engine->classes_waking, e->key, engine);
         else engine->unserved.again = true;
     }

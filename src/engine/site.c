@@ -71,6 +71,7 @@ static void semaphores_apply(struct turn *turn, struct str tenant, const struct 
         struct slot *known = smap_find(&turn->engine->slot_names, str_fmt(turn->arena, "%.*s\x1f%.*s", STR_ARG(tenant), STR_ARG(name)));
         if (!known) known = cache_slot_put(turn, tenant, name, 0);
         struct slot *slot = slice_slot(turn->slice, known->id);
+        known->configured = slot->configured = true;
         if (slot->limit == limit) continue;
         slot->limit = limit;
         if (!PLANT(limit_unheard)) slot_changed(turn->slice, slot->id);

@@ -1,9 +1,11 @@
 /* slots: semaphores, concurrency keys and quotas of running tasks, between turns.
  *
  * The slot of a concurrency key has a number that is made of the key (slot_of_key), so that it can go when nobody is in it: whoever wants
- * it next makes the same one again (slice_slot_for). In a store of one server it goes in the turn in which it empties. On a shared store it
- * stays for two leases, since only a wide turn can make it again; it is the wide turns with a beat that remove what has been empty so long.
- * Nobody is told: the others know that it is empty, which is the truth too, and who hasn't looked for a lease reads everything anew.
+ * it next makes the same one again (slice_slot_for). So has a tenant's semaphore, which goes while its limit is the one that it has unless
+ * somebody says otherwise, and the site's keys don't name it. In a store of one server both go in the turn in which they empty. On a shared
+ * store they stay for two leases, since only a wide turn can make them again; it is the wide turns with a beat that remove what has been
+ * empty so long. Nobody is told: the others know that it is empty, which is the truth too, and who hasn't looked for a lease reads
+ * everything anew.
  *
  * core/settle.c admits waiters; a turn admits at most a batch of them. Owns what is left for the next turn (slots_left) and the slots that
  * have room and waiters (slots_open). Both are memory: when rows are read anew, every open slot is looked at again. On a shared store a
@@ -15,16 +17,25 @@
 #include "engine/turn.h"
 
 /* Not to be hit on purpose: one tenant's key must not be another's slot. Two keys with one number would only wait for each other. */
+static int64_t number_of(struct str text, int64_t from)
+{
+    unsigned char hash[crypto_generichash_BYTES_MIN];
+    uint64_t number;
+    crypto_generichash(hash, sizeof hash, (const unsigned char *)text.ptr, text.len, NULL, 0);
+    memcpy(&number, hash, sizeof number);
+    return from | (int64_t)(number & ((uint64_t)from - 1));
+}
+
+int64_t slot_of_name(struct arena *arena, struct str tenant, struct str name)
+{
+    return number_of(str_fmt(arena, "%.*s\x1f%.*s", STR_ARG(tenant), STR_ARG(name)), SLOT_NAMED);
+}
+
 int64_t slot_of_key(struct turn *turn, struct str tenant, struct str key)
 {
     const struct slot *known = cache_slot_find(turn, tenant, str_fmt(turn->arena, SLOT_KEY "%.*s", STR_ARG(key)));
-    unsigned char hash[crypto_generichash_BYTES_MIN];
-    uint64_t number;
     if (known) return known->id; /* of a store that is older than these numbers */
-    struct str text = str_fmt(turn->arena, "%.*s\x1f%.*s", STR_ARG(tenant), STR_ARG(key));
-    crypto_generichash(hash, sizeof hash, (const unsigned char *)text.ptr, text.len, NULL, 0);
-    memcpy(&number, hash, sizeof number);
-    return SLOT_KEYED | (int64_t)(number & (SLOT_KEYED - 1));
+    return number_of(str_fmt(turn->arena, "%.*s\x1f%.*s", STR_ARG(tenant), STR_ARG(key)), SLOT_KEYED);
 }
 
 void slot_note(struct engine *engine, struct slot *slot)

@@ -294,6 +294,11 @@ void tenants_set(struct engine *engine, const struct conf_tenants *conf)
         engine->n_listed += !str_eqz(known->conf.name, TENANT_DEFAULT);
         for (int q = 0; q < QUOTA_COUNT; q++) engine->limited |= known->conf.quotas[q] >= 0;
     }
+    MAP_EACH(&engine->slots, e) {
+        struct slot *slot = e->value;
+        slot->configured = slot->tenant.len && semaphore_is_configured(engine, slot->tenant, slot->name);
+        slot_note(engine, slot);
+    }
 }
 
 void tenants_drop(struct engine *engine)

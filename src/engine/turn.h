@@ -83,7 +83,7 @@ struct known_executor { /* its row, and what was heard of it */
     enum crew_place place;
     enum executor_state counted_as;
     struct list_node among; /* of CREW_LIVE */
-    uint8_t *fits; /* by class index: 0 unknown, 1 no, 2 yes */
+    uint8_t *fits; /* by a class's index: 0 unknown, 1 no, 2 yes */
     size_t n_fits;
 };
 
@@ -179,6 +179,7 @@ struct engine {
     int64_t own_events;      /* and how many it has */
     struct numbers own;
     struct turn *narrow;     /* this turn, if it is */
+    struct turn *turn;       /* this turn */
     bool cancels_left;       /* a turn that came to nothing has heard from others of tasks that are to end */
     bool passed_over;        /* the last one left pending tasks to others that may not have taken them: the next is wide */
     int64_t wide_until;      /* boot ms */
@@ -197,7 +198,10 @@ struct engine {
     int64_t slots_swept;     /* boot ms, of a shared store: slots_open and those who are to be told were looked at, for what a lost server
                                 has left */
     bool tells_due;          /* tasks have ended of which not all who wait for them have been told, or there may be some (tells.c) */
-    struct known_executor **serving; /* by class: one that is active and fits; NULL: nobody */
+    bool *indexes;           /* of classes: which are taken */
+    size_t n_indexes, index_low; /* below index_low: all */
+    size_t classes_looked;   /* by the hour, for who needs them: the entry of `classes` at which the next turn goes on; 0: none */
+    struct known_executor **serving; /* by a class's index: one that is active and fits; NULL: nobody */
     size_t n_serving;
     struct map classes_waking; /* served again: those who waited for that are still to go on */
     struct unserved unserved;
@@ -314,6 +318,8 @@ struct turn {
     int64_t *executors_gone; size_t n_executors_gone, cap_executors_gone;
     size_t executors_looked;
     int64_t *slots_gone; size_t n_slots_gone, cap_slots_gone;
+    int64_t *classes_gone; size_t n_classes_gone, cap_classes_gone;
+    size_t classes_looked;
     struct site_key *site; size_t n_site, cap_site; /* keys that are new */
     struct command **polls; size_t n_polls, cap_polls;       /* this turn's polls that want work */
     struct command **to_park; size_t n_to_park, cap_to_park; /* polls that wait on */
@@ -386,11 +392,13 @@ struct lane *cache_lane_get(struct turn *turn, struct str tenant, struct str nam
 struct lane *cache_lane_make(struct turn *turn, struct str tenant, struct str name, enum lane_kind kind);
 int64_t cache_class_get(struct turn *turn, struct str tenant, const struct task_def *def); /* 0: nothing to run */
 struct slot *cache_slot_find(struct turn *turn, struct str tenant, struct str name); /* a global one comes first; NULL: none */
-struct slot *cache_slot_get(struct turn *turn, struct str tenant, struct str name);
 void cache_slot_drop(struct engine *engine, int64_t id);
+void cache_class_drop(struct engine *engine, int64_t id);
+void cache_classes_drop(struct engine *engine);
+bool caches_classes_again(struct engine *engine, struct err *err);
 void cache_slots_drop(struct engine *engine);
 struct slot *cache_slot_put(struct turn *turn, struct str tenant, struct str name, int64_t limit);
-int64_t cache_spec_get(struct turn *turn, const struct task_def *def, const int64_t *slots, size_t n_slots);
+int64_t cache_spec_get(struct turn *turn, const struct task_def *def, int64_t class_id, const int64_t *slots, size_t n_slots);
 struct known_executor *cache_executor_put(struct engine *engine, const struct executor *row);
 void cache_executor_drop(struct engine *engine, int64_t id);
 void caches_texts_free(struct engine *engine); /* at the end of a turn: what executors were called before */
@@ -405,6 +413,7 @@ void slots_follow(struct turn *turn);                  /* after the commit */
 void slots_sweep(struct turn *turn);                   /* of a shared store: what a lost server has left */
 void slots_clear(struct turn *turn);                   /* a batch of those with nobody in them goes */
 int64_t slot_of_key(struct turn *turn, struct str tenant, struct str key); /* the number of a concurrency key's slot */
+int64_t slot_of_name(struct arena *arena, struct str tenant, struct str name); /* and of a tenant's semaphore */
 
 /* crews.c; heard_lock is held but for crew_state and engine_crew */
 void crew_join(struct engine *engine, struct known_executor *known); /* its row is new */
@@ -423,7 +432,8 @@ void tells_follow(struct turn *turn);           /* after the commit */
 
 /* served.c: classes that an active executor fits. */
 bool class_is_served(const struct engine *engine, int64_t class_id);
-void served_class_made(struct engine *engine, int64_t class_id);
+void served_class_made(struct engine *engine, const struct task_class *class_);
+void served_class_gone(struct engine *engine, const struct task_class *class_);
 void served_look(struct engine *engine, struct known_executor *changed); /* its row has changed; NULL: some were lost */
 void executor_changed(struct turn *turn, struct known_executor *known); /* by this turn: its state, or what it fits */
 void served_load(struct engine *engine); /* computes everything again, after the rows were reloaded */

@@ -12,6 +12,7 @@ struct reader_ops {
     bool (*row)(struct reader *reader, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err);
     bool (*spec)(struct reader *reader, struct arena *arena, int64_t spec, struct str *out_body, struct err *err);
     bool (*spec_slots)(struct reader *reader, struct arena *arena, int64_t spec, int64_t **out, size_t *out_n, struct err *err);
+    bool (*spec_class)(struct reader *reader, struct arena *arena, int64_t spec, struct str *out, struct err *err);
     bool (*tasks)(struct reader *reader, struct arena *arena, const struct task_filter *filter, struct task_view **out, size_t *out_n,
                   int64_t *out_next, struct err *err);
     bool (*find)(struct reader *reader, struct str tenant, struct str lane, int64_t rev, struct str name, struct str variant, int64_t run,

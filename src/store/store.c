@@ -313,6 +313,11 @@ bool reader_row(struct reader *reader, struct arena *arena, int64_t id, struct t
     return reader->ops->row(reader, arena, id, out, out_found, err);
 }
 
+bool reader_spec_class(struct reader *reader, struct arena *arena, int64_t spec, struct str *out, struct err *err)
+{
+    return reader->ops->spec_class(reader, arena, spec, out, err);
+}
+
 bool reader_spec_slots(struct reader *reader, struct arena *arena, int64_t spec, int64_t **out, size_t *out_n, struct err *err)
 {
     return reader->ops->spec_slots(reader, arena, spec, out, out_n, err);

@@ -49,6 +49,7 @@ struct executor_count { int64_t executor, processed, failed; }; /* so many more 
 struct changes {
     const struct lane **lanes;              size_t n_lanes;      /* upsert */
     const struct task_class **classes;      size_t n_classes;    /* insert */
+    const int64_t *classes_remove;          size_t n_classes_remove;
     const struct spec **specs;              size_t n_specs;      /* insert */
     const struct slot **slots;              size_t n_slots;      /* upsert */
     const int64_t *slots_remove;            size_t n_slots_remove; /* those that there are, after `slots` */

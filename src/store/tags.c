@@ -353,6 +353,8 @@ static void names_tag(struct packing *p, const struct changes *c)
         labels_cell(p, item->labels, item->n_labels);
         row_add(p, TAG_class, TAG_PUT, item->id, 0);
     }
+    for (size_t i = 0; i < c->n_classes_remove; i++)
+        entry_add(p, TAG_class, TAG_REMOVE, c->classes_remove[i], 0, 0);
     for (size_t i = 0; i < c->n_slots; i++) {
         const struct slot *slot = c->slots[i];
         tag_begin(t, TAG_slot);
@@ -541,8 +543,8 @@ void tags_pack(struct buf *out, struct tagger *t, const uint8_t key[CHAIN_KEY_BY
  * which may be in turns of which nothing is told. */
 bool changes_told(const struct changes *c)
 {
-    const size_t lists[] = { c->n_lanes, c->n_classes, c->n_specs, c->n_slots, c->n_slots_remove, c->n_tasks_new, c->n_tasks_changed,
-                             c->n_edges_new, c->n_edges_changed, c->n_holds_add, c->n_holds_remove, c->n_attempts_new,
+    const size_t lists[] = { c->n_lanes, c->n_classes, c->n_classes_remove, c->n_specs, c->n_slots, c->n_slots_remove, c->n_tasks_new,
+                             c->n_tasks_changed, c->n_edges_new, c->n_edges_changed, c->n_holds_add, c->n_holds_remove, c->n_attempts_new,
                              c->n_attempts_changed, c->n_attempts_remove, c->n_outputs, c->n_log_tails, c->n_results_remove,
                              c->n_unique_add, c->n_unique_remove, c->n_tokens, c->n_executors_remove, c->n_tokens_remove, c->n_site,
                              c->n_archives, c->n_revisions, c->n_latest, c->n_schedules, c->n_schedules_remove };

@@ -14,7 +14,7 @@ s = Server()
 N = 7
 for i in range(N):
     s.post('/v1/tasks', dict(name='t', queue=f'queue-{i}', semaphores=[f'sem-{i}'], concurrency=f'key-{i}', data={'i': i}))
-    s.post('/v1/executors', dict(name=f'executor-{i}', slots=1, kinds=['command']))
+    s.post('/v1/executors', dict(name=f'executor-{i}', slots=1, kinds=['data']))
 for i in range(N):
     s.post('/v1/tokens', dict(name=f'token-{i}', scopes=['read']), local=True)
 s.post('/v1/archives', dict(name='docs', kind='external'), local=True)

@@ -21,7 +21,7 @@ def kinds(task):
 
 
 def used(name='one'):
-    return [(x['used'], x['waiting']) for x in s.get('/v1/semaphores').json['semaphores'] if x['name'] == name][0]
+    return next(((x['used'], x['waiting']) for x in s.get('/v1/semaphores').json['semaphores'] if x['name'] == name), (0, 0))  # nobody in it: it isn't there
 
 
 def post(name, **more):

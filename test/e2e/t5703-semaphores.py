@@ -112,6 +112,6 @@ worker = Worker(site, 'w', kinds=['data'])
 order = []
 until(lambda: work(9) or len(order) == 6, seconds=30)
 same([i for i in order if i in mine], mine, 'and they go on in their order')
-same((red.semaphore('own')['used'], blue.semaphore('own')['used'], site.semaphore('licence')['used']), (0, 0, 0), 'all is given back, and the archive\'s task, which nobody can start, takes none')
+same((red.semaphore('own')['used'], blue.semaphore('own'), site.semaphore('licence')['used']), (0, None, 0), 'all is given back, and the archive\'s task, which nobody can start, takes none; one whose limit nobody has set is gone')
 same(server.cli('verify').code, 0, 'weir verify')
 end()

@@ -66,6 +66,8 @@ static struct spec *spec_copy(struct arena *arena, const struct spec *row)
     *copy = *row;
     copy->body = str_dup(arena, row->body);
     copy->slot_key = str_dup(arena, row->slot_key);
+    copy->semaphores = str_dup(arena, row->semaphores);
+    copy->class_key = str_dup(arena, row->class_key);
     int64_t *slots = ARENA_ARRAY(arena, int64_t, row->n_slots + 1);
     if (row->n_slots) memcpy(slots, row->slots, row->n_slots * sizeof *slots);
     copy->slots = slots;
@@ -191,6 +193,7 @@ static void small_apply(struct memstore *m, const struct changes *c)
 {
     for (size_t i = 0; i < c->n_lanes; i++) map_put(&m->lanes, (uint64_t)c->lanes[i]->id + 1, lane_copy(&m->arena, c->lanes[i]));
     for (size_t i = 0; i < c->n_classes; i++) map_put(&m->classes, (uint64_t)c->classes[i]->id, class_copy(&m->arena, c->classes[i]));
+    for (size_t i = 0; i < c->n_classes_remove; i++) map_take(&m->classes, (uint64_t)c->classes_remove[i]);
     for (size_t i = 0; i < c->n_specs; i++) map_put(&m->specs, (uint64_t)c->specs[i]->id, spec_copy(&m->arena, c->specs[i]));
     for (size_t i = 0; i < c->n_slots; i++) map_put(&m->slots, (uint64_t)c->slots[i]->id, slot_copy(&m->arena, c->slots[i]));
     for (size_t i = 0; i < c->n_slots_remove; i++) map_take(&m->slots, (uint64_t)c->slots_remove[i]);

@@ -112,7 +112,8 @@ static bool changes_any(const struct memstore *m, const struct changes *c)
     a.commit = b.commit;
     memcpy(a.hash, b.hash, sizeof a.hash);
     a.time = b.time;
-    size_t rows = c->n_lanes + c->n_classes + c->n_specs + c->n_slots + c->n_tasks_new + c->n_tasks_changed + c->n_ready_add +
+    size_t rows = c->n_classes_remove +
+                  c->n_lanes + c->n_classes + c->n_specs + c->n_slots + c->n_tasks_new + c->n_tasks_changed + c->n_ready_add +
                   c->n_ready_remove + c->n_edges_new + c->n_edges_changed + c->n_holds_add + c->n_holds_remove + c->n_attempts_new +
                   c->n_attempts_changed + c->n_attempts_remove + c->n_outputs + c->n_unique_add + c->n_unique_remove + c->n_idempotency +
                   c->n_executors + c->n_counts + c->n_tokens + c->n_tokens_remove +

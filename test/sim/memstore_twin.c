@@ -63,7 +63,7 @@ static uint64_t lane_sum(const struct lane *l)
 static uint64_t class_sum(const struct task_class *c)
 {
     uint64_t h = 3;
-    NUMBERS(h, c->id, (int64_t)c->kind);
+    NUMBERS(h, c->id, (int64_t)c->kind, c->goes);
     return labels_sum(mix_str(mix_str(mix_str(h, c->key), c->tenant), c->zone), c->labels, c->n_labels);
 }
 

@@ -61,12 +61,18 @@ static const struct slot *rows_slot(void *owner, int64_t id)
     static struct slot empty; /* of a concurrency key with nobody in it */
     const struct slot *slot = map_find(&((struct memstore *)owner)->slots, (uint64_t)id);
     empty = (struct slot){ .id = id, .limit = 1 };
-    return slot ? slot : id >= SLOT_KEYED ? &empty : NULL;
+    return slot ? slot : id >= SLOT_NAMED ? &empty : NULL;
 }
 
-static void rows_slot_open(void *owner, int64_t id, struct str tenant, struct str key)
+static void rows_slot_open(void *owner, int64_t id, struct str tenant, const struct spec *spec)
 {
-    (void)owner, (void)id, (void)tenant, (void)key;
+    (void)owner, (void)id, (void)tenant, (void)spec;
+}
+
+static bool rows_class_there(void *owner, int64_t class_id)
+{
+    (void)owner, (void)class_id;
+    return true;
 }
 
 static struct world *asked; /* of: */
@@ -284,7 +290,7 @@ static struct task lifted(struct world *w, const struct why_facts *facts, const 
     struct slice slice = { 0 };
     struct rows rows = { .owner = w->store, .task = rows_task, .edges = rows_edges, .outs_after = rows_outs_after, .spec = rows_spec,
                          .holds_of = rows_holds_of, .holds_of_task = rows_holds_of_task, .lane = rows_lane, .slot = rows_slot,
-                         .slot_open = rows_slot_open, .served = rows_served_now };
+                         .slot_open = rows_slot_open, .class_there = rows_class_there, .served = rows_served_now };
     asked = w;
     lifted_class = 0;
     for (size_t i = 0; i < why->n_conditions; i++)

@@ -139,6 +139,8 @@ static bool load_spec(struct store *store, struct arena *arena, int64_t id, stru
         .backoff_ms = cell_i64(result, 0, 3),
         .retry_on = (unsigned)cell_i64(result, 0, 4),
         .slot_key = cell_text(result, 0, 6, arena),
+        .semaphores = cell_text(result, 0, 7, arena),
+        .class_key = cell_text(result, 0, 8, arena),
     };
     struct str slots = cell_view(result, 0, 5);
     int64_t *ids = NULL;

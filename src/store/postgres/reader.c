@@ -274,6 +274,17 @@ static bool read_spec(struct reader *reader, struct arena *arena, int64_t spec, 
     return true;
 }
 
+static bool read_spec_class(struct reader *reader, struct arena *arena, int64_t spec, struct str *out, struct err *err)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    arg_i64(&args, spec);
+    if (!reader_ask(postgres_reader_of(reader), PG_spec_get, &args, &result, err))
+        return false;
+    *out = PQntuples(result) ? cell_text(result, 0, 8, arena) : (struct str){ 0 };
+    return true;
+}
+
 static bool read_spec_slots(struct reader *reader, struct arena *arena, int64_t spec, int64_t **out, size_t *out_n, struct err *err)
 {
     struct pg_args args = { 0 };
@@ -586,6 +597,7 @@ const struct reader_ops postgres_reader_ops = {
     .row = read_row,
     .spec = read_spec,
     .spec_slots = read_spec_slots,
+    .spec_class = read_spec_class,
     .tasks = postgres_read_tasks,
     .find = read_find,
     .edges = read_edges,

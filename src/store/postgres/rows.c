@@ -179,6 +179,7 @@ bool pg_rows_classes(const PGresult *result, struct arena *arena, struct task_cl
             .tenant = cell_text(result, i, 2, arena),
             .zone = cell_text(result, i, 3, arena),
             .kind = (enum class_kind)cell_i64(result, i, 4),
+            .goes = cell_i64(result, i, 6) != 0,
         };
         if (!labels_unpack(cell_view(result, i, 5), arena, &item->labels, &item->n_labels))
             return pg_row_damaged("class", item->id, err);

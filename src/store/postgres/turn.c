@@ -246,7 +246,7 @@ void write_numbers(struct write *w, struct pg_bulk *b, const int64_t *numbers, s
 
 static void classes_write(struct write *w)
 {
-    struct pg_bulk *b = write_begin(w, "itttib");
+    struct pg_bulk *b = write_begin(w, "itttibi");
     for (size_t i = 0; i < w->c->n_classes; i++) {
         const struct task_class *item = w->c->classes[i];
         bulk_i64(b, item->id);
@@ -255,13 +255,18 @@ static void classes_write(struct write *w)
         bulk_text(b, item->zone);
         bulk_i64(b, item->kind);
         labels_add(w, b, item->labels, item->n_labels);
+        bulk_i64(b, item->goes);
     }
     write_end(w, PG_class_insert, false);
+    b = write_begin(w, "i");
+    for (size_t i = 0; i < w->c->n_classes_remove; i++)
+        bulk_i64(b, w->c->classes_remove[i]);
+    write_end(w, PG_class_delete, false);
 }
 
 static void specs_write(struct write *w)
 {
-    struct pg_bulk *b = write_begin(w, "itiiibt");
+    struct pg_bulk *b = write_begin(w, "itiiibttt");
     for (size_t i = 0; i < w->c->n_specs; i++) {
         const struct spec *spec = w->c->specs[i];
         bulk_i64(b, spec->id);
@@ -274,6 +279,8 @@ static void specs_write(struct write *w)
         else
             bulk_bytes(b, NULL, 0);
         bulk_text(b, spec->slot_key);
+        bulk_text(b, spec->semaphores);
+        bulk_text(b, spec->class_key);
     }
     write_end(w, PG_spec_insert, false);
 }

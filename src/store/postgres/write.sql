@@ -33,12 +33,15 @@ UPDATE executor e SET processed = e.processed + u.processed, failed = e.failed +
 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u (id, processed, failed) WHERE e.id = ANY (ARRAY[u.id]);
 
 -- name: class_insert
-INSERT INTO class (id, class_key, tenant, zone, kind, labels)
-SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bytea[]);
+INSERT INTO class (id, class_key, tenant, zone, kind, labels, goes)
+SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bytea[], $7::bigint[]);
+
+-- name: class_delete
+DELETE FROM class WHERE id = ANY ($1::bigint[]);
 
 -- name: spec_insert
-INSERT INTO spec (id, body, attempts_max, backoff_ms, retry_on, slots, slot_key)
-SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[], $7::text[]);
+INSERT INTO spec (id, body, attempts_max, backoff_ms, retry_on, slots, slot_key, semaphores, class_key)
+SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[], $7::text[], $8::text[], $9::text[]);
 
 -- name: slot_delete
 DELETE FROM slot WHERE id = ANY ($1::bigint[]);

@@ -3,7 +3,7 @@
 
 -- let head_columns: incarnation, turn, seq, hash, next_task, next_spec, next_lane, next_class, next_slot, next_executor, next_token, v_now, seal, tick
 -- let lane_columns: id, kind, tenant, name, last_vt, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a, paused_since, paused_by, paused_reason, log_bytes, file_bytes
--- let class_columns: id, class_key, tenant, zone, kind, labels
+-- let class_columns: id, class_key, tenant, zone, kind, labels, goes
 -- let slot_columns: id, tenant, name, slot_limit, used, waiting
 -- let executor_columns: id, name, instance, host, version, zone, slots, kinds, labels, state, registered, processed, failed, tenant, owner, silent
 -- let task_columns: id, lane, rev, state, name, variant, run, rest
@@ -57,7 +57,7 @@ ORDER BY id DESC LIMIT $4;
 SELECT @task_columns@ FROM task WHERE id = $1;
 
 -- name: spec_get
-SELECT id, body, attempts_max, backoff_ms, retry_on, slots, slot_key FROM spec WHERE id = $1;
+SELECT id, body, attempts_max, backoff_ms, retry_on, slots, slot_key, semaphores, class_key FROM spec WHERE id = $1;
 
 -- name: edges_by_pred
 SELECT @edge_columns@ FROM edge WHERE pred = $1 ORDER BY waiter, kind;

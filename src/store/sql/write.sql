@@ -13,10 +13,14 @@ INSERT INTO lane (id, last_vt, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a, paused_si
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18);
 
 -- name: class_insert
-INSERT INTO class (id, class_key, tenant, zone, kind, labels) VALUES ($1, $2, $3, $4, $5, $6);
+INSERT INTO class (id, class_key, tenant, zone, kind, labels, goes) VALUES ($1, $2, $3, $4, $5, $6, $7);
+
+-- name: class_delete
+DELETE FROM class WHERE id = $1;
 
 -- name: spec_insert
-INSERT INTO spec (id, body, attempts_max, backoff_ms, retry_on, slots, slot_key) VALUES ($1, $2, $3, $4, $5, $6, $7);
+INSERT INTO spec (id, body, attempts_max, backoff_ms, retry_on, slots, slot_key, semaphores, class_key)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9);
 
 -- name: slot_delete
 DELETE FROM slot WHERE id = $1;

@@ -127,6 +127,8 @@ static bool load_spec(struct store *store, struct arena *arena, int64_t id, stru
         .backoff_ms = sqlite3_column_int64(stmt, 3),
         .retry_on = (unsigned)sqlite3_column_int64(stmt, 4),
         .slot_key = column_text(stmt, 6, arena),
+        .semaphores = column_text(stmt, 7, arena),
+        .class_key = column_text(stmt, 8, arena),
     };
     struct str slots = column_view(stmt, 5);
     int64_t *ids = NULL;

@@ -171,6 +171,19 @@ static bool read_spec(struct reader *reader, struct arena *arena, int64_t spec, 
     return true;
 }
 
+static bool read_spec_class(struct reader *reader, struct arena *arena, int64_t spec, struct str *out, struct err *err)
+{
+    struct db *db = &sqlite_reader_of(reader)->db;
+    *out = (struct str){ 0 };
+    bind_i64(db->stmts[SQL_spec_get], 1, spec);
+    enum db_step step = db_next(db, SQL_spec_get, err);
+    if (step != DB_ROW)
+        return step == DB_DONE;
+    *out = column_text(db->stmts[SQL_spec_get], 8, arena);
+    db_reset(db, SQL_spec_get);
+    return true;
+}
+
 static bool read_spec_slots(struct reader *reader, struct arena *arena, int64_t spec, int64_t **out, size_t *out_n, struct err *err)
 {
     struct db *db = &sqlite_reader_of(reader)->db;
@@ -429,6 +442,7 @@ const struct reader_ops sqlite_reader_ops = {
     .row = read_row,
     .spec = read_spec,
     .spec_slots = read_spec_slots,
+    .spec_class = read_spec_class,
     .tasks = sqlite_read_tasks,
     .find = sqlite_read_find,
     .edges = read_edges,

@@ -181,6 +181,7 @@ bool rows_classes(struct db *db, enum sql_id sql, struct arena *arena, struct ta
         item->tenant = column_text(stmt, 2, arena);
         item->zone = column_text(stmt, 3, arena);
         item->kind = (enum class_kind)sqlite3_column_int(stmt, 4);
+        item->goes = sqlite3_column_int(stmt, 6) != 0;
         if (!labels_unpack(column_view(stmt, 5), arena, &item->labels, &item->n_labels))
             return row_damaged(db, sql, "class", item->id, err);
         *ARENA_PUSH(arena, *out, *out_n, cap) = item;

@@ -70,7 +70,13 @@ static bool classes_write(struct sqlite_store *self, const struct changes *c, st
         bind_text(stmt, 4, item->zone);
         bind_i64(stmt, 5, item->kind);
         bind_blob(stmt, 6, self->scratch.ptr, self->scratch.len);
+        bind_i64(stmt, 7, item->goes);
         if (!db_run(&self->db, SQL_class_insert, err))
+            return false;
+    }
+    for (size_t i = 0; i < c->n_classes_remove; i++) {
+        bind_i64(self->db.stmts[SQL_class_delete], 1, c->classes_remove[i]);
+        if (!db_run(&self->db, SQL_class_delete, err))
             return false;
     }
     return true;
@@ -91,6 +97,8 @@ static bool specs_write(struct sqlite_store *self, const struct changes *c, stru
         bind_i64(stmt, 5, spec->retry_on);
         bind_blob(stmt, 6, self->scratch.ptr, self->scratch.len);
         bind_text(stmt, 7, spec->slot_key);
+        bind_text(stmt, 8, spec->semaphores);
+        bind_text(stmt, 9, spec->class_key);
         if (!db_run(&self->db, SQL_spec_insert, err))
             return false;
     }

@@ -138,7 +138,12 @@ static const struct spec *a_spec(void *owner, int64_t id, struct err *err)
     (void)owner, (void)id, (void)err;
     return &spec;
 }
-static const struct rows empty = { .task = no_task, .lane = a_lane, .spec = a_spec };
+static bool is_there(void *owner, int64_t class_id)
+{
+    (void)owner;
+    return class_id != 0;
+}
+static const struct rows empty = { .task = no_task, .lane = a_lane, .spec = a_spec, .class_there = is_there };
 
 enum { N_MAX = 24 };
 struct oracle {
@@ -278,7 +283,7 @@ static void test_a_slot_is_for_who_can_be_started(void **state)
         struct err err = { 0 };
         bool come = false;
         const struct rows rows = { .owner = &come, .task = no_task, .lane = a_lane, .spec = slot_spec, .slot = a_slot,
-                                   .holds_of = no_holds, .served = is_served };
+                                   .holds_of = no_holds, .class_there = is_there, .served = is_served };
         slice_init(&slice, &arena, &rows, 1000, 1, &err);
         slice.looks_left = 100;
         struct node *first = slot_task(&slice, 1, table[i].first, table[i].slot),

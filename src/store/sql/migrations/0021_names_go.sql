@@ -1,0 +1,1 @@
+-- Nothing: from this step on rows of classes go, and a server that takes each class for made once and for all (19) is too far behind to be beside.
