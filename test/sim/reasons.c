@@ -186,7 +186,7 @@ static void facts_collect(struct world *w, const struct task *task, struct arena
     }
     doomed_collect(w, task, task->id, &doomed, arena, facts, &cap);
     slots_collect(w, &doomed, arena, facts);
-    facts->class_ = task->class_id ? map_find(&m->classes, (uint64_t)task->class_id) : NULL;
+    facts->class_ = class_of(w, task, arena);
     MAP_EACH(&m->executors, e) {
         const struct executor *row = e->value;
         if (!facts->class_ || !class_fits(facts->class_, row)) continue;

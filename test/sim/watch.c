@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/task_state.h"
+#include "core/why.h"
 #include "world.h"
 
 enum { VT_STEP = 1 << 10, LIFE = 10000 /* polls of a life of an executor: executors.c */ };
@@ -34,10 +35,28 @@ struct sim_executor *executor_of(struct world *w, int64_t id)
 }
 
 /* The labels of this world by hand, not by core's own rule. */
+const struct task_class *class_of(const struct world *w, const struct task *task, struct arena *arena)
+{
+    const struct task_class *row = map_find(&w->store->classes, (uint64_t)task->class_id);
+    if (row || !task->class_id) return row;
+    const struct spec *spec = map_find(&w->store->specs, (uint64_t)task->spec);
+    return spec ? class_of_key(arena, spec->class_key, ARENA_NEW(arena, struct task_class)) : NULL;
+}
+
+static bool class_has_labels(const struct world *w, const struct task *task, bool *out_known)
+{
+    struct arena arena = { 0 };
+    const struct task_class *class_ = class_of(w, task, &arena);
+    bool labels = class_ && class_->n_labels;
+    *out_known = class_ != NULL;
+    arena_release(&arena);
+    return labels;
+}
+
 bool executor_fits(const struct world *w, const struct sim_executor *e, const struct task *task)
 {
-    const struct task_class *class_ = map_find(&w->store->classes, (uint64_t)task->class_id);
-    return class_ && (class_->n_labels == 0 || e->index % 2 == 0);
+    bool known, labels = class_has_labels(w, task, &known);
+    return known && (!labels || e->index % 2 == 0);
 }
 
 static bool hashed(const struct attempt *attempt)
@@ -242,8 +261,8 @@ void watch_start(struct world *w, const struct sim_executor *e, struct fence fen
     const struct task *task = store_task(w, fence.task);
     if (!task) world_fail(w, "I1 a job without a task", fence.task);
     if (!executor_fits(w, e, task)) world_fail(w, "granted to an executor that doesn't fit", fence.task);
-    const struct task_class *class_ = map_find(&w->store->classes, (uint64_t)task->class_id);
-    if (class_->n_labels) MARK(w, labels);
+    bool known;
+    if (class_has_labels(w, task, &known)) MARK(w, labels);
 }
 
 /* --- finishes

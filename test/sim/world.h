@@ -462,6 +462,8 @@ void watch_start(struct world *world, const struct sim_executor *executor, struc
 const struct attempt *store_attempt(const struct world *world, int64_t task, int64_t grant);
 bool lane_shut(const struct world *world, int64_t lane);
 const struct task *store_task(const struct world *world, int64_t id);
+/* class_of: its task's class; one that has gone, since no task of it was pending, as it will be again. NULL: there is nothing to run. */
+const struct task_class *class_of(const struct world *world, const struct task *task, struct arena *arena);
 bool executor_fits(const struct world *world, const struct sim_executor *executor, const struct task *task);
 struct sim_executor *executor_of(struct world *world, int64_t id);
 
