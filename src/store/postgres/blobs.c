@@ -78,7 +78,8 @@ static bool room_check(struct pg *pg, const struct upload *upload, int64_t more,
     struct pg_args args = { 0 };
     PGresult *result;
     arg_text(&args, upload->tenant);
-    return pg_run(pg, PG_uploads_waiting, &args, &result, err) && upload_fits(upload, cell_i64(result, 0, 0) + more, err);
+    return pg_run(pg, PG_uploads_lock, &args, NULL, err) && pg_run(pg, PG_uploads_waiting, &args, &result, err) &&
+        upload_fits(upload, cell_i64(result, 0, 0) + more, err);
 }
 
 static bool piece_put(struct bytes_pg *self, const struct upload *upload, const char *key, int64_t offset, struct str bytes,

@@ -110,6 +110,10 @@ ON CONFLICT (task, grant_no, name) DO UPDATE SET hash = excluded.hash, bytes = e
 -- name: upload_seals
 SELECT name, hash, bytes FROM upload_seal WHERE task = $1 AND grant_no = $2 ORDER BY name;
 
+-- name: uploads_lock
+-- Until the piece is committed no other server counts what this tenant has sent.
+SELECT pg_advisory_xact_lock(1466263922, hashtext('uploads ' || $1::text || ' ' || current_schema()));
+
 -- name: uploads_waiting
 SELECT (coalesce((SELECT sum(bytes) FROM upload WHERE tenant = $1), 0)
     + coalesce((SELECT sum(bytes) FROM upload_seal WHERE tenant = $1), 0))::bigint;
