@@ -20,7 +20,7 @@
 #include "base/map.h"
 #include "io/clock.h"
 
-enum { LOOP_BATCH = 256, LOOP_HOOKS_MAX = 8 };
+enum { LOOP_BATCH = 256, LOOP_HOOKS_MAX = 16 /* one for each part of a server that has threads: nine with all of them */ };
 
 struct loop_listener {
     void (*woken)(void *owner);
