@@ -116,8 +116,9 @@ static void queue_put(struct slice *slice, struct hold_queue *queue, const struc
 {
     struct queued **places[QUEUE_LEVELS];
     size_t levels = levels_of(hold);
-    struct queued *queued = arena_alloc(slice->arena, sizeof *queued + levels * sizeof queued->next[0]);
     queue_seek(queue, hold, places);
+    if (*places[0] && hold_same(&(*places[0])->hold, hold)) return; /* taken away and put back before the stored rows were read */
+    struct queued *queued = arena_alloc(slice->arena, sizeof *queued + levels * sizeof queued->next[0]);
     queued->hold = *hold;
     for (size_t i = 0; i < levels; i++) {
         queued->next[i] = *places[i];

@@ -673,6 +673,7 @@ static void propagate_part(struct slice *slice, struct node *node)
 static void propagate(struct slice *slice, struct node *node)
 {
     size_t n, out = (size_t)node->row.out;
+    node->untold = false;
     if (held(node, HOLD_telling) || out > slice->tells_left) {
         propagate_part(slice, node);
         return;
@@ -696,8 +697,8 @@ void slice_settle(struct slice *slice)
         if (i < slice->n_todo) {
             struct node *node = slice->todo[i++];
             node->in_todo = false;
-            if (state_ended(node->row.state)) propagate(slice, node);
-            else consider(slice, node);
+            if (!state_ended(node->row.state)) consider(slice, node);
+            else if (node->untold || held(node, HOLD_telling)) propagate(slice, node); /* an end is told once */
         } else {
             slot_admit(slice, slice_slot_next(slice));
         }

@@ -191,6 +191,7 @@ void slice_move(struct slice *slice, struct node *node, enum task_state to, cons
     lane->counts[from]--;
     lane->counts[to]++;
     row->state = to;
+    node->untold = state_ended(to);
     if (to == STATE_P) {
         slice_class(slice, node);
         if (from == STATE_S) row->ready = slice->stamp;

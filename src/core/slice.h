@@ -54,6 +54,7 @@ struct node {
     size_t ins_indexed, outs_indexed; /* of them, in slice.ins_at and outs_at */
     size_t edges_from; /* its first one as the waiter in edges_new, plus one; 0: none */
     struct hold_mark *holds_added, *holds_removed; /* of this turn (holds.c) */
+    bool untold;     /* it has ended in this turn, and nobody has been told yet */
     int64_t told_to; /* of one with HOLD_telling: its rank, plus one; 0: not read yet */
 };
 

@@ -263,6 +263,27 @@ static void test_another_server_goes_on_with_the_rest(void **state)
     rig_close(&a);
 }
 
+/* A hold that is taken away and put back in one turn stands once among those of its lane: its task, which ends at the first look, isn't
+ * told of a second time when the lane is looked at again. */
+static void test_an_end_is_told_once(void **state)
+{
+    (void)state;
+    RIG(rig, 0);
+    rig_pause(&rig, "default", true);
+    int64_t id = ENQUEUE(&rig, "nothing kind=none", "other", "last after=0,1");
+    struct command *turn[5];
+    for (size_t i = 0; i < 5; i++) {
+        turn[i] = rig_new(&rig, i == 0 ? CMD_CANCEL : i == 1 ? CMD_RETRY : CMD_LANE_PAUSE);
+        if (i < 2) turn[i]->in.task.task = id;
+        else turn[i]->in.pause.lane = STR("default");
+    }
+    turn[3]->in.pause.pause = true; /* resumed, paused, resumed: it is looked at twice */
+    rig_turn(&rig, turn, 5);
+    for (size_t i = 0; i < 5; i++) assert_int_equal(turn[i]->err.code, ERR_none);
+    assert_string_equal(rig_states(&rig, id, 3), "DPS");
+    assert_int_equal(rig_task(&rig, id + 2).waits, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -273,6 +294,7 @@ int main(void)
         cmocka_unit_test(test_leases_lapse_in_batches),
         cmocka_unit_test(test_no_turn_grows_with_a_cascade),
         cmocka_unit_test(test_another_server_goes_on_with_the_rest),
+        cmocka_unit_test(test_an_end_is_told_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
