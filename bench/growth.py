@@ -212,14 +212,17 @@ def measured(site, work, ready, run):
     things = [ready(work) if ready else None for _ in range(TIMES + 1)]
     run(work, things[0])  # the first time prepares statements
     site.instructions()
+    counts = []
     for thing in things[1:]:
         run(work, thing)
-    return site.instructions() // TIMES
+        counts.append(site.instructions())
+    return min(counts)  # what a server does once, by itself, beside one of them isn't the command's
 
 
 def sample(weir, folder, n, names, store=None):
     folder.mkdir(parents=True)
-    (folder / 'weir.yaml').write_text(json.dumps({'tenants': {'default': {'quotas': QUOTAS}}}))
+    (folder / 'weir.yaml').write_text(json.dumps({'lease': '10m',  # executors that are there in name only aren't given up meanwhile
+                                                'tenants': {'default': {'quotas': QUOTAS}}}))
     site = Site(weir, folder, store=store)
     try:
         fill(site, n)
