@@ -51,6 +51,12 @@ struct api *api_new(const struct api_config *config, struct err *err)
     return api;
 }
 
+void api_threads_end(struct api *api)
+{
+    beside_stop(api->beside);
+    retention_stop(api->retention);
+}
+
 void api_free(struct api *api)
 {
     if (api == NULL)

@@ -29,6 +29,7 @@ struct api_config {
 };
 
 struct api *api_new(const struct api_config *config, struct err *err);
+void api_threads_end(struct api *api); /* those that ask the engine: before it is freed */
 void api_free(struct api *api); /* after the http server is closed and the engine stopped: open calls are dropped */
 
 /* For http_config, with the api as owner. */

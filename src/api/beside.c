@@ -203,19 +203,29 @@ void beside_begin(struct api *api)
 }
 
 /* What a thread is at ends with its statement's limit. */
-void beside_free(struct beside *beside)
+void beside_stop(struct beside *beside)
 {
     if (beside == NULL)
         return;
-    loop_forget(beside->api->config.loop, beside);
     pthread_mutex_lock(&beside->lock);
     beside->stop = true;
     pthread_cond_broadcast(&beside->news);
     pthread_mutex_unlock(&beside->lock);
     for (size_t i = 0; i < THREADS; i++) {
+        if (beside->hands[i].runs)
+            pthread_join(beside->hands[i].thread, NULL);
+        beside->hands[i].runs = false;
+    }
+}
+
+void beside_free(struct beside *beside)
+{
+    if (beside == NULL)
+        return;
+    loop_forget(beside->api->config.loop, beside);
+    beside_stop(beside);
+    for (size_t i = 0; i < THREADS; i++) {
         struct beside_hand *hand = &beside->hands[i];
-        if (hand->runs)
-            pthread_join(hand->thread, NULL);
         if (hand->api.config.reader != NULL)
             reader_close(hand->api.config.reader);
         names_release(&hand->api);

@@ -334,6 +334,7 @@ void events_heartbeat_due(struct loop_timer *timer);
 
 /* ---- reads beside the loop (beside.c) ---- */
 void beside_begin(struct api *api);
+void beside_stop(struct beside *beside); /* its threads end; NULL: nothing */
 void beside_free(struct beside *beside); /* before the calls are dropped */
 void call_handle(struct call *call);     /* calls the route's handler, here or beside */
 /* call_read: `read` on a thread, with its api: nothing of the loop's is touched; false: call->err. Then `done` on the loop's thread, which
@@ -384,6 +385,7 @@ struct retention *retention_new(struct api *api);
 void retention_changed(struct retention *retention); /* looks whether the site has another rule now */
 /* config_differs_render: texts into an array: which of the site's keys the server's file says otherwise */
 void config_differs_render(struct call *call, struct json *json, struct str server, int64_t differs);
+void retention_stop(struct retention *retention); /* its thread ends */
 void retention_free(struct retention *retention); /* NULL: nothing */
 
 /* ---- openapi ---- */

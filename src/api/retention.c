@@ -288,13 +288,19 @@ void retention_changed(struct retention *r)
         loop_arm(r->api->config.loop, &r->rule, loop_now(r->api->config.loop) + RULE_FIRST_MS);
 }
 
+void retention_stop(struct retention *r)
+{
+    atomic_store(&r->stop, true);
+    if (r->sweeping)
+        pthread_join(r->thread, NULL);
+    r->sweeping = false;
+}
+
 void retention_free(struct retention *r)
 {
     if (r == NULL)
         return;
-    atomic_store(&r->stop, true);
-    if (r->sweeping)
-        pthread_join(r->thread, NULL);
+    retention_stop(r);
     loop_forget(r->api->config.loop, r);
     loop_disarm(r->api->config.loop, &r->rule);
     loop_disarm(r->api->config.loop, &r->left);

@@ -163,6 +163,8 @@ static void house_close(struct house *house)
     }
     if (house->http)
         http_server_close(house->http);
+    if (house->api)
+        api_threads_end(house->api);
     if (house->engine)
         engine_free(house->engine);
     if (house->api)

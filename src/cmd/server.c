@@ -671,6 +671,8 @@ static void server_close(struct server *server)
     if (server->http != NULL)
         http_server_close(server->http);
     tls_close(server->tls);
+    if (server->api != NULL)
+        api_threads_end(server->api);
     if (server->engine != NULL)
         engine_free(server->engine);
     while (server->reloads.first != NULL) /* they waited for the lock */
