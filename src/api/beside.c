@@ -285,7 +285,7 @@ static void question_copy(struct call *call, struct http_request *out)
 {
     struct str *names;
     size_t n = call->request->query.len > 0 ? http_params(call->request, &names) : 0;
-    call->n_params = 0; /* it may be served anew */
+    call->n_params = 0; /* the handler may run a second time for this call */
     call->answered = 0;
     call->params = ARENA_ARRAY(&call->arena, struct call_param, n + 1);
     for (size_t i = 0; i < n; i++) {

@@ -43,7 +43,7 @@ struct why_slot { /* one that the task wants; what will be put to an end when th
     size_t n_holders;
 };
 struct why_crew { /* executors that fit the class */
-    size_t fit, live; /* all; who was heard lately */
+    size_t fit, live; /* executors that fit; of those, the ones heard lately */
     size_t active, open; /* by their rows; of those that are live */
 };
 struct why_facts {

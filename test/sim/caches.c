@@ -41,7 +41,7 @@ static void executors_same(struct world *w, const struct engine *engine)
                     known->row.registered == row->registered && known->row.n_labels == row->n_labels;
         if (!same) world_fail(w, "a server has another executor in memory than the store", row->id);
     }
-    MAP_EACH(&w->store->classes, c) { /* what `why` is told; who is alive is asked by the real clock */
+    MAP_EACH(&w->store->classes, c) { /* the counts that `why` uses; `live` is left out: it goes by the real clock */
         struct why_crew crew, is = { 0 };
         MAP_EACH(&w->store->executors, e) {
             const struct executor *row = e->value;

@@ -96,7 +96,7 @@ static void test_successors_go_on_a_batch_a_turn(void **state)
     assert_true(rig.next > rig.boot); /* and nothing is left to do */
 }
 
-/* The process ends between two batches: the next one finds in the rows who is still to be told. */
+/* The server ends between two batches: after its restart it finds the waiters that are left in the stored rows. */
 static void test_a_restart_goes_on_with_the_rest(void **state)
 {
     (void)state;
