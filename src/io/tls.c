@@ -100,12 +100,15 @@ static bool context_load_client_ca(SSL_CTX *context, const char *path, struct er
     }
     SSL_CTX_set_client_CA_list(context, names);
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+    /* A resumed session would be taken without a look at the certificate, also when that has expired since: each connection shows it. */
+    SSL_CTX_set_options(context, SSL_OP_NO_TICKET);
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+    ASSERT(SSL_CTX_set_num_tickets(context, 0) == 1);
     return true;
 }
 
 static SSL_CTX *context_new(const struct tls_config *config, struct err *err)
 {
-    static const unsigned char name[] = "weir";
     ERR_clear_error();
     SSL_CTX *context = SSL_CTX_new(TLS_server_method());
     ASSERT(context);
@@ -116,8 +119,6 @@ static SSL_CTX *context_new(const struct tls_config *config, struct err *err)
     SSL_CTX_set_options(context, SSL_OP_IGNORE_UNEXPECTED_EOF);
     SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_read_ahead(context, 1);
-    ASSERT(
-        SSL_CTX_set_session_id_context(context, name, sizeof name - 1) == 1); /* else tickets and client certificates don't go together */
     bool client_ca = config->client_ca && *config->client_ca;
     if (context_load_own(context, config, err) && (!client_ca || context_load_client_ca(context, config->client_ca, err)))
         return context;

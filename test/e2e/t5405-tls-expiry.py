@@ -9,6 +9,7 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
 import postgres  # noqa: E402
 from house import TMP, WEIR, House, clean_env, end, ok, same, skip, until  # noqa: E402
-from papers import FOLDER, TlsHouse, authority, free_port, issue, said  # noqa: E402
+from papers import FOLDER, TlsHouse, authority, free_port, issue, openssl, said  # noqa: E402
 
 LIVES = 9
 ca = authority('ca')
@@ -32,6 +33,10 @@ token.chmod(0o600)
 papers = ['--ca', str(ca), '--client-cert', str(FOLDER / 'client.pem'), '--client-key', str(FOLDER / 'client.key')]
 far = subprocess.Popen([WEIR, 'executor', '--data', str(TMP / 'far'), '--name', 'far', '--server', s.url, '--slots', '4', '--token-file', str(token), *papers], env=clean_env(),
                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=(TMP / 'far.err').open('wb'))
+
+
+def ends_at(name):
+    return ssl.cert_time_to_seconds(openssl('x509', '-in', f'{name}.pem', '-noout', '-enddate').strip().split('=')[1])
 
 
 def job(name):
@@ -78,6 +83,32 @@ issue('server', 'ca')
 s.process.send_signal(signal.SIGHUP)
 until(lambda: 'tls.loaded' in said(s), 'the renewed one is taken by SIGHUP')
 ok('certificate' not in s.cli('status').err, 'no warning is left', s.cli('status').err)
+
+# -- a session of a connection that was good isn't taken for the certificate
+issue('brief', 'ca', names='', seconds=4)
+sessions = []
+
+
+def resumed(version, session=None, context=None):
+    """(what was answered, session, context); of a connection with the certificate `brief`"""
+    if context is None:
+        context = ssl.create_default_context(cafile=str(ca))
+        context.load_cert_chain(FOLDER / 'brief.pem', FOLDER / 'brief.key')
+        context.maximum_version = version
+    try:
+        with context.wrap_socket(socket.create_connection(('127.0.0.1', s.port), 30), server_hostname='localhost', session=session) as wire:
+            wire.sendall(b'GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n')
+            return wire.recv(1000).decode()[:12], wire.session, context
+    except ssl.SSLError as why:
+        return why.reason, None, None
+
+
+for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+    sessions.append((version, *resumed(version)))
+same([answer for _, answer, _, _ in sessions], ['HTTP/1.1 200'] * 2, 'two connections with a client certificate that will expire')
+until(lambda: time.time() > max(ends_at('brief'), ends_at('client')) + 1, seconds=LIVES)  # the client's was made after the server's, and may live a second longer
+for version, _, session, context in sessions:
+    same(resumed(version, session, context)[0], 'SSLV3_ALERT_CERTIFICATE_EXPIRED', f'it has: {version.name} with the session of then is refused')
 got = s.over('status', *papers)
 ok(got.code == 77 and 'client certificate has expired' in got.err, 'now the client\'s own is the one that has expired', got.code, got.err)
 same(far.poll(), None, 'the executor is still there')
@@ -113,22 +144,22 @@ def ends():
     pg.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'weir' AND pid <> pg_backend_pid()")
 
 
-born = time.time()
-install(seconds=LIVES)
+install()
 pg.start()
 pg.create('weir')
+install(seconds=LIVES)
 issue('ours', 'ca', names='', seconds=2 * LIVES)
 url = f'postgresql://{postgres.USER}@127.0.0.1:{port}/weir?sslmode=verify-full&sslrootcert={ca}&sslcert={FOLDER}/ours.pem&sslkey={FOLDER}/ours.key'
 t = House('store', '--store', url, slots=0)
 same(t.enqueue(dict(name='a', queue='q', data=1))['state'], 'P', 'a store in PostgreSQL, over TLS with certificates on both sides')
-until(lambda: time.time() > born + LIVES + 1, seconds=LIVES + 10)
+until(lambda: time.time() > ends_at('database') + 1, seconds=LIVES + 10)
 same((t.enqueue(dict(name='b', queue='q', data=1))['state'], t.get('/readyz').status), ('P', 200), 'its certificate has expired: what is connected goes on')
 ends()
 until(lambda: t.get('/readyz').status == 503, 'new connections aren\'t made: not ready', 20)
 until(lambda: 'store.away' in said(t) and 'expired' in said(t), 'and the log names the expiry')
 install()
 until(lambda: t.get('/readyz').status == 200, 'renewed and reloaded there: ready again by itself', 20)
-until(lambda: time.time() > born + 2 * LIVES + 2, seconds=2 * LIVES + 10)
+until(lambda: time.time() > ends_at('ours') + 1, seconds=2 * LIVES + 10)
 before = len(said(t))
 ends()
 until(lambda: t.get('/readyz').status == 503, 'our own certificate has expired: not ready', 20)

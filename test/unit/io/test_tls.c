@@ -310,10 +310,9 @@ static void slow_readers(void **state)
     close_bed();
 }
 
-static void resumption_and_key_update(void **state)
+static void two_connections(const char *client_ca, bool resumed)
 {
-    (void)state;
-    open_bed("server", "ca.pem", 0); /* with client certificates, which need a session context */
+    open_bed("server", client_ca, 0);
     SSL_SESSION *kept = NULL;
     for (int i = 0; i < 2; i++) {
         char tail[1024];
@@ -325,7 +324,7 @@ static void resumption_and_key_update(void **state)
         assert_int_equal(SSL_connect(caller.ssl), 1);
         caller_send(&caller, "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n");
         caller_read(&caller, "hello", tail, sizeof tail, sizeof tail);
-        assert_int_equal(SSL_session_reused(caller.ssl), i);
+        assert_int_equal(SSL_session_reused(caller.ssl), i == 1 && resumed);
         assert_int_equal(SSL_key_update(caller.ssl, SSL_KEY_UPDATE_REQUESTED), 1);
         caller_send(&caller, "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n");
         caller_read(&caller, "hello", tail, sizeof tail, sizeof tail);
@@ -336,6 +335,14 @@ static void resumption_and_key_update(void **state)
     }
     SSL_SESSION_free(kept);
     close_bed();
+}
+
+/* With client certificates nothing is resumed: it would be taken without a look at whether they are still good. */
+static void resumption_and_key_update(void **state)
+{
+    (void)state;
+    two_connections(NULL, true);
+    two_connections("ca.pem", false);
 }
 
 static void ask(const char *server, const char *authority, const char *client_name, enum err_code wanted, const char *words)
