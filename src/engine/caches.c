@@ -459,6 +459,7 @@ void cache_executor_drop(struct engine *engine, int64_t id)
     if (smap_find(&engine->executor_names, known->subject) == known) smap_take(&engine->executor_names, known->subject);
     known->row.state = EXECUTOR_LOST;
     crew_leave(engine, known);
+    silence_forget(engine, known);
     pthread_mutex_unlock(&engine->heard_lock);
     served_look(engine, NULL);
     tenant_executors_moved(engine, &known->row, -1);
@@ -714,6 +715,7 @@ bool caches_load(struct engine *engine, struct err *err)
         MAP_EACH(&engine->executors, e) { /* a class that came to nothing may have had the number of another one */
             struct known_executor *known = e->value;
             if (known->fits) memset(known->fits, 0, known->n_fits);
+            silence_watch(engine, known);
         }
         served_load(engine);
     }

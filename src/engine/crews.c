@@ -16,6 +16,7 @@ struct crew {
     size_t n;
     int64_t counts[CREW_PLACES][EXECUTOR_LOST + 1]; /* by what was heard of them, and by state */
     struct list live;     /* those who are CREW_LIVE, by when they were heard */
+    struct list active;   /* those who are counted as such */
 };
 
 static struct str key_keep(char **at, struct str s, char end)
@@ -64,14 +65,22 @@ static struct crew *crew_of(struct engine *engine, const struct executor *row)
     return known ? known : crew;
 }
 
+static void crew_count(struct known_executor *known)
+{
+    struct crew *crew = known->crew;
+    known->counted_as = known->row.state;
+    crew->counts[known->place][known->counted_as]++;
+    if (known->counted_as != EXECUTOR_ACTIVE) list_remove(&crew->active, &known->active);
+    else if (!known->active.in) list_append(&crew->active, &known->active);
+}
+
 /* Counts the executor where it stands now. */
 static void crew_move(struct known_executor *known, enum crew_place place)
 {
     struct crew *crew = known->crew;
     crew->counts[known->place][known->counted_as]--;
     known->place = place;
-    known->counted_as = known->row.state;
-    crew->counts[known->place][known->counted_as]++;
+    crew_count(known);
 }
 
 void crew_leave(struct engine *engine, struct known_executor *known)
@@ -80,6 +89,7 @@ void crew_leave(struct engine *engine, struct known_executor *known)
     if (!crew) return;
     crew->counts[known->place][known->counted_as]--;
     list_remove(&crew->live, &known->among);
+    list_remove(&crew->active, &known->active);
     known->crew = NULL;
     if (--crew->n) return;
     smap_take(&engine->crews, crew->key);
@@ -92,8 +102,7 @@ void crew_join(struct engine *engine, struct known_executor *known)
     known->crew = crew_of(engine, &known->row);
     known->crew->n++;
     known->place = CREW_UNHEARD;
-    known->counted_as = known->row.state;
-    known->crew->counts[known->place][known->counted_as]++;
+    crew_count(known);
     if (known->heard) crew_heard(known);
 }
 
@@ -142,6 +151,18 @@ void engine_crew(struct engine *engine, const struct task_class *class_, struct 
         if (believed) out->open += (size_t)crew->counts[CREW_UNHEARD][EXECUTOR_ACTIVE];
     }
     pthread_mutex_unlock(&engine->heard_lock);
+}
+
+struct known_executor *crew_serves(struct engine *engine, const struct task_class *class_)
+{
+    struct list_node *first = NULL;
+    pthread_mutex_lock(&engine->heard_lock);
+    SMAP_EACH(&engine->crews, e) {
+        struct crew *crew = e->value;
+        if (!first && crew->active.first && class_fits(class_, &crew->like)) first = crew->active.first;
+    }
+    pthread_mutex_unlock(&engine->heard_lock);
+    return first ? CONTAINER_OF(first, struct known_executor, active) : NULL;
 }
 
 void crews_free(struct engine *engine)

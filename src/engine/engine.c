@@ -465,7 +465,6 @@ bool engine_anew(struct engine *engine, int64_t boot, struct err *err)
         return false;
     engine->next_time = 0; /* look again */
     engine->offset = engine->schedules_offset = OFFSET_UNKNOWN;
-    engine->next_watch = 0;
     engine->claims_left = true;
     archive_news_add(engine, 0);
     return true;
@@ -593,10 +592,10 @@ static int64_t next_turn(struct engine *engine, int64_t wall, int64_t boot)
     struct heap_node *first = heap_first(&engine->deadlines);
     if (first && first->key < next) next = first->key;
     if (engine->n_resuming || engine->claims_left || engine->n_removing || engine->archives_left || engine->slots_left.n) next = boot;
-    if (served_due(engine) || engine->tells_due) next = boot;
+    if (served_due(engine) || engine->tells_due || engine->beats_due) next = boot;
     if (engine->taken.commit != engine->head.commit) next = boot; /* others committed beside the last turn */
     if (schedules_due(engine, wall, boot)) next = boot;
-    if (engine->next_watch < next) next = engine->next_watch;
+    if (silence_next(engine) < next) next = silence_next(engine);
     if (duties_next(engine) < next) next = duties_next(engine);
     if (expiry_next(engine) < next) next = expiry_next(engine);
     int64_t due = coord_holds(engine->coord, DUTY_schedules) ? schedules_next(engine) : INT64_MAX;
@@ -661,7 +660,7 @@ static void turn_judge(
 static void hearing_look(struct engine *engine, int64_t boot)
 {
     const struct heap_node *first = heap_first(&engine->deadlines);
-    bool due = (first && first->key <= boot) || engine->next_watch <= boot;
+    bool due = (first && first->key <= boot) || silence_next(engine) <= boot;
     enum hearing hears = thread_hears(engine, boot, due);
     engine->deaf = hears != HEARS;
     if (hears == HEARS_NOTHING) leases_keep(engine, boot);
@@ -761,7 +760,6 @@ struct engine *engine_new(const struct engine_config *config, int64_t wall, int6
             .started = wall },
         .wanted = boot,
         .boot = boot,
-        .next_watch = boot,
         .began = boot,
         .offset = OFFSET_UNKNOWN,
         .schedules_offset = OFFSET_UNKNOWN };
@@ -790,6 +788,7 @@ void engine_free(struct engine *engine)
     coord_close(engine->coord);
     engine_thread_free(engine);
     heap_release(&engine->deadlines);
+    heap_release(&engine->silences);
     mem_free(engine->polls_due.nodes); /* without a look at the polls: their owners may have gone first */
     MAP_EACH(&engine->lives, e) mem_free(e->value);
     cache_slots_drop(engine);

@@ -156,8 +156,7 @@ void leases_keep(struct engine *engine, int64_t boot)
         struct known_executor *known = e->value;
         if (!known->spoke || boot - known->spoke > 2 * engine->config.lease_ms + KEPT_MS) continue; /* long silent before, too */
         pthread_mutex_lock(&engine->heard_lock);
-        known->heard = known->spoke = boot;
-        crew_heard(known);
+        executor_spoke(engine, known, boot);
         pthread_mutex_unlock(&engine->heard_lock);
         for (struct list_node *at = known->lives.first; at; at = at->next) {
             struct live *live = CONTAINER_OF(at, struct live, mate);

@@ -81,7 +81,7 @@ bool something_due(struct engine *engine, int64_t wall, int64_t boot)
     if (coord_holds(engine->coord, DUTY_timers) && (ahead > 0 || ahead < -1000)) return true;
     if ((first && first->key <= boot) || duties_next(engine) <= boot || expiry_next(engine) <= boot) return true;
     if (engine->n_resuming || engine->n_removing || engine->archives_left || engine->slots_left.n || engine->coord->leaving) return true;
-    if (served_due(engine) || engine->tells_due) return true;
+    if (served_due(engine) || engine->tells_due || engine->beats_due) return true;
     return (coord_holds(engine->coord, DUTY_timers) && engine->next_time <= wall) || schedules_due(engine, wall, boot);
 }
 

@@ -179,6 +179,7 @@ static bool others_take(struct turn *turn, const struct store_head *head, struct
         struct known_executor *known = map_find(&engine->executors, (uint64_t)others.executors[i]->id);
         bool news = known && (!known->told || turn->boot - known->told >= HEARD_MS);
         if (news && !PLANT(beats_unheard)) executor_heard(engine, known, turn->boot);
+        if (known) silence_watch(engine, known);
     }
     for (size_t i = 0; i < others.n_events && !PLANT(events_unfollowed); i++) {
         const struct event *event = &others.events[i];
@@ -189,7 +190,6 @@ static bool others_take(struct turn *turn, const struct store_head *head, struct
     coord_follow(engine->coord, others.duties, others.n_duties, turn->boot);
     engine->others_seen = turn->boot;
     engine->next_time = others.next_time;
-    engine->next_watch = 0; /* look again */
     return (!site || tenants_load(engine, err)) && (!tokens || tokens_take(turn, err)) && (!schedules || schedules_load(engine, err)) &&
         !turn->slice->failed;
 }
@@ -348,18 +348,6 @@ void needs_expect(struct turn *turn, struct command **commands, size_t n)
 
 /* --- beats and duties ----------------------------------------------------------------------------------------------------------------- */
 
-/* Executors that this server heard go with its own beat, in one piece: a poll that brings nothing writes nothing. Nobody else, nobody to
- * tell; a server that begins waits for a lease before it gives anybody up. */
-static void executors_beat(struct turn *turn)
-{
-    struct engine *engine = turn->engine;
-    if (!others_are_about(engine, turn->boot)) return;
-    MAP_EACH(&engine->executors, e) {
-        struct known_executor *known = e->value;
-        if (known->spoke > engine->beaten) turn_executor_changed(turn, known);
-    }
-}
-
 static void duty_say(struct turn *turn, const struct coord_step *step)
 {
     bool taken = step->move == COORD_TAKE;
@@ -374,15 +362,13 @@ void duties_run(struct turn *turn)
     struct engine *engine = turn->engine;
     bool beats = !engine->beaten || turn->boot - engine->beaten >= COORD_BEAT_MS || engine->coord->leaving;
     struct coord_step *steps = NULL;
+    turn->beats = beats && !engine->store->exclusive;
+    executors_beat(turn); /* a poll that brings nothing writes nothing: those who were heard go with the server's own beat */
     if (engine->store->exclusive || (!beats && turn->boot < coord_next(engine->coord))) return;
     turn->server = engine->server;
     turn->server.beat++;
     turn->server.differs = engine_site_differs(engine);
-    turn->beats = beats;
-    if (beats) {
-        executors_beat(turn);
-        slots_sweep(turn);
-    }
+    if (beats) slots_sweep(turn);
     size_t n = coord_decide(engine->coord, turn->arena, turn->boot, beats, &steps);
     for (size_t i = 0; i < n; i++) {
         if (steps[i].move != COORD_BEAT && !steps[i].lock) duty_say(turn, &steps[i]);
@@ -402,6 +388,7 @@ bool duties_elsewhere(const struct engine *engine)
 void duties_commit(struct turn *turn)
 {
     struct engine *engine = turn->engine;
+    beats_commit(turn);
     if (turn->beats) {
         engine->beaten = turn->boot;
         engine->server = turn->server;

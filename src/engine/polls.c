@@ -419,8 +419,7 @@ void cmd_poll(struct turn *turn, struct command *poll)
         return;
     }
     pthread_mutex_lock(&engine->heard_lock);
-    known->heard = known->spoke = turn->boot;
-    crew_heard(known);
+    executor_spoke(engine, known, turn->boot);
     known->free = poll->in.poll.free < known->row.slots ? poll->in.poll.free : known->row.slots;
     pthread_mutex_unlock(&engine->heard_lock);
     if ((known->row.state == EXECUTOR_LOST || known->row.silent) && turn->narrow) {
@@ -768,36 +767,4 @@ void polls_release(struct engine *engine, struct list *out)
         poll->out.poll.state = known ? known->row.state : EXECUTOR_ACTIVE;
         list_append(out, &poll->node);
     }
-}
-
-void executors_watch(struct turn *turn)
-{
-    struct engine *engine = turn->engine;
-    if ((turn->boot < engine->next_watch && engine->next_watch != INT64_MAX) || engine->deaf) return;
-    engine->next_watch = INT64_MAX;
-    bool lost = false;
-    MAP_EACH(&engine->executors, e) {
-        struct known_executor *known = e->value;
-        if (known->row.state != EXECUTOR_ACTIVE) continue;
-        int64_t since = known->heard ? known->heard : engine->began; /* else its row would be believed for ever */
-        int64_t due = since + engine->config.lease_ms + (known->parked ? engine->config.lease_ms : 0);
-        if (due >= turn->boot) {
-            if (due + 1 < engine->next_watch) engine->next_watch = due + 1;
-            continue;
-        }
-        if (turn->narrow) {
-            engine->next_watch = 0;
-            turn_widen(turn);
-            return;
-        }
-        known->row.state = EXECUTOR_LOST;
-        crew_state(engine, known);
-        turn_executor_changed(turn, known);
-        slice_event(turn->slice,
-            &(struct event){
-                .kind = EVENT_executor_lost, .subject = tenant_subject(turn->arena, known->row.tenant, known->row.name),
-                .actor = STR("engine"), .reason = STR("it fell silent") });
-        lost = true;
-    }
-    if (lost) served_look(engine, NULL);
 }

@@ -17,13 +17,6 @@ static bool serves(struct engine *engine, struct known_executor *known, int64_t 
     return known->row.state == EXECUTOR_ACTIVE && cache_fits(engine, known, class_id);
 }
 
-static struct known_executor *somebody_serves(struct engine *engine, int64_t class_id)
-{
-    MAP_EACH(&engine->executors, e)
-        if (serves(engine, e->value, class_id)) return e->value;
-    return NULL;
-}
-
 static struct known_executor **serving_of(struct engine *engine, const struct task_class *class_)
 {
     size_t i = class_->index;
@@ -44,7 +37,7 @@ bool class_is_served(const struct engine *engine, int64_t class_id)
 
 void served_class_made(struct engine *engine, const struct task_class *class_)
 {
-    *serving_of(engine, class_) = somebody_serves(engine, class_->id);
+    *serving_of(engine, class_) = crew_serves(engine, class_);
 }
 
 void served_class_gone(struct engine *engine, const struct task_class *class_)
@@ -59,7 +52,7 @@ void served_look(struct engine *engine, struct known_executor *changed)
         int64_t id = (int64_t)e->key;
         struct known_executor **by = serving_of(engine, e->value), *was = *by;
         if (was && serves(engine, was, id)) continue;
-        *by = was ? somebody_serves(engine, id) : changed && serves(engine, changed, id) ? changed : NULL;
+        *by = was ? crew_serves(engine, e->value) : changed && serves(engine, changed, id) ? changed : NULL;
         if (*by && !was) map_put(&engine->classes_waking, e->key, engine);
         if (*by || !was) continue;
         map_take(&engine->classes_waking, e->key);
@@ -70,8 +63,7 @@ void served_look(struct engine *engine, struct known_executor *changed)
 void executor_changed(struct turn *turn, struct known_executor *known)
 {
     struct engine *engine = turn->engine;
-    int64_t watch = (known->heard ? known->heard : engine->began) + engine->config.lease_ms + 1;
-    if (watch < engine->next_watch) engine->next_watch = watch; /* it may never be heard again, and no other turn come */
+    silence_watch(engine, known); /* it may never be heard again, and no other turn come */
     turn_executor_changed(turn, known);
     served_look(engine, known);
 }

@@ -83,6 +83,9 @@ struct known_executor { /* its row, and what was heard of it */
     enum crew_place place;
     enum executor_state counted_as;
     struct list_node among; /* of CREW_LIVE */
+    struct list_node active; /* in its crew's list of those who are */
+    struct heap_node silence;
+    struct list_node spoken;
     uint8_t *fits; /* by a class's index: 0 unknown, 1 no, 2 yes */
     size_t n_fits;
 };
@@ -242,7 +245,9 @@ struct engine {
     int64_t arrivals;      /* the last place given to a waiter for a slot */
     int64_t wanted;        /* boot ms of the turn that was asked for last */
     int64_t offset;        /* wall less boot, the largest since back-offs were looked at: the wall clock may be set back in small steps */
-    int64_t next_watch;    /* boot ms: executors are looked at for silence */
+    struct heap silences;  /* active executors, by the boot ms at which they are looked at for silence (silence.c) */
+    struct list spoken;    /* those that polled this server since their rows were written for that, of a shared store */
+    size_t beats_due;      /* so many of them, from the front, are to be written now */
     int64_t began;         /* boot ms */
     bool beside;           /* when it began another server had a duty: who isn't lost by the store's rows counts as heard then */
     struct known_clock clock; /* heard_lock, for who isn't in a turn */
@@ -343,6 +348,7 @@ struct turn {
     struct str *notes; size_t n_notes, cap_notes;
     struct server_row server;
     bool beats; /* this turn moves the server's beat on */
+    size_t n_beaten; /* rows of executors that go with it */
     bool ticks; /* it looks at the wall clock: */
     struct wall_known clock;
     int64_t clock_due;
@@ -415,11 +421,12 @@ void slots_clear(struct turn *turn);                   /* a batch of those with 
 int64_t slot_of_key(struct turn *turn, struct str tenant, struct str key); /* the number of a concurrency key's slot */
 int64_t slot_of_name(struct arena *arena, struct str tenant, struct str name); /* and of a tenant's semaphore */
 
-/* crews.c; heard_lock is held but for crew_state and engine_crew */
+/* crews.c; heard_lock is held but for crew_state, crew_serves and engine_crew */
 void crew_join(struct engine *engine, struct known_executor *known); /* its row is new */
 void crew_leave(struct engine *engine, struct known_executor *known);
 void crew_heard(struct known_executor *known);                         /* `heard` is now */
 void crew_state(struct engine *engine, struct known_executor *known);  /* its row's state has changed */
+struct known_executor *crew_serves(struct engine *engine, const struct task_class *class_); /* an active one that fits; NULL: none */
 void crews_free(struct engine *engine);
 int64_t executor_silent_ms(const struct engine *engine); /* who wasn't heard for longer isn't shown as alive */
 
@@ -626,9 +633,17 @@ void poll_answer(struct turn *turn, struct command *poll);
 void polls_settle(struct turn *turn);           /* answers those that have something to say or are due; the others park */
 void polls_commit(struct turn *turn);           /* what their answers carried is remembered */
 void commands_undo(struct engine *engine, struct command **commands, size_t n); /* they and waiting polls stand as before the turn */
-void executors_watch(struct turn *turn);        /* those that fell silent get their event */
 void polls_release(struct engine *engine, struct list *out); /* all, empty (shutdown) */
 int64_t polls_deadline(struct engine *engine);
+
+/* silence.c */
+void silence_watch(struct engine *engine, struct known_executor *known);  /* its row is new, or it has become active */
+void silence_forget(struct engine *engine, struct known_executor *known); /* it is gone */
+int64_t silence_next(const struct engine *engine);                        /* boot ms of the next look; INT64_MAX: none */
+void executors_watch(struct turn *turn); /* those that fell silent are lost, a batch of them */
+void executor_spoke(struct engine *engine, struct known_executor *known, int64_t boot); /* to this server; heard_lock is held */
+void executors_beat(struct turn *turn);  /* rows of a batch of those that spoke */
+void beats_commit(struct turn *turn);
 
 /* space.c */
 void space_open(struct space *space, const char *dir);

@@ -190,6 +190,21 @@ static void check_leases(struct world *w)
     if (left && (!w->batch || w->at->lapsing > JOBS_MAX * EXECUTORS_MAX)) world_fail(w, "R9 a lapsed lease was not noticed", left);
 }
 
+/* Who says nothing is taken for lost, a batch a turn; whose poll is kept waiting a lease later. Of several servers: any of them may have
+ * heard it. */
+static void check_silence(struct world *w)
+{
+    MAP_EACH(&w->store->executors, x) {
+        const struct executor *row = x->value;
+        const struct sim_executor *e = row->state == EXECUTOR_ACTIVE ? executor_of(w, row->id) : NULL;
+        if (!e) continue;
+        int64_t heard = e->heard > w->at->began ? e->heard : w->at->began, late = heard + 2 * LEASE_MS + 1;
+        if (w->boot > heard + LEASE_MS + 1 && w->batch) MARK(w, silence_batches);
+        if (w->at->next_turn > w->boot && w->at->next_turn > late && !several(w))
+            world_fail(w, "I10 no wake-up for an executor's silence", row->id);
+    }
+}
+
 /* Several servers: who takes over that another one has heard the executor, or done something to the task, counts its lease from then on.
  * What is written by this turn is taken over by the others at their next, and counts unless they were told the same a moment before. */
 static void leases_followed(struct world *w)
@@ -220,6 +235,7 @@ static void leases_heard(struct world *w, struct command **commands, size_t n)
     if (several(w)) leases_followed(w);
     for (size_t i = 0; i < n; i++) {
         struct sim_executor *e = (intptr_t)commands[i]->owner >= 0 ? &w->executors[(intptr_t)commands[i]->owner] : NULL;
+        if (e) e->heard = w->boot;
         bool unknown = commands[i]->err.code == ERR_outcome_unknown; /* then the server may have forgotten, or not */
         if (e && commands[i]->kind == CMD_REGISTER && (unknown || !commands[i]->err.code)) {
             e->seq_unsure[w->at->index] = unknown;
@@ -603,6 +619,7 @@ void watch_after(struct world *w, struct command **commands, size_t n, bool plai
     check_polls(w, commands, n);
     leases_heard(w, commands, n);
     check_leases(w);
+    check_silence(w);
     check_grants(w);
     check_idle(w);
     if (!(w->revised & 1)) check_overtaking(w); /* no limit changed on the way */

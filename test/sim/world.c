@@ -217,7 +217,7 @@ void server_start(struct world *w)
         .server_name = several(w) ? str_of(server->name) : STR("sim") };
     server->engine = engine_new(&config, w->wall + server->wall_ahead, w->boot + server->boot_ahead, &err);
     ASSERT(server->engine);
-    server->next_turn = server->wanted = w->boot;
+    server->next_turn = server->wanted = server->began = w->boot;
     server->well_since = w->boot;
     server->seen_commit = w->store->head.commit;
     memset(server->epochs, 0, sizeof server->epochs);

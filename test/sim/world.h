@@ -56,6 +56,7 @@ enum { EXECUTORS_MAX = 5, JOBS_MAX = 6, TASKS_MAX = 400, LEASE_MS = 3000, CALLS_
     X(executor_paused, "an executor was paused") \
     X(admit_batches, "waiters for slots were left to another turn") \
     X(tell_batches, "those who waited for an end were told of it in more than one turn") \
+    X(silence_batches, "executors that fell silent together were lost in more than one turn") \
     X(lapse_batches, "leases that lapsed together were given up in more than one turn") \
     X(tell_retried, "a task was retried before all who wait for it knew of its end") \
     X(clock_forward, "the wall clock was set forward") \
@@ -183,6 +184,7 @@ struct sim_executor {
     bool seq_unsure[SERVERS_MAX];        /* it may have forgotten that one: a registration of unknown outcome */
     struct command *parked[SERVERS_MAX]; /* its poll that the server keeps */
     int server; /* that it talks to */
+    int64_t heard; /* boot ms of the last turn that it said something in */
 };
 
 struct accepted { int64_t id; bool cancelled; };
@@ -252,7 +254,7 @@ struct server {
     char name[4];
     struct engine *engine; /* NULL: it is down */
     struct memport *port;
-    int64_t back_at, next_turn, wanted, stalled_until;
+    int64_t began, back_at, next_turn, wanted, stalled_until;
     struct command *inbox[INBOX_MAX];
     size_t n_inbox;
     unsigned renewals; /* incarnations that its present life has taken */

@@ -177,16 +177,72 @@ static void test_leases_lapse_in_batches(void **state)
     assert_int_equal(count(&rig, id, MANY, 'X'), 0);
 }
 
+/* n executors that are heard by this engine; the number of the first. */
+static int64_t executors(struct rig *rig, size_t n)
+{
+    int64_t id = 0;
+    for (size_t i = 0; i < n; i++) {
+        char name[24];
+        snprintf(name, sizeof name, "e%zu", i);
+        int64_t made = rig_executor(rig, name, NULL);
+        if (!id) id = made;
+    }
+    return id;
+}
+
+/* All of them poll, in one turn. */
+static void heard(struct rig *rig, int64_t first, size_t n)
+{
+    struct command **polls = ARENA_ARRAY(&rig->arena, struct command *, n);
+    for (size_t i = 0; i < n; i++) polls[i] = rig_poll_command(rig, first + (int64_t)i, 0, -1, NULL, 0);
+    rig_turn(rig, polls, n);
+}
+
+static size_t active(struct rig *rig)
+{
+    size_t n = 0;
+    MAP_EACH(&rig->engine->executors, e) n += ((const struct known_executor *)e->value)->row.state == EXECUTOR_ACTIVE;
+    return n;
+}
+
+/* Executors that fall silent together are given up a batch a turn; those that are left are found after a restart, too. */
+static void test_silent_executors_are_lost_in_batches(void **state)
+{
+    (void)state;
+    RIG(rig, 4);
+    int64_t id = executors(&rig, MANY);
+    rig_pass(&rig, 2900);
+    (void)rig_poll(&rig, id + 1, 1); /* one of them is heard */
+    rig.boot += 200;
+    rig_turn(&rig, NULL, 0);
+    assert_in_range(active(&rig), MANY - 4, MANY - 1);
+    assert_true(rig.next <= rig.boot);
+    rig_turn(&rig, NULL, 0);
+    rig_turn(&rig, NULL, 0);
+    assert_int_equal(active(&rig), 1);
+    assert_true(rig.next > rig.boot);
+    rig_pass(&rig, 2900);
+    assert_int_equal(active(&rig), 0);
+    for (int64_t i = 0; i < MANY; i++) (void)rig_poll(&rig, id + i, 1); /* heard again */
+    assert_int_equal(active(&rig), MANY);
+    rig.boot += 3100;
+    rig_turn(&rig, NULL, 0);
+    assert_int_equal(active(&rig), MANY - 4);
+    rig_restart(&rig);
+    for (int i = 0; i < 8; i++) rig_pass(&rig, 900);
+    assert_int_equal(active(&rig), 0);
+}
+
 /* --- how large a turn is --------------------------------------------------------------------------------------------------------- */
 
 struct largest { int64_t events; size_t nodes, bytes; };
 
-static struct largest largest_turn(struct rig *rig, struct fence fence, int64_t exit)
+/* Turns without commands as long as something is due; `seq` is where the first of those that are measured began. */
+static struct largest turns_follow(struct rig *rig, int64_t seq)
 {
     struct largest most = { 0 };
-    int64_t seq = engine_seq(rig->engine);
-    assert_int_equal(rig_finish(rig, fence, exit, -1), ERR_none);
     for (int i = 0; i < 1000 && (i == 0 || rig->next <= rig->boot); i++) {
+        if (i || seq == engine_seq(rig->engine)) rig_turn(rig, NULL, 0);
         int64_t events = engine_seq(rig->engine) - seq;
         size_t nodes = rig->engine->slice.nodes.n; /* rows that the turn had in memory */
         size_t bytes = rig->engine->turn_arena.used_bytes;
@@ -194,9 +250,15 @@ static struct largest largest_turn(struct rig *rig, struct fence fence, int64_t 
         if (events > most.events) most.events = events;
         if (nodes > most.nodes) most.nodes = nodes;
         if (bytes > most.bytes) most.bytes = bytes;
-        rig_turn(rig, NULL, 0);
     }
     return most;
+}
+
+static struct largest largest_turn(struct rig *rig, struct fence fence, int64_t exit)
+{
+    int64_t seq = engine_seq(rig->engine);
+    assert_int_equal(rig_finish(rig, fence, exit, -1), ERR_none);
+    return turns_follow(rig, seq);
 }
 
 static struct largest cascade(struct rig *rig, const char *task, size_t n, bool chain, int64_t exit, char end)
@@ -239,6 +301,65 @@ static void test_no_turn_grows_with_a_cascade(void **state)
     database(large, sizeof large, "tells_large");
     cascades(NULL, NULL);
     cascades(small, large);
+}
+
+/* Executors that fall silent together, N and 4N: no turn marks more of them than a batch, on either store. */
+static void silences(const char *url_small, const char *url_large)
+{
+    struct largest most[2];
+    const char *urls[] = { url_small, url_large };
+    for (size_t i = 0; i < 2; i++) {
+        struct rig rig = { .batch = 20, .url = urls[i] };
+        rig_open(&rig);
+        heard(&rig, executors(&rig, i ? 320 : 80), i ? 320 : 80);
+        rig.boot += 3100;
+        most[i] = turns_follow(&rig, engine_seq(rig.engine));
+        assert_int_equal(active(&rig), 0);
+        rig_close(&rig);
+    }
+    if (most[1].events > 25 || most[1].bytes > most[0].bytes * 5 / 4)
+        fail_msg("silent executors: a turn of %lld events and %zu bytes became one of %lld and %zu",
+            (long long)most[0].events, most[0].bytes, (long long)most[1].events, most[1].bytes);
+}
+
+static void test_no_turn_grows_with_silent_executors(void **state)
+{
+    (void)state;
+    char small[200], large[200];
+    database(small, sizeof small, "silent_small");
+    database(large, sizeof large, "silent_large");
+    silences(NULL, NULL);
+    silences(small, large);
+}
+
+/* What a server says of executors that it hears goes a batch a turn, too: with another server about, N and 4N. */
+static void test_no_turn_grows_with_executors_that_are_heard(void **state)
+{
+    (void)state;
+    size_t bytes[2];
+    for (size_t i = 0; i < 2; i++) {
+        char url[200];
+        struct rig a = { .batch = 20, .name = "a", .url = url }, b = { .batch = 20, .name = "b" };
+        database(url, sizeof url, i ? "heard_large" : "heard_small");
+        rig_open(&a);
+        rig_join(&b, &a);
+        size_t n = i ? 320 : 80;
+        int64_t id = executors(&a, n);
+        rig_pass(&b, 500);
+        heard(&a, id, n);
+        a.boot += 1500;
+        bytes[i] = turns_follow(&a, engine_seq(a.engine)).bytes;
+        assert_int_equal(a.engine->spoken.n, 0);
+        b.boot = a.boot + 1000; /* and the other one hears of all of them */
+        rig_turn(&b, NULL, 0);
+        for (size_t k = 0; k < n; k++) {
+            const struct known_executor *known = map_find(&b.engine->executors, (uint64_t)id + k);
+            assert_int_equal(known->told, b.boot);
+        }
+        rig_close(&b);
+        rig_close(&a);
+    }
+    if (bytes[1] > bytes[0] * 5 / 4) fail_msg("a turn of %zu bytes became one of %zu", bytes[0], bytes[1]);
 }
 
 /* --- two engines ----------------------------------------------------------------------------------------------------------------- */
@@ -292,7 +413,10 @@ int main(void)
         cmocka_unit_test(test_a_chain_is_walked_in_batches),
         cmocka_unit_test(test_a_retry_before_all_are_told),
         cmocka_unit_test(test_leases_lapse_in_batches),
+        cmocka_unit_test(test_silent_executors_are_lost_in_batches),
         cmocka_unit_test(test_no_turn_grows_with_a_cascade),
+        cmocka_unit_test(test_no_turn_grows_with_silent_executors),
+        cmocka_unit_test(test_no_turn_grows_with_executors_that_are_heard),
         cmocka_unit_test(test_another_server_goes_on_with_the_rest),
         cmocka_unit_test(test_an_end_is_told_once),
     };
