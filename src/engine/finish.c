@@ -104,7 +104,8 @@ void finish_items(struct turn *turn, const struct command *command, struct finis
             continue;
         }
         struct attempt end = { .exit = item->exit, .signal = item->signal, .outcome = item->outcome, .cpu_ms = item->cpu_ms,
-                               .max_rss_bytes = item->max_rss_bytes, .log_bytes = item->log_bytes };
+                               .max_rss_bytes = item->max_rss_bytes,
+                               .log_bytes = log_counted(turn, node, &attempt, item->log_bytes) };
         memcpy(end.finish_hash, item->hash, sizeof end.finish_hash);
         turn->slice->tells_left += tells_more(turn->engine);
         attempt_over(turn, node, &attempt, &end, item->reason, &because);
@@ -112,7 +113,7 @@ void finish_items(struct turn *turn, const struct command *command, struct finis
         if (returned) lock_again(turn, node); /* if it is to be tried again */
         bool ahead = returned && node->row.state == STATE_P && node->row.waits; /* tried again at once, but not before those */
         if (ahead) task_wait(turn->slice, node, 0, &because);
-        kept_add(turn, node, item->log_bytes, item->outputs);
+        kept_add(turn, node, &attempt, end.log_bytes, item->outputs);
         finish_keep(turn, node, item);
         turn->n_finished++;
         slice_settle(turn->slice);

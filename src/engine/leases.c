@@ -122,9 +122,11 @@ void attempt_over(struct turn *turn, struct node *node, const struct attempt *at
 
 void attempt_lost(struct turn *turn, struct node *node, const struct attempt *attempt, const struct because *because)
 {
-    struct attempt lost = { .exit = -1, .signal = -1, .outcome = OUTCOME_lost, .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = -1 };
+    struct attempt lost = { .exit = -1, .signal = -1, .outcome = OUTCOME_lost, .cpu_ms = -1, .max_rss_bytes = -1,
+                            .log_bytes = log_counted(turn, node, attempt, -1) };
     turn->n_lost++;
     attempt_over(turn, node, attempt, &lost, (struct str){ 0 }, because);
+    kept_add(turn, node, attempt, lost.log_bytes, (struct str){ 0 });
     slice_settle(turn->slice);
 }
 

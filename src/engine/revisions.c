@@ -387,7 +387,7 @@ static void workflow_fail(struct opening *o, const struct definition *definition
         .log_bytes = (int64_t)report.len };
     struct pending_attempt *pending = attempt_change(turn, &attempt);
     pending->is_new = pending->ended = true;
-    kept_add(turn, node, attempt.log_bytes, (struct str){ 0 });
+    kept_add(turn, node, NULL, attempt.log_bytes, (struct str){ 0 });
     *ARENA_PUSH(turn->arena, turn->tails, turn->n_tails, turn->cap_tails) =
         (struct log_tail){ .task = node->row.id, .grant = 1, .bytes = str_dup(turn->arena, report) };
     task_end(turn->slice, node, STATE_F, OUTCOME_failed,

@@ -256,11 +256,27 @@ static int64_t kept_files(struct turn *turn, const struct node *node)
     return artifacts_bytes(outputs);
 }
 
-void kept_add(struct turn *turn, struct node *node, int64_t log_bytes, struct str outputs)
+/* Who sends a log is asked how long it is, and one that says less, or never comes to say it, would have as much as it likes. Where
+ * nothing is limited, which is nearly everywhere, nobody looks. */
+int64_t log_counted(struct turn *turn, const struct node *node, const struct attempt *attempt, int64_t said)
+{
+    struct engine *engine = turn->engine;
+    const struct known_tenant *known = engine->limited ? tenant_find(engine, slice_lane(turn->slice, node->row.lane)->tenant) : NULL;
+    int64_t stored = 0, before = attempt->finished && attempt->log_bytes > 0 ? attempt->log_bytes : 0; /* of one that was given up */
+    struct err ignored = { 0 };
+    bool look = known && known->conf.quotas[QUOTA_logs] >= 0 && engine->config.logs && !turn->logs_away;
+    if (look && !logs_size(engine->config.logs, node->row.id, attempt->grant, &stored, &ignored)) turn->logs_away = true;
+    if (before > stored) stored = before;
+    return stored > 0 && stored > said ? stored : said;
+}
+
+void kept_add(struct turn *turn, struct node *node, const struct attempt *was, int64_t log_bytes, struct str outputs)
 {
     struct lane *lane = slice_lane(turn->slice, node->row.lane);
     int64_t files = outputs.len ? artifacts_bytes(outputs) : 0, before = outputs.len && node->row.marks & MARK_KEPT ? kept_files(turn,
         node) : 0;
+    bool counted = was && was->finished && was->log_bytes > 0 && task_pruned(&node->row) < node->row.grant; /* when it was given up */
+    if (counted) log_bytes -= was->log_bytes;
     if (log_bytes <= 0 && files == before) return;
     if (task_pruned(&node->row) >= node->row.grant) task_pruned_set(&node->row, node->row.grant - 1); /* a late result */
     lane->log_bytes += log_bytes > 0 && log_bytes < INT64_MAX / 2 - lane->log_bytes ? log_bytes : 0;

@@ -298,6 +298,7 @@ struct turn {
     struct store_head head;
     struct err *err;
     bool begun; /* it has the store's lock */
+    bool logs_away; /* they couldn't be looked at: it isn't tried again */
     bool narrow, widened; /* see narrow.c; widened: it has to be taken once more, wide */
     struct numbers own;   /* the engine's, after the commit */
     int64_t *numbers; size_t n_numbers, numbers_used; /* of a narrow turn: for tasks that it makes */
@@ -547,7 +548,9 @@ bool quota_tasks_refused(struct turn *turn, struct command *command, int64_t mor
 bool quota_enqueue_refused(struct turn *turn, struct command *command);
 bool quota_revision_refused(struct turn *turn, struct command *command, const struct definition *definition);
 bool quota_tasks_full(struct turn *turn, struct str tenant);
-void kept_add(struct turn *turn, struct node *node, int64_t log_bytes, struct str outputs); /* before `outputs` are the turn's */
+int64_t log_counted(struct turn *turn, const struct node *node, const struct attempt *attempt, int64_t said); /* bytes of its log */
+/* was: the attempt as it was before this end, or NULL; before `outputs` are the turn's */
+void kept_add(struct turn *turn, struct node *node, const struct attempt *was, int64_t log_bytes, struct str outputs);
 void kept_drop(struct turn *turn, struct node *node, int64_t log_bytes);
 void cmd_site(struct turn *turn, struct command *command);
 void site_start(struct turn *turn);

@@ -15,6 +15,7 @@ from promise import special_build  # noqa: E402
 
 special_build()  # plain: libfaketime and a sanitizer don't go together
 from house import TMP, House, Worker, database, end, ok, same, skip, until  # noqa: E402
+from voices import Voice  # noqa: E402
 
 library = glob.glob('/usr/lib/*/faketime/libfaketimeMT.so.1')
 if not library:
@@ -82,6 +83,28 @@ for here, there in (both, both[::-1]):
     ok(there.get('/v1/stats', token=token).status == 200, f'a token of 8 s made at {here.dir.name} is good at {there.dir.name}', answer)
     until(lambda: there.get('/v1/stats', token=token).status == 401 and here.get('/v1/stats', token=token).status == 401, seconds=20)
     ok(there.get('/v1/stats', token=token).status == 401, 'and ends')
+
+# -- a job's token is as long good as its job runs, whichever server granted it and whichever is asked
+for here, there in (both, both[::-1]):
+    here.enqueue(dict(name='job', queue='jobs', command='true', labels=dict(job='token'), retry=dict(attempts=2)), local=True)
+    agent = Worker(Voice(here), f'j-{here.dir.name}', labels=dict(job='token'))
+    grant, = agent.claim(wait_ms=5000)
+
+    def heard():
+        return [s.get(f'/v1/tasks/{grant["task"]}', token=grant['spec']['token']).status for s in (here, there)]
+
+    same(heard(), [200, 200], f'the token of a job granted at {here.dir.name} is good at both')
+    same(there.post('/v1/tasks', dict(name='of-a-job', queue='made', data=1), token=grant['spec']['token']).status, 201, 'it makes a task at the other server')
+    lost = grant
+    agent.server = Voice(there)  # nobody renews it: it is lost by the database's clock, neither five minutes early nor late
+    began = time.monotonic()
+    until(lambda: heard() == [401, 401], seconds=30)
+    ok(3 < time.monotonic() - began < 20, f'and ends with its lease ({time.monotonic() - began:.1f} s of 4 s)')
+    grant, = agent.claim(wait_ms=10000)
+    same((grant['task'], heard()), (lost['task'], [200, 200]), 'the next attempt has its own, from the other server')
+    same([s.get(f'/v1/tasks/{grant["task"]}', token=lost['spec']['token']).status for s in both], [401, 401], 'and the old one stays ended')
+    agent.finish(grant)
+    same(heard(), [401, 401], 'a job that has ended has none')
 
 # -- a schedule: each minute once, also when the duty changes hands
 for path, body in (('/v1/archives', dict(name='clock', kind='external')),

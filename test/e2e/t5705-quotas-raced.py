@@ -164,4 +164,80 @@ ok(0 < taken <= 3000, f'{taken} bytes were taken of a quota of 3000', sent)
 for worker, grant in grants:
     worker.finish(grant)
 until(lambda: used('tasks') == [0] * 3, 'all have ended', 20)
+
+
+# -- logs: what jobs left that end at once, at all servers, is counted whole; from the end on that filled it nobody posts anything, at any server
+def quotas(**limits):
+    conf.write_text(json.dumps({'tenants': {'red': {'quotas': limits}}}))
+    done = servers[0].cli('config', 'apply', str(conf))
+    version = servers[0].get('/v1/tenants', local=True).json['version']
+    same(done.code, 0, f'quotas {limits} {done.err.strip()}')
+    until(lambda: all(s.get('/v1/tenants', local=True).json['version'] >= version for s in servers), seconds=20)
+
+
+def at_once(*works):
+    start = threading.Barrier(len(works))
+
+    def one(work):
+        start.wait()
+        work()
+    threads = [threading.Thread(target=one, args=(w,), daemon=True) for w in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+
+
+def rounds(limit):
+    """30 jobs with logs of 100 bytes; half of their ends say it, to another server, half say nothing: (what those saw who could post when nothing was left, what was answered)"""
+    late, kept = [], []
+    reds[0].enqueue(*[dict(name=f'l{limit}-{i}', queue='q', data=i) for i in range(30)])
+    held = []
+    until(lambda: held.extend((w, g) for w in workers for g in w.claim(free=5, wait_ms=100)) or len(held) == 30, '30 jobs run', 20)
+
+    def job(number):
+        worker, grant = held[number]
+        there = workers[(number + 1) % 3].server if number % 2 else worker.server
+        kept.append(worker.log(grant, 0, b'l' * 100).status)
+        answer = there.post(f'/v1/tasks/{grant["task"]}/finish', dict(fence=grant['fence'], exit=0, **(dict(log_bytes=100) if number % 2 else {})))
+        kept.append(answer.status)
+
+    def poster(v):
+        for i in range(12):
+            before = v.quotas()['logs'][0]
+            status = v.post('/v1/tasks', dict(name=f'p{i}', queue='q', data=i)).status
+            if before >= limit and status == 201:
+                late.append(before)
+    at_once(*[lambda n=n: job(n) for n in range(30)], *[lambda v=v: poster(v) for v in reds])
+    return late, collections.Counter(kept)
+
+
+quotas(logs='1500B')
+late, kept = rounds(1500)
+same((late, dict(kept)), ([], {200: 60}), 'logs: nobody who saw it full has posted')
+same(used('logs'), [3000] * 3, '30 logs of 100 bytes, at all servers, whatever ends said of them')
+same(race(12, lambda v, i: v.post('/v1/tasks', dict(name='x', queue='q', data=1))), {507: 12}, 'no task any more, at any server')
+until(drain, seconds=40)
+until(lambda: reds[1].post('/v1/prune', dict(older_than='1s', dry_run=False)).status == 200 and used('logs') == [0] * 3, 'a prune at one gives back all of it', 20)
+same(race(12, lambda v, i: v.post('/v1/tasks', dict(name='x', queue='q', data=1))), {201: 12}, 'and tasks are taken again, at all')
+until(drain, seconds=40)
+
+# -- requests: so many a second at each server, however they come
+quotas(requests=10)
+got, lock = collections.Counter(), threading.Lock()
+
+
+def ask(n):
+    for _ in range(15):
+        answer = reds[n % 3].get('/v1/stats')
+        with lock:
+            got[n % 3, answer.status] += 1
+
+
+began = time.monotonic()
+at_once(*[lambda n=n: ask(n) for n in range(12)])
+seconds = int(time.monotonic() - began) + 2
+ok(all(10 <= got[n, 200] <= 10 * seconds and got[n, 200] + got[n, 429] == 60 for n in range(3)), f'requests: at most 10 a second at each server, in {seconds} of them', dict(got))
+ok(sum(got[n, 429] for n in range(3)) > 0, 'the others are refused', dict(got))
+same([s.get('/v1/stats', local=True).status for s in servers], [200] * 3, 'others feel nothing of it')
 end()
