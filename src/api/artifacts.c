@@ -61,7 +61,7 @@ static void names_check(struct json_reader *reader, const json_t *list)
         if (name == NULL)
             continue;
         if (smap_find(&seen, str_of(name)) != NULL)
-            err_item(reader->err, ERR_invalid, json_read_path_at(reader->arena, json_read_path(reader, "artifacts"), i),
+            err_item(reader->err, ERR_invalid, json_pointer_at(reader->arena, json_read_path(reader, "artifacts"), i),
                 "'%.200s' is listed twice", name);
         smap_put(&seen, str_of(name), &seen);
     }
@@ -79,7 +79,7 @@ void artifacts_read(struct json_reader *reader, struct finish_item *out)
     names_check(reader, list);
     json_array_begin(&json);
     for (size_t i = 0; i < json_array_size(list); i++)
-        artifact_read(reader, json_array_get(list, i), json_read_path_at(reader->arena, json_read_path(reader, "artifacts"), i), &json);
+        artifact_read(reader, json_array_get(list, i), json_pointer_at(reader->arena, json_read_path(reader, "artifacts"), i), &json);
     json_array_end(&json);
     struct str outputs = out->outputs.len > 0 ? out->outputs : STR("{}");
     out->outputs = str_fmt(reader->arena, "%.*s\n%.*s", STR_ARG(outputs), STR_ARG(buf_str(&text)));

@@ -272,7 +272,7 @@ bool archive_missing(struct api *api, struct arena *arena, const struct archive 
 /* ---- workflows of posted revisions (posted_workflow.c) ---- */
 void posted_workflows_release(struct api *api);
 
-/* ---- posted tasks (task_def.c) ---- */
+/* ---- posted tasks (posted.c) ---- */
 struct key; /* text/key.h */
 struct posted {
     struct task_def *defs;
@@ -283,9 +283,8 @@ struct posted {
     void *owner;
 };
 /* posted_read: a document as task definitions, all faults of all tasks in err (bad_json: it is none). Nothing points into `raw` afterwards.
- * The second one is the general way, for a document that is parsed already; both give the same. */
+ */
 bool posted_read(struct arena *arena, struct str raw, struct posted *out, struct err *err);
-bool posted_read_document(struct arena *arena, const json_t *document, struct str raw, struct posted *out, struct err *err);
 
 /* ---- fences (fence.c): what executors give back as they got it ---- */
 struct fence_sealed { char z[96]; }; /* INCARNATION-TASK-GRANT-TAG */

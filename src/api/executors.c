@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "api/call.h"
-#include "api/task_def.h"
 
 enum { AHEAD_MAX = 16, SLOTS_MAX = 100000, RENEW_MAX = 100000, LABELS_MAX = 64, TEXT_MAX = 200, SILENT_MS = 4500, SILENT_SHORT_MS = 9000,
     POLLS_FEW = 64 };
@@ -35,8 +34,7 @@ static void labels_read(struct json_reader *reader, struct executor *out)
     out->labels = ARENA_ARRAY(reader->arena, struct label, labels.n_fields);
     for (size_t i = 0; i < labels.n_fields; i++) {
         const struct json_field *field = &labels.fields[i];
-        struct str path = str_fmt(
-            reader->arena, "%.*s/%.*s", STR_ARG(labels.path), STR_ARG(def_pointer_part(reader->arena, str_sub(field->key, 0, TEXT_MAX))));
+        struct str path = json_pointer_add(reader->arena, labels.path, str_sub(field->key, 0, TEXT_MAX));
         if (!name_is_valid(field->key) || !json_is_string(field->value) || json_string_length(field->value) > NAME_CHARS_MAX)
             err_item(reader->err, ERR_invalid, path, "a label is a name with a string of at most %d bytes", NAME_CHARS_MAX);
         else
@@ -58,7 +56,7 @@ static void kinds_read(struct json_reader *reader, struct executor *out)
         const char *word = json_string_value(json_array_get(list, i));
         enum class_kind kind = class_kind_find(str_of(word));
         if (kind == KIND_NONE)
-            err_item(reader->err, ERR_invalid, json_read_path_at(reader->arena, json_read_path(reader, "kinds"), i),
+            err_item(reader->err, ERR_invalid, json_pointer_at(reader->arena, json_read_path(reader, "kinds"), i),
                 "'kinds' knows command, script, image and data");
         else
             out->kinds |= 1u << kind;
@@ -419,7 +417,7 @@ static void renew_read(struct call *call, struct json_reader *reader)
     command->in.poll.renew = ARENA_ARRAY(&call->arena, struct renew_item, json_array_size(list));
     for (size_t i = 0; i < json_array_size(list); i++) {
         struct json_reader item;
-        struct str text, path = json_read_path_at(&call->arena, STR("/renew"), i);
+        struct str text, path = json_pointer_at(&call->arena, STR("/renew"), i);
         int64_t task = 0;
         if (!json_read_object(&item, json_array_get(list, i), path, &call->arena, &call->err))
             continue;

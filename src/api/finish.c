@@ -8,7 +8,6 @@
 #include "api/call.h"
 #include "api/quick.h"
 #include "api/raw.h"
-#include "api/task_def.h"
 
 enum {
     ITEMS_MAX = 10000,
@@ -31,16 +30,14 @@ static void outputs_read(struct json_reader *reader, struct finish_item *out)
         err_item(reader->err, ERR_invalid, path, "'outputs' must be an object of at most %d strings", OUTPUTS_MAX);
         return;
     }
-    struct def_members members = def_members_of(value);
-    struct str name;
-    const json_t *item;
-    while (def_members_next(&members, &name, &item)) {
-        struct str at =
-            str_fmt(reader->arena, "%.*s/%.*s", STR_ARG(path),
-                STR_ARG(def_pointer_part(reader->arena, str_sub(name, 0, OUTPUT_NAME_BYTES_MAX))));
-        if (!output_name_is_valid(name))
+    struct json_reader outputs;
+    json_read_object(&outputs, value, path, reader->arena, reader->err);
+    for (size_t i = 0; i < outputs.n_fields; i++) {
+        const struct json_field *field = &outputs.fields[i];
+        struct str at = json_pointer_add(reader->arena, path, str_sub(field->key, 0, OUTPUT_NAME_BYTES_MAX));
+        if (!output_name_is_valid(field->key))
             err_item(reader->err, ERR_invalid, at, "an output's name must have 1 to %d bytes", OUTPUT_NAME_BYTES_MAX);
-        else if (!json_is_string(item) || json_string_length(item) > OUTPUT_VALUE_BYTES_MAX)
+        else if (!json_is_string(field->value) || json_string_length(field->value) > OUTPUT_VALUE_BYTES_MAX)
             err_item(reader->err, ERR_invalid, at, "an output must be a string of at most %d bytes", OUTPUT_VALUE_BYTES_MAX);
     }
     out->outputs = json_text(reader->arena, value, true);
@@ -168,7 +165,7 @@ bool finish_read_list(const struct fence_key *key, struct arena *arena, const js
     *out_n = n;
     for (size_t i = 0; i < n; i++) {
         struct err fault = { .arena = arena };
-        finish_read(key, arena, json_array_get(list, i), json_read_path_at(arena, path, i), 0, &(*out)[i], &fault);
+        finish_read(key, arena, json_array_get(list, i), json_pointer_at(arena, path, i), 0, &(*out)[i], &fault);
     }
     return true;
 }

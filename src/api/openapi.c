@@ -12,6 +12,52 @@ static const struct {
 #undef SCHEMA
 };
 
+/* What a posted task can say: the rows of text/task_doc.def in this document's words. */
+#define SCHEMA_OF(name) "\"$ref\":\"#/components/schemas/" name "\""
+#define ANY "\"title\":\"JSON\""
+#define TEXT "\"type\":\"string\""
+#define WORD TEXT
+#define BOOLEAN "\"type\":\"boolean\""
+#define TEXTS "\"type\":\"array\",\"items\":{" TEXT "}"
+#define VALUES "\"type\":\"object\",\"additionalProperties\":{" TEXT "}"
+#define DURATION SCHEMA_OF("Duration")
+#define SIZE SCHEMA_OF("Size")
+#define NAME SCHEMA_OF("Name")
+#define TIME "\"type\":\"string\",\"format\":\"date-time\""
+#define REFS "\"type\":\"array\",\"items\":{" SCHEMA_OF("TaskRef") "}"
+#define TASKS "\"type\":\"array\",\"items\":{\"type\":[\"integer\",\"string\"]}"
+#define MINUTES ""
+#define ON ""
+static const struct {
+    const char *name;
+    enum { BOTH, QUEUE, WORKFLOW, IDLE } where;
+    const char *schema, *sentence;
+} task_keys[] = {
+#define KEY(name, where, flags, schema, sentence) { #name, where, schema, sentence },
+#include "text/task_doc.def"
+#undef KEY
+};
+
+static void schema_new_task(struct json *json)
+{
+    struct buf text;
+    buf_init(&text, 64 * KIB);
+    buf_add_z(&text, "{\"type\":\"object\",\"required\":[\"name\"],\"additionalProperties\":false,\"properties\":{");
+    const char *comma = "";
+    for (size_t i = 0; i < sizeof task_keys / sizeof task_keys[0]; i++) {
+        if (task_keys[i].where == WORKFLOW)
+            continue;
+        const char *idle = strcmp(task_keys[i].schema, BOOLEAN) == 0 ? "\"const\":false" : "\"const\":\"none\"";
+        buf_addf(&text, "%s\"%s\":{\"description\":\"%s\",%s}", comma, task_keys[i].name, task_keys[i].sentence,
+            task_keys[i].where == IDLE ? idle : task_keys[i].schema);
+        comma = ",";
+    }
+    buf_add_z(&text, "}}");
+    json_key(json, "NewTask");
+    json_raw(json, buf_str(&text));
+    buf_release(&text);
+}
+
 static const struct {
     const char *name, *text;
 } parameters[] = {
@@ -213,6 +259,7 @@ void openapi_build(struct buf *out, const char *version)
         json_key(&json, schemas[i].name);
         json_raw(&json, str_of(schemas[i].text));
     }
+    schema_new_task(&json);
     json_object_end(&json);
     json_object_end(&json);
     json_object_end(&json);

@@ -8,11 +8,10 @@
 #include <string.h>
 
 #include "api/raw.h"
-#include "api/task_def.h"
 #include "text/glob.h"
+#include "text/json_node.h"
 
 enum { TOUCHED_MAX = 1000, PATH_BYTES_MAX = 4096 };
-#define POINTER_BYTES_MAX (4 * KIB)
 
 /* offset_of: the byte that a place means. */
 static size_t offset_of(struct str text, unsigned line, unsigned column)
@@ -27,57 +26,12 @@ static size_t offset_of(struct str text, unsigned line, unsigned column)
     return at;
 }
 
-/* name_meant: a member's name as it is meant, not as it is spelled. */
-static struct str name_meant(struct arena *arena, struct str spelled)
-{
-    if (spelled.len == 0 || memchr(spelled.ptr, '\\', spelled.len) == NULL)
-        return spelled;
-    json_t *value = json_loadb(spelled.ptr - 1, spelled.len + 2, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL); /* with its quotes */
-    struct str meant = value == NULL ? spelled : str_dup(arena, (struct str){ json_string_value(value), json_string_length(value) });
-    json_decref(value);
-    return meant;
-}
-
-/* part_enter: one step down to the member or item that holds `at`. false: there is none, it is the value itself. *out_value NULL ptr: it is
- * the member's name that is meant. */
-static bool part_enter(struct str value, const char *at, struct arena *arena, struct buf *path, struct str *out_value)
-{
-    struct str rest = str_trim(value), name, item;
-    char first = rest.len > 0 ? rest.ptr[0] : '\0';
-    if (first == '{') {
-        rest = raw_members(rest);
-        for (const char *from = rest.ptr; raw_member_next(&rest, &name, &item); from = rest.ptr) {
-            if (at < from || at >= item.ptr + item.len)
-                continue;
-            buf_addf(path, "/%.*s", STR_ARG(def_pointer_part(arena, name_meant(arena, name))));
-            *out_value = at >= item.ptr ? item : (struct str){ 0 };
-            return true;
-        }
-    }
-    if (first == '[') {
-        rest = raw_items(rest);
-        for (size_t i = 0; raw_next(&rest, &item); i++) {
-            if (at < item.ptr || at >= item.ptr + item.len)
-                continue;
-            buf_addf(path, "/%zu", i);
-            *out_value = item;
-            return true;
-        }
-    }
-    return false;
-}
-
 /* pointer_of: the JSON pointer of the deepest value that holds the byte. */
 static struct str pointer_of(struct arena *arena, struct str value, const char *at)
 {
-    struct buf path;
-    buf_init(&path, POINTER_BYTES_MAX);
-    buf_add_z(&path, "/workflow");
-    while (value.len > 0 && part_enter(value, at, arena, &path, &value))
-        ;
-    struct str pointer = str_dup(arena, buf_str(&path));
-    buf_release(&path);
-    return pointer;
+    const struct node *root = json_node_body(value, (struct str){ 0 }, arena);
+    struct str inside = root != NULL ? node_pointer(arena, root, at) : (struct str){ 0 };
+    return str_fmt(arena, "/workflow%.*s", STR_ARG(inside));
 }
 
 static void fault_add(struct call *call, struct str raw, const struct diag *diag)
@@ -177,7 +131,7 @@ void posted_workflow_touched(struct call *call, const json_t *value, const struc
         const json_t *item = json_array_get(value, i);
         paths[i] = (struct str){ json_is_string(item) ? json_string_value(item) : "", json_string_length(item) };
         if (paths[i].len == 0 || paths[i].len > PATH_BYTES_MAX || paths[i].ptr[0] == '/')
-            err_item(&call->err, ERR_invalid, json_read_path_at(&call->arena, STR("/touched"), i),
+            err_item(&call->err, ERR_invalid, json_pointer_at(&call->arena, STR("/touched"), i),
                 "a path is a text of 1 to %d bytes, from the archive's root, without a slash before it", PATH_BYTES_MAX);
     }
     if (call->err.code != ERR_none || definition == NULL || !definition->valid)

@@ -271,7 +271,7 @@ static void prev_read(struct call *call, struct json_reader *reader, struct revi
     int64_t *prevs = ARENA_ARRAY(&call->arena, int64_t, n);
     for (size_t i = 0; i < n; i++) {
         const json_t *item = many ? json_array_get(value, i) : value;
-        struct str path = many ? json_read_path_at(&call->arena, STR("/prev"), i) : STR("/prev");
+        struct str path = many ? json_pointer_at(&call->arena, STR("/prev"), i) : STR("/prev");
         prevs[i] = json_is_integer(item) ? (int64_t)json_integer_value(item) : 0;
         if (prevs[i] < 1 || (row->rev > 0 && prevs[i] >= row->rev))
             err_item(&call->err, ERR_invalid, path, "'prev' must name an earlier revision: a number from 1, below 'rev'");

@@ -2,10 +2,10 @@
  *
  * A reference is an id, a key, the name of a task of the same call, or {task, on}. Names become positions here; ids stay as
  * they are. It fails with unknown_task for names that the call doesn't have, and invalid for what contradicts itself. */
-#include <string.h>
-
-#include "api/task_def.h"
+#include "api/posted.h"
 #include "base/map.h"
+#include "text/json.h"
+#include "text/key.h"
 
 enum { REFS_MAX = 10000 };
 
@@ -13,60 +13,11 @@ struct resolve {
     struct arena *arena;
     struct err *err;
     struct posted *posted;
-    const struct def_links *links;
+    const struct task_links *links;
     struct smap names; /* -> struct task_def */
     struct map seen;   /* of one task: target -> struct task_ref */
     size_t cap_refs;
 };
-
-static const struct {
-    const char *name;
-    enum edge_kind kind;
-} lists_of[DEF_LISTS] = {
-    [DEF_DEPENDS] = { "depends", EDGE_DEPENDS },
-    [DEF_AFTER] = { "after", EDGE_AFTER },
-    [DEF_CANCELS] = { "cancels", EDGE_CANCELS },
-};
-
-struct str def_path(struct def_parse *p, const char *field)
-{
-    return str_fmt(p->arena, "%.*s/%s", STR_ARG(p->def->path), field);
-}
-
-struct def_members def_members_of(const json_t *object)
-{
-    /* jansson's iterators want a value that isn't const, though these change nothing */
-    union {
-        const json_t *in;
-        json_t *plain;
-    } cast = { .in = object };
-    return (struct def_members){ cast.plain, json_object_iter(cast.plain) };
-}
-
-bool def_members_next(struct def_members *members, struct str *out_name, const json_t **out_value)
-{
-    if (members->at == NULL)
-        return false;
-    *out_name = (struct str){ json_object_iter_key(members->at), json_object_iter_key_len(members->at) };
-    *out_value = json_object_iter_value(members->at);
-    members->at = json_object_iter_next(members->object, members->at);
-    return true;
-}
-
-struct str def_pointer_part(struct arena *arena, struct str name)
-{
-    char *z = arena_alloc(arena, 2 * name.len + 1);
-    size_t n = 0;
-    for (size_t i = 0; i < name.len; i++) {
-        char c = name.ptr[i];
-        if (c == '~' || c == '/') {
-            z[n++] = '~';
-            c = c == '~' ? '0' : '1';
-        }
-        z[n++] = c;
-    }
-    return (struct str){ z, n };
-}
 
 static void name_unknown(struct resolve *r, struct str path, struct str name)
 {
@@ -85,15 +36,13 @@ static void name_unknown(struct resolve *r, struct str path, struct str name)
 }
 
 /* target_read: who is meant; false: a fault was added. */
-static bool target_read(struct resolve *r, const json_t *value, struct str path, struct task_ref *out)
+static bool target_read(struct resolve *r, const struct node *value, struct str path, struct task_ref *out)
 {
-    if (json_is_integer(value)) {
-        out->id = json_integer_value(value);
+    if (value->kind == NODE_SCALAR && value->plain && str_to_i64(value->text, &out->id))
         return out->id > 0 ? true : err_item(r->err, ERR_invalid, path, "a task's id is a positive number, not %lld", (long long)out->id);
-    }
-    if (!json_is_string(value))
+    if (value->kind != NODE_SCALAR || value->plain)
         return err_item(r->err, ERR_invalid, path, "a task is named by its id, or by its name in this call");
-    struct str name = { json_string_value(value), json_string_length(value) };
+    struct str name = value->text;
     const struct task_def *def = smap_find(&r->names, name);
     if (def != NULL) {
         out->index = (size_t)(def - r->posted->defs);
@@ -121,28 +70,30 @@ static bool target_read(struct resolve *r, const json_t *value, struct str path,
 
 /* on_read: {task, on: success|finished}; the word decides what kind of edge it is, whichever list it stands in and whatever the other
  * allows. */
-static bool on_read(struct resolve *r, const json_t *value, struct str path, struct task_ref *out)
+static bool on_read(struct resolve *r, const struct node *value, struct str path, struct task_ref *out)
 {
-    struct json_reader reader;
-    struct str on;
     size_t before = r->err->n_items;
     enum edge_kind said = EDGE_NONE;
-    if (!json_read_object(&reader, value, path, r->arena, r->err))
-        return false;
-    const json_t *task = json_read_any(&reader, "task");
-    if (json_read_str(&reader, "on", 20, &on)) {
-        if (str_eqz(on, "success"))
+    const struct node *task = NULL;
+    for (size_t i = 0; i < value->n; i++) {
+        struct str key = value->pairs[i].key->text, at = json_pointer_add(r->arena, path, key);
+        const struct node *item = value->pairs[i].value;
+        bool text = item->kind == NODE_SCALAR && !item->plain;
+        if (str_eqz(key, "task") && !node_is_null(item))
+            task = item;
+        else if (str_eqz(key, "on") && text && str_eqz(item->text, "success"))
             said = EDGE_DEPENDS;
-        else if (str_eqz(on, "finished"))
+        else if (str_eqz(key, "on") && text && str_eqz(item->text, "finished"))
             said = EDGE_AFTER;
-        else
-            err_item(
-                r->err, ERR_invalid, json_read_path(&reader, "on"), "'on' must be \"success\" or \"finished\", not \"%.*s\"", STR_ARG(on));
+        else if (str_eqz(key, "on") && !node_is_null(item))
+            err_item(r->err, ERR_invalid, at, "'on' must be \"success\" or \"finished\", not %.*s", STR_ARG(diag_shown(item->raw)));
+        else if (!str_eqz(key, "on") && !str_eqz(key, "task"))
+            err_item(r->err, ERR_invalid, at, "unknown field '%.*s'", STR_ARG(diag_shown(key)));
     }
-    json_read_end(&reader);
+    struct str at = json_pointer_add(r->arena, path, STR("task"));
     if (task == NULL)
-        return err_item(r->err, ERR_invalid, json_read_path(&reader, "task"), "'task' is required");
-    bool good = target_read(r, task, json_read_path(&reader, "task"), out) && r->err->n_items == before;
+        return err_item(r->err, ERR_invalid, at, "'task' is required");
+    bool good = target_read(r, task, at, out) && r->err->n_items == before;
     if (said != EDGE_NONE)
         out->kind = said;
     return good;
@@ -175,20 +126,18 @@ static void ref_add(struct resolve *r, struct task_def *def, const struct task_r
         }
 }
 
-static void list_resolve(struct resolve *r, struct task_def *def, enum def_list which, const json_t *list)
+static void list_resolve(struct resolve *r, struct task_def *def, const char *name, enum edge_kind kind, const struct node *list)
 {
-    struct str base = str_fmt(r->arena, "%.*s/%s", STR_ARG(def->path), lists_of[which].name);
-    if (!json_is_array(list) || json_array_size(list) > REFS_MAX) {
-        err_item(r->err, ERR_invalid, base, "'%s' must be an array of at most %d tasks", lists_of[which].name, REFS_MAX);
+    struct str base = json_pointer_add(r->arena, def->path, str_of(name));
+    if (list->kind != NODE_SEQUENCE || list->n > REFS_MAX) {
+        err_item(r->err, ERR_invalid, base, "'%s' must be an array of at most %d tasks", name, REFS_MAX);
         return;
     }
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *value = json_array_get(list, i);
-        struct task_ref ref = {
-            .kind = lists_of[which].kind, .path = json_read_path_at(r->arena, base, i), .needed = which == DEF_DEPENDS
-        };
-        bool good =
-            json_is_object(value) && which != DEF_CANCELS ? on_read(r, value, ref.path, &ref) : target_read(r, value, ref.path, &ref);
+    for (size_t i = 0; i < list->n; i++) {
+        const struct node *value = list->items[i];
+        struct task_ref ref = { .kind = kind, .path = json_pointer_at(r->arena, base, i), .needed = kind == EDGE_DEPENDS };
+        bool good = value->kind == NODE_MAPPING && kind != EDGE_CANCELS ? on_read(r, value, ref.path, &ref)
+                                                                        : target_read(r, value, ref.path, &ref);
         if (good)
             ref_add(r, def, &ref);
     }
@@ -208,22 +157,24 @@ static void names_collect(struct resolve *r)
     }
 }
 
-void refs_resolve(struct arena *arena, struct posted *posted, const struct def_links *links, struct err *err)
+void refs_resolve(struct arena *arena, struct posted *posted, const struct task_links *links, struct err *err)
 {
     struct resolve r = { .arena = arena, .err = err, .posted = posted, .links = links };
     names_collect(&r);
     for (size_t i = 0; i < posted->n; i++) {
-        bool any = false;
-        for (size_t k = 0; k < DEF_LISTS; k++) {
-            if (links[i].lists[k] == NULL)
-                continue;
-            if (!any) {
-                map_clear(&r.seen);
-                r.cap_refs = 0;
-            }
-            any = true;
-            list_resolve(&r, &posted->defs[i], (enum def_list)k, links[i].lists[k]);
-        }
+        const struct {
+            const char *name;
+            enum edge_kind kind;
+            const struct node *list;
+        } lists[] = { { "depends", EDGE_DEPENDS, links[i].depends },
+            { "after", EDGE_AFTER, links[i].after },
+            { "cancels", EDGE_CANCELS, links[i].cancels } };
+        if (links[i].depends != NULL || links[i].after != NULL || links[i].cancels != NULL)
+            map_clear(&r.seen);
+        r.cap_refs = 0;
+        for (size_t k = 0; k < sizeof lists / sizeof lists[0]; k++)
+            if (lists[k].list != NULL)
+                list_resolve(&r, &posted->defs[i], lists[k].name, lists[k].kind, lists[k].list);
     }
     smap_release(&r.names);
     map_release(&r.seen);

@@ -115,7 +115,7 @@ static void scopes_read(struct json_reader *reader, unsigned *out)
             if (word != NULL && strcmp(word, scope_names[k].name) == 0)
                 bit = scope_names[k].bit;
         if (bit == 0)
-            err_item(reader->err, ERR_invalid, json_read_path_at(reader->arena, STR("/scopes"), i),
+            err_item(reader->err, ERR_invalid, json_pointer_at(reader->arena, STR("/scopes"), i),
                 "a scope is read, enqueue, execute or admin");
         *out |= bit;
     }

@@ -37,8 +37,7 @@ const struct command_spec enqueue_spec = {
     .description = "FILE (or - for stdin) holds one task as a JSON object, a list of tasks, or {\"tasks\": [...]}: all are taken or none. "
                    "The keys of the new tasks are printed, one a line, in the order given. Where no task was made, because one "
                    "that hasn't started yet has its `unique` key, the key is that one's, and a line on stderr says so.\n"
-                   "A task: {name, command|script|data, queue, depends, after, cancels, priority, unique, not_before, timeout, retry, "
-                   "labels, semaphores, env, ...}.",
+                   "A task: {name, command|script|data, queue, depends, ...}; `weir help task` lists what it can say.",
     .options = enqueue_options,
     .flags = COMMAND_CLIENT,
     .examples = enqueue_examples,

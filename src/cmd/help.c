@@ -3,6 +3,7 @@
 
 #include "cmd/command.h"
 #include "cmd/completion.h"
+#include "text/task_doc.h"
 
 static const struct option_spec help_options[] = {
     { "completion", 0, "SHELL", "the completion script of a shell", OPTION_HIDDEN, "bash|zsh|fish" },
@@ -11,9 +12,9 @@ static const struct option_spec help_options[] = {
 };
 const struct command_spec help_spec = {
     .name = "help",
-    .operands = "[COMMAND [PART]]",
+    .operands = "[COMMAND [PART] | task]",
     .operands_max = 2,
-    .summary = "what weir can do, or how one command works",
+    .summary = "what weir can do, how one command works, or what a task can say",
     .options = help_options,
 };
 static const struct option_spec version_options[] = { { "json", 0, NULL, "as a JSON document", 0, NULL }, { 0 } };
@@ -42,7 +43,8 @@ static void help_all(void)
     for (size_t i = 0; i < n; i++)
         if (rows[i].group && (i == 0 || !rows[i - 1].group || strcmp(rows[i].group, rows[i - 1].group) != 0))
             help_group(rows[i].group);
-    puts("\n`weir COMMAND --help` tells how a command works. KEY is ARCHIVE@REV:NAME, QUEUE:ID or a task's id.\n"
+    puts("\n`weir COMMAND --help` tells how a command works, `weir help task` what a task can say. "
+         "KEY is ARCHIVE@REV:NAME, QUEUE:ID or a task's id.\n"
          "Exit codes: 0 success, 1 the thing asked about failed, 2 usage, 65 bad input, 66 no such thing, 69 no server, 75 try again "
          "later, 77 not permitted.");
 }
@@ -57,8 +59,22 @@ static const struct command_spec *part_find(const struct command_spec *spec, con
     return NULL;
 }
 
+/* What a task can say, out of the table that reads it. */
+static void help_task(void)
+{
+    struct task_doc_row row;
+    puts("What a task can say, in a workflow (W) and when it is posted (Q); JSON Schema: `weir lint --schema`, GET /openapi.json\n");
+    for (size_t i = 0; task_doc_row(i, &row); i++)
+        printf("  %-14s %s%s  %s%s\n", row.name, row.in_workflow ? "W" : " ", row.in_queue ? "Q" : " ", row.sentence,
+            row.reserved ? " (reserved for a later version)" : "");
+}
+
 static int help_one(const struct options *options)
 {
+    if (strcmp(options->operands[0], "task") == 0 && options->n_operands == 1) {
+        help_task();
+        return 0;
+    }
     const struct command_row *row = command_find(options->operands[0]);
     if (!row)
         return usage_error(&help_spec, "there is no command '%s'; `weir help` lists them", options->operands[0]);

@@ -3,6 +3,7 @@
 
 #include "cmd/command.h"
 #include "cmd/completion.h"
+#include "text/task_doc.h"
 
 /* scd_text: scdoc gives meaning to _ * \ and to # at the beginning of a line. */
 static void scd_text(FILE *out, const char *text)
@@ -88,6 +89,21 @@ static void scd_command(FILE *out, const struct command_spec *spec)
         scd_command(out, *p);
 }
 
+static void scd_task_keys(FILE *out)
+{
+    struct task_doc_row row;
+    fputs("# WHAT A TASK CAN SAY\n\n", out);
+    for (size_t i = 0; task_doc_row(i, &row); i++) {
+        fputc('*', out);
+        scd_text(out, row.name);
+        fputs("*\n\t", out);
+        scd_text(out, row.sentence);
+        fputs(row.reserved ? " (reserved for a later version)" : "", out);
+        fputs(!row.in_queue ? "; only in workflows" : !row.in_workflow ? "; only of posted tasks" : "", out);
+        fputs("\n\n", out);
+    }
+}
+
 static const char manual_head[] =
     "weir(1)\n\n# NAME\n\nweir - a durable queue of tasks with dependencies, and the executors that run them\n\n"
     "# SYNOPSIS\n\n*weir* _COMMAND_ \\[_OPTION_...\\] ...\n\n"
@@ -125,5 +141,6 @@ void manual_print(FILE *out)
     for (size_t i = 0; i < n; i++)
         if (!(rows[i].spec->flags & COMMAND_HIDDEN))
             scd_command(out, rows[i].spec);
+    scd_task_keys(out);
     fputs(manual_tail, out);
 }

@@ -67,18 +67,28 @@ enum { TRIGGER_COMMIT = 1, TRIGGER_MANUAL = 2, TRIGGER_SCHEDULE = 4, TRIGGER_MES
 enum workflow_lock { WORKFLOW_LOCK_NONE, WORKFLOW_LOCK_SHARED, WORKFLOW_LOCK_EXCLUSIVE, WORKFLOW_LOCK_COUNT };
 enum workflow_sandbox { WORKFLOW_SANDBOX_NONE, WORKFLOW_SANDBOX_STRICT, WORKFLOW_SANDBOX_COUNT };
 
+struct task_limits { /* 0: none */
+    int64_t memory_bytes, pids, cpu_ms, files, file_bytes, disk_bytes;
+};
+
+/* What a task says, in a workflow or posted. */
 struct workflow_task {
     struct str name;
     struct workflow_place place;
+    struct str queue; /* posted ones */
     struct workflow_refs depends, after, cancels;
     struct str image;
     struct workflow_words command; /* split already; n 0: none */
     struct str script;             /* ptr NULL: none */
     struct str shell;              /* empty: the executor's default */
+    struct str data;               /* JSON text; empty: none */
     bool checkout;                 /* default true */
     struct workflow_pairs env, labels;
     int64_t timeout_ms;               /* 0: none */
-    int64_t attempts_max, backoff_ms; /* defaults 3 and 0 (the engine's own back-off) */
+    int64_t grace_ms;                 /* default -1: the executor's */
+    struct task_limits limits;
+    int64_t not_before;               /* 0: none */
+    int64_t attempts_max, backoff_ms; /* defaults 3 and 5000 */
     unsigned retry_on;                /* RETRY_ bits; default lost, temporary, killed */
     enum workflow_lock lock;
     struct workflow_words paths;
@@ -113,5 +123,9 @@ struct workflow {
 
 /* workflow_find: by name; NULL: none. Linear: many lookups go through a table of the caller's own. */
 const struct workflow_task *workflow_find(const struct workflow *workflow, struct str name);
+
+/* workflow_template_fill: `unique` and `concurrency` with their {archive} (or {queue}), {rev}, {name} and {variant} filled in; what else
+ * stands in braces is left as it is (the reader has refused it). rev: empty for a queue's task. */
+struct str workflow_template_fill(struct arena *arena, struct str template, struct str lane, struct str rev, struct str name);
 
 #endif

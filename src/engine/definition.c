@@ -6,9 +6,10 @@
 #include "io/zone.h"
 #include "text/json.h"
 #include "text/json_read.h"
+#include "text/task_doc.h"
 #include "text/workflow.h"
 
-enum { TEXT_DEPTH = 8, BACKOFF_DEFAULT_MS = 5000, SUMMARY_BYTES = 400 };
+enum { TEXT_DEPTH = 8, SUMMARY_BYTES = 400 };
 #define FAULT_WORD ": error: "
 #define TEXT_BYTES_MAX ((size_t)64 << 20)
 
@@ -50,47 +51,6 @@ static void text_write(struct definition *definition, struct str fault)
 /* --- what a turn makes tasks of ----------------------------------------------------------------------------------------------------------
  */
 
-static void words_write(struct json *json, const char *key, const struct workflow_words *words)
-{
-    if (words->n == 0)
-        return;
-    json_key(json, key);
-    json_array_begin(json);
-    for (size_t i = 0; i < words->n; i++)
-        json_str(json, words->items[i]);
-    json_array_end(json);
-}
-
-static void body_write(struct buf *out, const struct workflow_task *task)
-{
-    struct json json = json_to(out);
-    json_object_begin(&json);
-    words_write(&json, "command", &task->command);
-    if (task->script.ptr != NULL)
-        json_put_str(&json, "script", task->script);
-    if (task->shell.len > 0 && task->script.ptr != NULL)
-        json_put_str(&json, "shell", task->shell);
-    if (task->image.len > 0)
-        json_put_str(&json, "image", task->image);
-    if (task->env.n > 0) {
-        json_key(&json, "env");
-        json_object_begin(&json);
-        for (size_t i = 0; i < task->env.n; i++) {
-            json_key_str(&json, task->env.items[i].name);
-            json_str(&json, task->env.items[i].value);
-        }
-        json_object_end(&json);
-    }
-    if (task->timeout_ms > 0)
-        json_put_i64(&json, "timeout_ms", task->timeout_ms);
-    if (!task->checkout)
-        json_put_bool(&json, "checkout", false);
-    words_write(&json, "artifacts", &task->artifacts);
-    if (task->sandbox == WORKFLOW_SANDBOX_STRICT)
-        json_put_z(&json, "sandbox", "strict");
-    json_object_end(&json);
-}
-
 static struct label *labels_sorted(struct arena *arena, const struct workflow_pairs *labels)
 {
     struct label *sorted = ARENA_ARRAY(arena, struct label, labels->n + 1);
@@ -103,32 +63,41 @@ static struct label *labels_sorted(struct arena *arena, const struct workflow_pa
     return sorted;
 }
 
+struct task_def definition_def(struct arena *arena, const struct workflow_task *task, struct buf *scratch)
+{
+    bool runs = task->command.n > 0 || task->script.ptr != NULL;
+    buf_reset(scratch);
+    task_doc_body(scratch, task);
+    return (struct task_def){ .queue = task->queue,
+        .name = task->name,
+        .kind = task->image.len > 0 && runs ? KIND_IMAGE
+                : task->command.n > 0       ? KIND_COMMAND
+                : runs                      ? KIND_SCRIPT
+                : task->data.len > 0        ? KIND_DATA
+                                            : KIND_NONE,
+        .body = str_dup(arena, buf_str(scratch)),
+        .zone = task->zone,
+        .unique = task->unique,
+        .concurrency = task->concurrency,
+        .labels = labels_sorted(arena, &task->labels),
+        .n_labels = task->labels.n,
+        .semaphores = task->semaphores.items,
+        .n_semaphores = task->semaphores.n,
+        .prio = task->priority,
+        .not_before = task->not_before,
+        .attempts_max = task->attempts_max,
+        .backoff_ms = task->backoff_ms,
+        .retry_on = task->retry_on };
+}
+
 static void defs_make(struct definition *definition)
 {
     const struct workflow *workflow = &definition->workflow;
     struct buf body;
     buf_init(&body, TEXT_BYTES_MAX);
     definition->defs = ARENA_ARRAY(&definition->arena, struct task_def, workflow->n_tasks + 1);
-    for (size_t i = 0; i < workflow->n_tasks; i++) {
-        const struct workflow_task *task = &workflow->tasks[i];
-        enum class_kind kind = task->command.n > 0 ? KIND_COMMAND : task->script.ptr != NULL ? KIND_SCRIPT : KIND_NONE;
-        buf_reset(&body);
-        body_write(&body, task);
-        definition->defs[i] = (struct task_def){ .name = task->name,
-            .kind = task->image.len > 0 && kind != KIND_NONE ? KIND_IMAGE : kind,
-            .body = str_dup(&definition->arena, buf_str(&body)),
-            .zone = task->zone,
-            .unique = task->unique,
-            .concurrency = task->concurrency,
-            .labels = labels_sorted(&definition->arena, &task->labels),
-            .n_labels = task->labels.n,
-            .semaphores = task->semaphores.items,
-            .n_semaphores = task->semaphores.n,
-            .prio = task->priority,
-            .attempts_max = task->attempts_max,
-            .backoff_ms = task->backoff_ms > 0 ? task->backoff_ms : BACKOFF_DEFAULT_MS,
-            .retry_on = task->retry_on };
-    }
+    for (size_t i = 0; i < workflow->n_tasks; i++)
+        definition->defs[i] = definition_def(&definition->arena, &workflow->tasks[i], &body);
     buf_release(&body);
 }
 

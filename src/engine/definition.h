@@ -33,6 +33,8 @@ struct definition {
 
 struct definition *definition_read(
     const struct definition_file *files, size_t n, struct str fault); /* fault: not empty: reading the folder failed so */
+/* definition_def: what the engine takes of one task. Its body is in the arena, other texts are where the task's are. */
+struct task_def definition_def(struct arena *arena, const struct workflow_task *task, struct buf *scratch);
 struct definition *definition_of_text(struct str text);
 struct definition *definition_keep(struct definition *definition);
 void definition_release(struct definition *definition); /* NULL: nothing */

@@ -147,27 +147,10 @@ static void lock_out(struct opening *o, const struct expansion *x)
 /* --- tasks
  * -------------------------------------------------------------------------------------------------------------------------------- */
 
-/* template_fill: {archive} {rev} {name} {variant}; what else stands in braces is left as it is (the reader of the file has refused it). */
 static struct str template_fill(struct opening *o, struct str template, struct str name)
 {
-    struct buf out;
-    buf_init(&out, 4096);
-    for (size_t i = 0; i < template.len; i++) {
-        struct str rest = str_sub(template, i, template.len);
-        ptrdiff_t end = rest.ptr[0] == '{' ? str_index(rest, '}') : -1;
-        struct str word = end > 0 ? str_sub(rest, 1, (size_t)end) : (struct str){ 0 };
-        if (str_eqz(word, "archive")) buf_add_str(&out, o->archive_name);
-        else if (str_eqz(word, "rev")) buf_addf(&out, "%lld", (long long)o->revision->rev);
-        else if (str_eqz(word, "name")) buf_add_str(&out, name);
-        else if (!str_eqz(word, "variant")) {
-            buf_add_char(&out, template.ptr[i]);
-            continue;
-        }
-        i += (size_t)end;
-    }
-    struct str text = str_dup(o->turn->arena, buf_str(&out));
-    buf_release(&out);
-    return text;
+    struct str rev = str_of(i64_format(o->revision->rev).z);
+    return workflow_template_fill(o->turn->arena, template, o->archive_name, rev, name);
 }
 
 static const struct task_def nothing = { .body = { "{}", 2 }, .attempts_max = 1, .backoff_ms = 1000 };

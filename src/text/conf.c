@@ -126,7 +126,7 @@ static bool same_section(const char *a, const char *b, size_t depth)
 /* section_find: the values of one section and, by recursion, of those in it. `first` is any setting of the section. */
 static void section_find(struct load *load, const struct node *node, size_t first, size_t depth, const char *what)
 {
-    struct node_context context = { load->input->file, load->arena, load->diags };
+    struct node_context context = { load->input->file, load->arena, load->diags, NULL };
     struct node_reader reader;
     if (!node_read_begin(&reader, &context, node, what))
         return;
@@ -238,7 +238,7 @@ static void setting_load(struct load *load, size_t i)
         struct str normal = default_text(load, &settings[i]);
         node = normal.len > 0 ? text_node(load, normal) : NULL;
     }
-    struct node_context context = { value->origin == CONF_FILE ? load->input->file : file, load->arena, load->diags };
+    struct node_context context = { value->origin == CONF_FILE ? load->input->file : file, load->arena, load->diags, NULL };
     if (node == NULL || !conf_value_set(&context, &settings[i], node, load->input->cwd, load->conf))
         return;
     struct str *made = settings[i].kind == CONF_PATH ? (struct str *)(void *)((char *)load->conf + settings[i].offset) : NULL;

@@ -170,7 +170,7 @@ static void foreign_say(const struct node_context *context, const struct node *k
 bool site_parse(const struct diag_file *file, struct arena *arena, struct diags *diags, struct site_conf *out)
 {
     size_t before = diags->n_errors;
-    struct node_context context = { file, arena, diags };
+    struct node_context context = { file, arena, diags, NULL };
     struct node_reader reader; /* for the sentence when it isn't a mapping */
     *out = (struct site_conf){ .history_ms = -1, .silent = (1U << SITE_KEYS) - 1 };
     const struct node *root = node_parse(file, arena, diags);

@@ -303,7 +303,7 @@ static void resque_shape(const struct node_context *context, const struct node *
 void conf_shape_resque(const struct node_context *context, const struct node *node)
 {
     if (node->kind != NODE_SEQUENCE) {
-        node_fault(context, node, "'resque' must be a list, not %s", node_words(node));
+        node_fault(context, node, "'resque' must be a list, not %s", node_found(context, node));
         return;
     }
     for (size_t i = 0; i < node->n; i++)

@@ -246,11 +246,12 @@ bool diags_to_err(const struct diags *diags, struct err *err)
         if (diag->severity != DIAG_ERROR)
             continue;
         size_t before = err->n_items;
-        err_item(err, ERR_invalid, (struct str){ 0 }, "%.*s", STR_ARG(diag->message));
+        err_item(err, ERR_invalid, diag->pointer, "%.*s", STR_ARG(diag->message));
         struct err_item *item = err_item_last(err);
         if (err->n_items == before || item == NULL)
             break;
-        item->file = diag->place.file->name;
+        if (diag->place.file != NULL)
+            item->file = diag->place.file->name;
         item->line = diag->place.line;
         item->column = diag->place.column;
         item->suggestion = diag->suggestion;

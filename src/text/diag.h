@@ -30,6 +30,7 @@ struct diag {
     struct diag_place place;
     enum diag_severity severity;
     struct str message, suggestion; /* suggestion: a sentence, or empty */
+    struct str pointer;             /* of a request's body: where, as a JSON pointer */
 };
 
 struct diags {

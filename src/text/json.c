@@ -247,3 +247,49 @@ void json_put_time(struct json *json, const char *key, int64_t ms)
     json_key(json, key);
     json_time(json, ms);
 }
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+struct str json_compact(struct arena *arena, struct str text)
+{
+    char *z = arena_alloc(arena, text.len + 1);
+    size_t n = 0;
+    bool inside = false;
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i];
+        if (!inside && is_blank(c))
+            continue;
+        z[n++] = c;
+        if (inside && c == '\\' && i + 1 < text.len)
+            z[n++] = text.ptr[++i];
+        else if (c == '"')
+            inside = !inside;
+    }
+    return (struct str){ z, n };
+}
+
+struct str json_pointer_add(struct arena *arena, struct str path, struct str key)
+{
+    char *z = arena_alloc(arena, path.len + 1 + 2 * key.len + 1);
+    size_t n = path.len;
+    if (n > 0)
+        memcpy(z, path.ptr, n);
+    z[n++] = '/';
+    for (size_t i = 0; i < key.len; i++) {
+        char c = key.ptr[i];
+        if (c == '~' || c == '/') {
+            z[n++] = '~';
+            c = c == '~' ? '0' : '1';
+        }
+        z[n++] = c;
+    }
+    return (struct str){ z, n };
+}
+
+struct str json_pointer_at(struct arena *arena, struct str path, size_t index)
+{
+    return json_pointer_add(arena, path, str_of(i64_format((int64_t)index).z));
+}

@@ -6,6 +6,7 @@
 #ifndef WEIR_TEXT_JSON_H
 #define WEIR_TEXT_JSON_H
 
+#include "base/arena.h"
 #include "base/buf.h"
 
 struct json {
@@ -29,6 +30,13 @@ void json_bool(struct json *json, bool b);
 void json_nil(struct json *json); /* null */
 void json_raw(struct json *json, struct str ready_made); /* a value that is JSON already */
 void json_time(struct json *json, int64_t ms);           /* RFC 3339; 0 gives null */
+
+/* json_compact: JSON text without the blanks between its tokens, the rest byte by byte. */
+struct str json_compact(struct arena *arena, struct str text);
+
+/* JSON pointers (RFC 6901): one step further, to a member or an item. */
+struct str json_pointer_add(struct arena *arena, struct str path, struct str key);
+struct str json_pointer_at(struct arena *arena, struct str path, size_t index);
 
 /* key and value in one call */
 void json_put_str(struct json *json, const char *key, struct str s);

@@ -12,26 +12,8 @@
 #include "base/when.h"
 #include "text/json.h"
 
-enum { NESTING_MAX = 64 }; /* pointer_add: path + "/" + key with ~ and / escaped as RFC 6901 wants it. */
-static struct str pointer_add(struct arena *arena, struct str path, struct str key)
-{
-    char *z = arena_alloc(arena, path.len + 1 + 2 * key.len + 1);
-    size_t n = path.len;
-    if (n > 0)
-        memcpy(z, path.ptr, n);
-    z[n++] = '/';
-    for (size_t i = 0; i < key.len; i++) {
-        char c = key.ptr[i];
-        if (c == '~' || c == '/') {
-            z[n++] = '~';
-            c = c == '~' ? '0' : '1';
-        }
-        z[n++] = c;
-    }
-    return (struct str){ z, n };
-}
+enum { NESTING_MAX = 64 };  /* pointer_at: deeper documents are refused before */
 
-/* pointer_at: deeper documents are refused before */
 
 #define TEXT_BYTES_MAX ((size_t)1 << 30) /* json_text: more than any body that is taken can become */
 
@@ -113,7 +95,7 @@ static struct str pointer_at(struct arena *arena, struct str bytes, size_t at)
     struct str path = { 0 };
     for (size_t d = 1; d <= depth; d++)
         path = frames[d].array ? str_fmt(arena, "%.*s/%zu", STR_ARG(path), frames[d].index)
-                               : pointer_add(arena, path, frames[d].key);
+                               : json_pointer_add(arena, path, frames[d].key);
     return path;
 }
 
@@ -192,18 +174,7 @@ bool json_read_object(struct json_reader *out, const json_t *value, struct str p
 
 struct str json_read_path(struct json_reader *reader, const char *key)
 {
-    return pointer_add(reader->arena, reader->path, str_of(key));
-}
-
-struct str json_read_path_at(struct arena *arena, struct str path, size_t index)
-{
-    char digits[20];
-    size_t at = sizeof digits;
-    do {
-        digits[--at] = (char)('0' + index % 10);
-        index /= 10;
-    } while (index > 0);
-    return pointer_add(arena, path, (struct str){ digits + at, sizeof digits - at });
+    return json_pointer_add(reader->arena, reader->path, str_of(key));
 }
 
 static const struct json_field *field_ask(struct json_reader *reader, const char *key)
@@ -227,7 +198,7 @@ void json_read_end(struct json_reader *reader)
         const struct json_field *field = &reader->fields[i];
         if (field->asked)
             continue;
-        struct str path = pointer_add(reader->arena, reader->path, field->key);
+        struct str path = json_pointer_add(reader->arena, reader->path, field->key);
         err_item(reader->err, ERR_invalid, path, "unknown field '%.*s'", STR_ARG(field->key));
         struct str near = str_closest(field->key, reader->asked, reader->n_asked);
         struct err_item *item = err_item_last(reader->err);

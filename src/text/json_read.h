@@ -44,7 +44,6 @@ bool json_read_duration(struct json_reader *reader, const char *key, int64_t *ou
 bool json_read_array(struct json_reader *reader, const char *key, size_t n_max, const json_t **out);
 bool json_read_child(struct json_reader *reader, const char *key, struct json_reader *out); /* an object */
 struct str json_read_path(struct json_reader *reader, const char *key);                  /* JSON pointer of the field */
-struct str json_read_path_at(struct arena *arena, struct str path, size_t index);
 
 /* A jansson value as compact JSON text (sorted keys when `canonical`). */
 struct str json_text(struct arena *arena, const json_t *value, bool canonical);

@@ -42,14 +42,6 @@ const struct node *node_find(const struct node *mapping, struct str key)
     return NULL;
 }
 
-const char *node_words(const struct node *node)
-{
-    static const char *const words[NODE_KIND_COUNT] = {
-        [NODE_NONE] = "nothing", [NODE_SCALAR] = "a single value", [NODE_SEQUENCE] = "a list", [NODE_MAPPING] = "a mapping"
-    };
-    return node_is_null(node) ? "nothing" : words[node->kind];
-}
-
 /* is_json_number: -?int frac? exp? and nothing else. */
 static bool is_json_number(struct str s)
 {
@@ -128,32 +120,109 @@ struct diag_place node_place(const struct node_context *context, const struct no
     return (struct diag_place){ context->file, node->line, node->column };
 }
 
-bool node_fault(const struct node_context *context, const struct node *node, const char *fmt, ...)
+/* part_of: the member or item that holds the byte; NULL: none does. */
+static const struct node *part_of(const struct node *node, const char *at, size_t *out_index)
 {
+    for (size_t i = 0; i < node->n; i++) {
+        const struct node *last = node->kind == NODE_MAPPING ? node->pairs[i].value : node->items[i];
+        const char *first = node->kind == NODE_MAPPING ? node->pairs[i].key->raw.ptr : last->raw.ptr;
+        *out_index = i;
+        if (at >= first && at < last->raw.ptr + last->raw.len)
+            return last;
+    }
+    return NULL;
+}
+
+struct str node_pointer(struct arena *arena, const struct node *root, const char *at)
+{
+    struct str pointer = { 0 };
+    size_t i;
+    for (const struct node *node = root, *part; (part = part_of(node, at, &i)) != NULL; node = part) {
+        if (node->kind == NODE_MAPPING)
+            pointer = json_pointer_add(arena, pointer, node->pairs[i].key->text);
+        else
+            pointer = json_pointer_at(arena, pointer, i);
+        if (at < part->raw.ptr)
+            break; /* the key is meant */
+    }
+    return pointer;
+}
+
+__attribute__((format(printf, 4, 0))) static bool fault_add(
+    const struct node_context *context, const struct node *node, struct str key, const char *fmt, va_list args)
+{
+    struct diags *diags = context->diags;
+    size_t before = diags->n;
     struct buf text;
     buf_init(&text, 2000);
+    buf_vaddf(&text, fmt, args);
+    diag_error(diags, node_place(context, node), "%.*s", STR_ARG(buf_str(&text)));
+    buf_release(&text);
+    if (context->body == NULL || diags->n == before)
+        return false;
+    struct diag *diag = &diags->items[before];
+    diag->pointer = node_pointer(context->arena, context->body, node->raw.ptr);
+    if (key.len > 0)
+        diag->pointer = json_pointer_add(context->arena, diag->pointer, key);
+    return false;
+}
+
+bool node_fault(const struct node_context *context, const struct node *node, const char *fmt, ...)
+{
     va_list args;
     va_start(args, fmt);
-    buf_vaddf(&text, fmt, args);
+    fault_add(context, node, (struct str){ 0 }, fmt, args);
     va_end(args);
-    diag_error(context->diags, node_place(context, node), "%.*s", STR_ARG(buf_str(&text)));
-    buf_release(&text);
     return false;
+}
+
+bool node_missing(const struct node_context *context, const struct node *mapping, const char *key, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    fault_add(context, mapping, str_of(key), fmt, args);
+    va_end(args);
+    return false;
+}
+
+const char *node_form(const struct node_context *context, enum node_kind kind)
+{
+    static const char *const words[NODE_KIND_COUNT][2] = {
+        [NODE_NONE] = { "nothing", "null" },
+        [NODE_SCALAR] = { "a single value", "a string" },
+        [NODE_SEQUENCE] = { "a list", "an array" },
+        [NODE_MAPPING] = { "a mapping", "an object" },
+    };
+    return words[kind][context->body != NULL];
+}
+
+const char *node_found(const struct node_context *context, const struct node *node)
+{
+    if (node_is_null(node))
+        return node_form(context, NODE_NONE);
+    if (context->body == NULL || node->kind != NODE_SCALAR || !node->plain)
+        return node_form(context, node->kind);
+    if (IS_ONE_OF(node->text, true_words) || IS_ONE_OF(node->text, false_words))
+        return node->text.len == 4 ? "true" : "false";
+    return memchr(node->text.ptr, '.', node->text.len) != NULL || memchr(node->text.ptr, 'e', node->text.len) != NULL ||
+                   memchr(node->text.ptr, 'E', node->text.len) != NULL
+               ? "a number with a fraction"
+               : "a number";
 }
 
 /* wanted: "'lease' must be a duration, not ...", with what stands there. */
 static bool wanted(const struct node_context *context, const struct node *node, const char *what, const char *form)
 {
-    if (node->kind == NODE_SCALAR && !node_is_null(node)) {
+    if (node->kind == NODE_SCALAR && !node_is_null(node) && (context->body == NULL || !node->plain)) {
         struct str shown = diag_shown(node->text);
         return node_fault(context, node, "'%s' must be %s, not %s'%.*s'", what, form, node->plain ? "" : "the text ", STR_ARG(shown));
     }
-    return node_fault(context, node, "'%s' must be %s, not %s", what, form, node_words(node));
+    return node_fault(context, node, "'%s' must be %s, not %s", what, form, node_found(context, node));
 }
 
 bool node_str(const struct node_context *context, const struct node *node, const char *what, struct str *out)
 {
-    if (node->kind != NODE_SCALAR || node_is_null(node))
+    if (node->kind != NODE_SCALAR || node_is_null(node) || (context->body != NULL && node->plain))
         return wanted(context, node, what, "a string");
     *out = node->text;
     return true;
@@ -163,7 +232,8 @@ bool node_i64(const struct node_context *context, const struct node *node, const
 {
     int64_t n;
     struct str text = node->text;
-    bool zeros = text.len > 1 && (text.ptr[0] == '0' || (text.ptr[0] == '-' && text.ptr[1] == '0')); /* octal to some, decimal to others */
+    struct str digits = str_starts(text, STR("-")) ? str_sub(text, 1, text.len) : text;
+    bool zeros = digits.len > 1 && digits.ptr[0] == '0'; /* octal to some, decimal to others */
     if (node->kind != NODE_SCALAR || !node->plain || zeros || !str_to_i64(text, &n))
         return wanted(context, node, what, "a whole number");
     if (n < min || n > max)
@@ -260,7 +330,7 @@ bool node_strs(const struct node_context *context, const struct node *node, cons
 bool node_read_begin(struct node_reader *out, const struct node_context *context, const struct node *node, const char *what)
 {
     if (node->kind != NODE_MAPPING)
-        return wanted(context, node, what, "a mapping");
+        return wanted(context, node, what, node_form(context, NODE_MAPPING));
     out->context = *context;
     out->mapping = node;
     out->known = ARENA_ARRAY(context->arena, bool, node->n);
@@ -270,7 +340,7 @@ bool node_read_begin(struct node_reader *out, const struct node_context *context
 
 void node_unknown(const struct node_context *context, const struct node *key, const struct str *known, size_t n)
 {
-    node_fault(context, key, "unknown key '%.*s'", STR_ARG(diag_shown(key->text)));
+    node_fault(context, key, "unknown %s '%.*s'", context->body != NULL ? "field" : "key", STR_ARG(diag_shown(key->text)));
     diag_suggest_known(context->diags, key->text, known, n);
 }
 
@@ -341,21 +411,21 @@ bool node_read_strs(struct node_reader *reader, const char *key, struct str **ou
     return node != NULL && node_strs(&reader->context, node, key, out, out_n);
 }
 
-static const struct node *read_kind(struct node_reader *reader, const char *key, enum node_kind kind, const char *form)
+static const struct node *read_kind(struct node_reader *reader, const char *key, enum node_kind kind)
 {
     const struct node *node = node_read_any(reader, key);
     if (node == NULL || node->kind == kind)
         return node;
-    wanted(&reader->context, node, key, form);
+    wanted(&reader->context, node, key, node_form(&reader->context, kind));
     return NULL;
 }
 
 const struct node *node_read_sequence(struct node_reader *reader, const char *key)
 {
-    return read_kind(reader, key, NODE_SEQUENCE, "a list");
+    return read_kind(reader, key, NODE_SEQUENCE);
 }
 
 const struct node *node_read_mapping(struct node_reader *reader, const char *key)
 {
-    return read_kind(reader, key, NODE_MAPPING, "a mapping");
+    return read_kind(reader, key, NODE_MAPPING);
 }

@@ -21,6 +21,7 @@ struct node {
     bool plain; /* a scalar without quotes */
     unsigned line, column;
     struct str text;             /* scalar */
+    struct str raw;              /* of JSON: as it is written */
     const struct node **items;   /* sequence */
     const struct node_pair *pairs; /* mapping, in the order written */
     size_t n;                    /* items or pairs */
@@ -39,7 +40,6 @@ const struct node *node_parse(const struct diag_file *file, struct arena *arena,
 
 bool node_is_null(const struct node *node);
 const struct node *node_find(const struct node *mapping, struct str key); /* NULL: no such key, or not a mapping */
-const char *node_words(const struct node *node);                         /* "a list", "a mapping", "'text'", for sentences */
 
 /* node_json: the node as compact JSON on one line; numbers, booleans and null when plain and of that form, else strings. */
 void node_json(struct buf *out, const struct node *node);
@@ -49,10 +49,22 @@ struct node_context {
     const struct diag_file *file;
     struct arena *arena;
     struct diags *diags;
+    const struct node *body; /* of a request: faults are told by JSON pointers into it, and a value must have JSON's own type; else NULL */
 };
 struct diag_place node_place(const struct node_context *context, const struct node *node);
 /* node_fault: an error at the node; returns false. */
 bool node_fault(const struct node_context *context, const struct node *node, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* node_missing: an error about what the mapping doesn't have. */
+bool node_missing(const struct node_context *context, const struct node *mapping, const char *key, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* node_pointer: the JSON pointer (RFC 6901) of the innermost part of a JSON document that holds the byte; a key stands for its value. */
+struct str node_pointer(struct arena *arena, const struct node *root, const char *at);
+
+/* The words for what a document has: "a mapping" in a file, "an object" in a body of JSON. */
+const char *node_form(const struct node_context *context, enum node_kind kind);
+/* what stands there: "a list", "nothing"; in a body "an array", "a number" */
+const char *node_found(const struct node_context *context, const struct node *node);
 
 /* A scalar as a value; false and a fault at the node when it isn't one. `what` names it in the sentence. */
 bool node_str(const struct node_context *context, const struct node *node, const char *what, struct str *out); /* any scalar but null */

@@ -9,7 +9,7 @@
 
 bool node_build_open(struct node_build *build, const struct diag_file *file, struct arena *arena, struct diags *diags)
 {
-    *build = (struct node_build){ .context = { file, arena, diags } };
+    *build = (struct node_build){ .context = { file, arena, diags, NULL } };
     if (file->text.len > NODE_FILE_BYTES_MAX)
         return diag_error(diags, (struct diag_place){ file, 0, 0 }, "the file has %zu bytes; at most %zu are taken", file->text.len,
                           NODE_FILE_BYTES_MAX);
@@ -23,7 +23,7 @@ bool node_build_open(struct node_build *build, const struct diag_file *file, str
 
 struct node *node_build_new(struct node_build *build, enum node_kind kind, unsigned line, unsigned column)
 {
-    if (++build->n_nodes > NODE_COUNT_MAX) {
+    if (++build->n_nodes > NODE_COUNT_MAX && !build->unbounded) {
         diag_error(build->context.diags, (struct diag_place){ build->context.file, line, column }, "the file has more than %d nodes",
             NODE_COUNT_MAX);
         return NULL;

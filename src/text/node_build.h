@@ -9,6 +9,7 @@ struct node_build {
     struct node_context context;
     size_t n_nodes;
     unsigned depth;
+    bool unbounded; /* the text's length bounds the nodes */
 };
 
 /* node_build_open: size, byte order mark and UTF-8 of the whole file; false and a fault when it can't be read at all. */

@@ -5,6 +5,7 @@
 #include "text/workflow.h"
 
 #include "text/key.h"
+#include "text/task_doc.h"
 #include "text/workflow_read.h"
 
 #define SEMAPHORE_MAX 1000000
@@ -96,7 +97,7 @@ static void task_add(struct file_read *file, const struct node *node, const stru
     if (file->read->tasks_over)
         return;
     if (mapping->kind != NODE_MAPPING) {
-        node_fault(&file->context, node, "a task must be a mapping with a name, not %s", node_words(node));
+        node_fault(&file->context, node, "a task must be a mapping with a name, not %s", node_found(&file->context, node));
         return;
     }
     const struct node *name = node_find(mapping, STR("name"));
@@ -109,7 +110,8 @@ static void task_add(struct file_read *file, const struct node *node, const stru
     size_t before = file->read->diags->n_errors;
     if (key != NULL)
         value_name(&r, key);
-    workflow_task_read(&r, mapping, commit, false);
+    r.place = commit ? TASK_COMMIT : TASK_IN_WORKFLOW;
+    task_read_keys(&r, mapping);
     task.place = workflow_place_of(&file->context, given != NULL ? given : at);
     prev_name(&task.depends, task.name);
     prev_name(&task.after, task.name);
@@ -191,7 +193,7 @@ static struct step_ends steps_read(struct file_read *file, const struct node *no
     struct step_ends all = { 0 }, earlier = { 0 };
     if (node->kind != NODE_SEQUENCE || node->n == 0) {
         node_fault(&file->context, node, "steps must be a list of tasks' names, not %s",
-            node->kind == NODE_SEQUENCE ? "an empty one" : node_words(node));
+            node->kind == NODE_SEQUENCE ? "an empty one" : node_found(&file->context, node));
         return all;
     }
     for (size_t i = 0; i < node->n; i++) {
@@ -248,12 +250,12 @@ static void semaphores_read(struct file_read *file, const struct node *node)
 
 static void defaults_read(struct file_read *file, const struct node *on, const struct node *defaults)
 {
-    struct task_read r = { .read = file->read, .context = file->context, .task = &file->template, .key = "on" };
+    struct task_read r = { .read = file->read, .context = file->context, .place = TASK_IN_DEFAULTS, .task = &file->template, .key = "on" };
     if (on != NULL)
         value_on(&r, on);
     r.on = NULL;
     if (defaults != NULL)
-        workflow_task_read(&r, defaults, false, true);
+        task_read_keys(&r, defaults);
     file->template_on = r.on != NULL;
 }
 
@@ -276,7 +278,7 @@ static void mapping_read(struct file_read *file, const struct node *root)
     if (semaphores != NULL)
         semaphores_read(file, semaphores);
     if (tasks != NULL && tasks->kind != NODE_SEQUENCE) {
-        node_fault(&file->context, tasks, "'tasks' must be a list, not %s", node_words(tasks));
+        node_fault(&file->context, tasks, "'tasks' must be a list, not %s", node_found(&file->context, tasks));
         if (tasks->kind == NODE_MAPPING)
             diag_suggest(file->context.diags, "a mapping by name is called 'jobs'");
     } else if (tasks != NULL) {
@@ -284,7 +286,7 @@ static void mapping_read(struct file_read *file, const struct node *root)
             task_add(file, tasks->items[i], NULL);
     }
     if (jobs != NULL && jobs->kind != NODE_MAPPING) {
-        node_fault(&file->context, jobs, "'jobs' must be a mapping by name, not %s", node_words(jobs));
+        node_fault(&file->context, jobs, "'jobs' must be a mapping by name, not %s", node_found(&file->context, jobs));
         if (jobs->kind == NODE_SEQUENCE)
             diag_suggest(file->context.diags, "a list is called 'tasks'");
     } else if (jobs != NULL) {
@@ -302,17 +304,15 @@ static void source_read(struct workflow_read *read, const struct workflow_source
         read->incomplete = true;
     if (root == NULL || node_is_null(root))
         return;
-    struct file_read file = { .read = read, .context = { source->file, read->arena, read->diags } };
-    file.template = (struct workflow_task){
-        .checkout = true, .attempts_max = 3, .retry_on = RETRY_LOST | RETRY_TEMPORARY | RETRY_KILLED, .triggers = TRIGGER_COMMIT
-    };
+    struct file_read file = { .read = read, .context = { source->file, read->arena, read->diags, NULL } };
+    file.template = task_doc_empty();
     if (root->kind == NODE_MAPPING) {
         mapping_read(&file, root);
     } else if (root->kind == NODE_SEQUENCE) {
         for (size_t i = 0; i < root->n; i++)
             task_add(&file, root->items[i], NULL);
     } else {
-        node_fault(&file.context, root, "a workflow is a list of tasks or a mapping, not %s", node_words(root));
+        node_fault(&file.context, root, "a workflow is a list of tasks or a mapping, not %s", node_found(&file.context, root));
     }
 }
 

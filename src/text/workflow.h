@@ -3,7 +3,7 @@
  * A file is a list of tasks, or a mapping with `on`, `defaults`, `semaphores`, `workflow` (shorthand: a sequence of names with `parallel`
  * in it), `tasks` (a list) and `jobs` (a mapping by name). All files share one namespace; `defaults` and `on` count for their own file.
  * What a task doesn't say comes from its file's defaults; `env` and `labels` are joined, everything else is replaced. Keys are rows of one
- * table (workflow_key.c), from which the JSON Schema for editors is made too. */
+ * table (task_doc.def), from which the JSON Schema for editors is made too. */
 #ifndef WEIR_TEXT_WORKFLOW_H
 #define WEIR_TEXT_WORKFLOW_H
 

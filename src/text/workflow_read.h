@@ -29,59 +29,25 @@ struct workflow_read {
     bool incomplete;            /* a file couldn't be read at all */
 };
 
+enum task_place { TASK_IN_WORKFLOW, TASK_IN_DEFAULTS, TASK_COMMIT, TASK_IN_QUEUE };
+
 struct task_read { /* one mapping of task keys: a task, or a file's defaults */
-    struct workflow_read *read;
+    struct workflow_read *read; /* NULL: in a queue */
+    enum task_place place;
     struct node_context context;
     struct workflow_task *task;
     const char *key;                                                /* the key whose value is being read */
-    const struct node *on, *schedule, *detached, *command, *script; /* where these stand in the task itself; NULL: they don't */
+    /* where these stand in the task itself; NULL: they don't */
+    const struct node *on, *schedule, *detached, *command, *script, *depends, *after, *cancels;
 };
 
-/* KEY_TEXT: a string; a bare number or truth value of JSON isn't one */
-enum { KEY_NOT_IN_DEFAULTS = 1, KEY_IN_COMMIT = 2, KEY_POLICY = 4, KEY_TEXT = 8 };
-struct workflow_key {
-    const char *name;
-    unsigned flags;
-    bool (*read)(struct task_read *r, const struct node *value); /* false: a fault was added */
-    const char *schema;                                          /* JSON, without braces around it */
-    const char *help;
-};
+/* task_read_keys: all keys of the mapping, as far as they may stand there, into r->task. */
+void task_read_keys(struct task_read *r, const struct node *mapping);
 
-/* workflow_task_read: all keys of the mapping into r->task; `commit`: only what COMMIT may have; `defaults`: only what may be one. */
-void workflow_task_read(struct task_read *r, const struct node *mapping, bool commit, bool defaults);
-
-/* Values, by key. */
-bool value_name(struct task_read *r, const struct node *value);
-bool value_depends(struct task_read *r, const struct node *value);
-bool value_after(struct task_read *r, const struct node *value);
-bool value_cancels(struct task_read *r, const struct node *value);
-bool value_blocked_by(struct task_read *r, const struct node *value);
-bool value_image(struct task_read *r, const struct node *value);
-bool value_command(struct task_read *r, const struct node *value);
-bool value_script(struct task_read *r, const struct node *value);
-bool value_shell(struct task_read *r, const struct node *value);
-bool value_checkout(struct task_read *r, const struct node *value);
-bool value_env(struct task_read *r, const struct node *value);
-bool value_labels(struct task_read *r, const struct node *value);
-bool value_timeout(struct task_read *r, const struct node *value);
-bool value_retry(struct task_read *r, const struct node *value);
-bool value_lock(struct task_read *r, const struct node *value);
-bool value_paths(struct task_read *r, const struct node *value);
-bool value_priority(struct task_read *r, const struct node *value);
-bool value_zone(struct task_read *r, const struct node *value);
-bool value_semaphores(struct task_read *r, const struct node *value);
-bool value_artifacts(struct task_read *r, const struct node *value);
-bool value_schedule(struct task_read *r, const struct node *value);
-bool value_on(struct task_read *r, const struct node *value);
-bool value_detached(struct task_read *r, const struct node *value);
-bool value_allow_failure(struct task_read *r, const struct node *value);
-bool value_collapse(struct task_read *r, const struct node *value);
-bool value_sandbox(struct task_read *r, const struct node *value);
-bool value_matrix(struct task_read *r, const struct node *value);
-bool value_unique(struct task_read *r, const struct node *value);
-bool value_concurrency(struct task_read *r, const struct node *value);
-bool value_freeze(struct task_read *r, const struct node *value);
-bool value_window(struct task_read *r, const struct node *value);
+/* Values, by key; false: a fault was added. */
+#define KEY(name, where, flags, schema, sentence) bool value_##name(struct task_read *r, const struct node *value);
+#include "text/task_doc.def"
+#undef KEY
 
 /* workflow_refs_full: counts one more; true past WORKFLOW_REFS_MAX (said once, at the node). */
 bool workflow_refs_full(struct workflow_read *read, const struct node_context *context, const struct node *node);

@@ -183,7 +183,7 @@ static bool key_check(struct compose *compose, const struct node *key, bool is_a
 {
     const struct node_context *context = &compose->build.context;
     if (key->kind != NODE_SCALAR || is_alias)
-        return node_fault(context, key, "a key must be a plain word or a string, not %s", is_alias ? "an alias" : node_words(key));
+        return node_fault(context, key, "a key must be a plain word or a string, not %s", is_alias ? "an alias" : node_found(context, key));
     if (key->plain && key->text.len == 0)
         return node_fault(context, key, "the key is missing");
     if (key->plain && str_eq(key->text, STR("<<")))

@@ -245,4 +245,19 @@ s.stop()
 s.start()
 same((rev(3), s.get(f'{A}/docs').json, s.get(f'{A}/mixed/revisions').json), before, 'after a restart all is as it was')
 same((post(3).status, post(3).json), (200, three.json), 'and a repetition is one')
+# -- what a posted task can say, a task of a workflow can say too
+s.post(A, dict(name='says', kind='external'))
+SAYS = [dict(name='job', command='true', grace='2s', limits=dict(memory='64MiB', pids=50, disk='1MiB'), data=dict(n=1, list=[True, None])),
+        dict(name='work', data=[1, 'two']), dict(name='later', command='true', not_before='2100-01-01T00:00:00Z')]
+same(post(1, 'says', workflow=SAYS).status, 202, 'grace, limits, data and not_before in a workflow')
+spec = {t['key']['name']: s.get(f'/v1/tasks/{t["id"]}').json for t in rev(1, 'says')['tasks']}
+same({k: spec['job']['spec'][k] for k in ('grace_ms', 'limits', 'data')}, dict(grace_ms=2000, limits=dict(memory=64 << 20, pids=50, disk_bytes=1 << 20), data=dict(n=1, list=[True, None])),
+     'the executor is told')
+same((spec['work']['state'], spec['work']['spec']), ('P', dict(data=[1, 'two'])), 'a task with data alone waits for a worker')
+worker = Worker(s, name='says', kinds=['data'])
+same([g['key']['name'] for g in worker.poll(free=5)['grants']], ['work'], 'which gets it')
+same((spec['later']['state'], spec['later']['not_before'], [c['kind'] for c in s.get(f'/v1/tasks/{spec["later"]["id"]}/why').json['conditions']]),
+     ('S', '2100-01-01T00:00:00.000Z', ['not_before', 'executor']), 'one with a time waits for it')
+refused(post(2, 'says', workflow=[dict(name='a', limits=dict(memory='much'))]), 422, 'invalid', '/workflow/0/limits/memory', 'a limit that is none')
+
 end()

@@ -1,5 +1,5 @@
-/* Posted tasks: the reader that goes by bytes and the one that goes by the parsed document give the same definitions and the same faults;
- * every fault names a place in the document and says something. */
+/* Posted tasks: what jansson takes for JSON is taken, and nothing else is; the same document written anew, with every character beyond
+ * ASCII as an escape and without blanks, gives the same definitions and the same faults; every fault names a place and says something. */
 #include "api/call.h"
 #include "fuzz.h"
 
@@ -18,7 +18,7 @@ static void refs_same(const struct task_def *a, const struct task_def *b)
 
 static void defs_same(const struct task_def *a, const struct task_def *b)
 {
-    HOLDS(str_eq(a->queue, b->queue) && str_eq(a->name, b->name) && str_eq(a->body, b->body) && str_eq(a->zone, b->zone));
+    HOLDS(str_eq(a->queue, b->queue) && str_eq(a->name, b->name) && str_eq(a->zone, b->zone));
     HOLDS(str_eq(a->unique, b->unique) && str_eq(a->concurrency, b->concurrency) && str_eq(a->path, b->path));
     HOLDS(a->kind == b->kind && a->prio == b->prio && a->not_before == b->not_before && a->retry_on == b->retry_on);
     HOLDS(a->attempts_max == b->attempts_max && a->backoff_ms == b->backoff_ms);
@@ -28,6 +28,11 @@ static void defs_same(const struct task_def *a, const struct task_def *b)
     for (size_t i = 0; i < a->n_semaphores; i++)
         HOLDS(str_eq(a->semaphores[i], b->semaphores[i]));
     refs_same(a, b);
+    json_t *one = json_loadb(a->body.ptr, a->body.len, JSON_ALLOW_NUL, NULL);
+    json_t *other = json_loadb(b->body.ptr, b->body.len, JSON_ALLOW_NUL, NULL);
+    HOLDS(json_equal(one, other) == 1); /* numbers may be spelled otherwise */
+    json_decref(one);
+    json_decref(other);
     SEEN_IF(labels, a->n_labels > 0);
     SEEN_IF(data, a->kind == KIND_DATA);
 }
@@ -47,9 +52,8 @@ static void def_sound(struct arena *arena, const struct task_def *def, size_t n)
 static bool fault_among(const struct err *err, const struct err_item *item)
 {
     for (size_t i = 0; i < err->n_items; i++)
-        if (str_eq(err->items[i].path, item->path) && str_eq(err->items[i].message, item->message) &&
-            str_eq(err->items[i].suggestion, item->suggestion))
-            return true;
+        if (str_eq(err->items[i].path, item->path) && str_eq(err->items[i].message, item->message))
+            return true; /* suggestions go by the spelling: -0 is written anew as 0 */
     return false;
 }
 
@@ -72,21 +76,27 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     bool good = posted_read(&arena, text, &posted, &err);
     HOLDS(good == (err.code == ERR_none));
     json_t *document = json_parse(text, JSON_DEPTH_MAX, &general_err);
-    if (!document) {
+    if (document == NULL) {
         HOLDS(!good && err.code == general_err.code && err.n_items == 1 && err.items[0].line > 0);
         SEEN(not_json);
-    } else if (posted_read_document(&arena, document, text, &general, &general_err)) {
-        HOLDS(good && posted.n == general.n && posted.many == general.many);
-        for (size_t i = 0; i < posted.n; i++) {
-            defs_same(&posted.defs[i], &general.defs[i]);
-            def_sound(&arena, &posted.defs[i], posted.n);
-        }
-        SEEN_IF(one, !posted.many);
-        SEEN_IF(many, posted.many);
     } else {
-        HOLDS(!good && err.n_items > 0);
-        faults_same(&err, &general_err);
-        SEEN(fault);
+        char *again = json_dumps(document, JSON_ENCODE_ANY | JSON_ENSURE_ASCII | JSON_COMPACT);
+        HOLDS(again != NULL);
+        HOLDS(posted_read(&arena, str_of(again), &general, &general_err) == good);
+        if (good) {
+            HOLDS(posted.n == general.n && posted.many == general.many);
+            for (size_t i = 0; i < posted.n; i++) {
+                defs_same(&posted.defs[i], &general.defs[i]);
+                def_sound(&arena, &posted.defs[i], posted.n);
+            }
+            SEEN_IF(one, !posted.many);
+            SEEN_IF(many, posted.many);
+        } else {
+            HOLDS(err.n_items > 0);
+            faults_same(&err, &general_err);
+            SEEN(fault);
+        }
+        free(again);
     }
     json_decref(document);
     arena_release(&arena);

@@ -1,5 +1,6 @@
 /* Strict JSON files: the same nodes and limits as YAML, with places. */
 #include "document.h"
+#include "text/json_node.h"
 
 static void reads(void **state)
 {
@@ -131,10 +132,63 @@ static void survives_truncation(void **state)
                              "\"\xc3\xa4\": \"\xf0\x9f\x98\x80\"}\n"));
 }
 
+/* Bodies of requests: as jansson takes them; nodes say where they stand. */
+static void reads_bodies(void **state)
+{
+    (void)state;
+    static const char *const refused[] = { "", "{", "[1] 2", "{\"a\":1,\"a\":2}", "{\"d\":{\"x\":1,\"\\u0078\":2}}", "{\"d\":[1,]}",
+        "9223372036854775808",
+        "-9223372036854775809", "1e999", "{\"a\\u0000\":1}", "{\"d\":1e309}", "\"\xff\"", "{\"d\":[\"\\ud800\"]}" };
+    static const char *const taken[] = { "9223372036854775807", "-9223372036854775808", "1e308", "\"\\u0000\"", "{\"d\":{\"\":[]}}" };
+    struct arena arena = { 0 };
+    for (size_t i = 0; i < COUNT_OF(refused); i++)
+        if (json_node_body(str_of(refused[i]), STR("d"), &arena) != NULL)
+            fail_msg("taken: %s", refused[i]);
+    for (size_t i = 0; i < COUNT_OF(taken); i++)
+        if (json_node_body(str_of(taken[i]), STR("d"), &arena) == NULL)
+            fail_msg("refused: %s", taken[i]);
+    struct str text = STR(" {\"a/b\" : [ 1, {\"c~\":\"x\\ny\"} ], \"d\": { \"e\": [2] }, \"f\": {\"d\": [3]} }");
+    const struct node *root = json_node_body(text, STR("d"), &arena);
+    const struct node *kept = node_find(root, STR("d")), *list = node_find(root, STR("a/b"));
+    assert_int_equal(kept->kind, NODE_MAPPING);
+    assert_int_equal(kept->n, 0);
+    check_str(kept->raw, "{ \"e\": [2] }");
+    check_str(node_find(node_find(root, STR("f")), STR("d"))->raw, "[3]");
+    check_str(node_find(list->items[1], STR("c~"))->text, "x\ny");
+    check_str(node_pointer(&arena, root, list->items[1]->pairs[0].value->raw.ptr), "/a~1b/1/c~0");
+    check_str(node_pointer(&arena, root, list->items[1]->pairs[0].key->raw.ptr), "/a~1b/1/c~0");
+    check_str(node_pointer(&arena, root, list->raw.ptr), "/a~1b");
+    check_str(node_pointer(&arena, root, kept->raw.ptr + 5), "/d");
+    check_str(node_pointer(&arena, root, text.ptr), "");
+    arena_release(&arena);
+}
+
+/* Many keys: beyond those that are compared one by one. */
+static void bodies_have_no_key_twice(void **state)
+{
+    (void)state;
+    struct arena arena = { 0 };
+    for (int twice = -1; twice < 40; twice++) {
+        struct buf text;
+        buf_init(&text, 4000);
+        buf_add_z(&text, "{\"d\":{");
+        for (int i = 0; i < 40; i++)
+            buf_addf(&text, "\"k%d\":%d,", i, i);
+        buf_addf(&text, "\"k%d\":0}}", twice < 0 ? 40 : twice);
+        const struct node *in_text = json_node_body(buf_str(&text), STR("d"), &arena);
+        const struct node *in_nodes = json_node_body(buf_str(&text), (struct str){ 0 }, &arena);
+        assert_true((in_text != NULL) == (twice < 0) && (in_nodes != NULL) == (twice < 0));
+        buf_release(&text);
+    }
+    arena_release(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads),
+        cmocka_unit_test(reads_bodies),
+        cmocka_unit_test(bodies_have_no_key_twice),
         cmocka_unit_test(refuses),
         cmocka_unit_test(keeps_places),
         cmocka_unit_test(has_limits),

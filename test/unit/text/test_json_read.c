@@ -1,6 +1,7 @@
 /* Reading JSON bodies: strictness, all faults in one go, paths and suggestions. */
 #include "check.h"
 
+#include "text/json.h"
 #include "text/json_read.h"
 
 static json_t *parse(const char *z, struct arena *arena, struct err *err)
@@ -204,7 +205,7 @@ static void tells_all_faults(void **state)
                           "\"depnds\":[],\"x/y~\":1}",
         &arena, &err);
     struct json_reader reader, child;
-    struct str path = json_read_path_at(&arena, STR("/t"), 3);
+    struct str path = json_pointer_at(&arena, STR("/t"), 3);
     assert_true(json_read_object(&reader, value, path, &arena, &err));
     struct str s;
     int64_t n;
@@ -244,7 +245,7 @@ static void refuses_what_is_not_an_object(void **state)
     check_str(str_of(err.text), "the document must be an object, not an array");
     assert_false(json_read_object(&reader, value, STR("/tasks/0"), &arena, &err));
     check_str(err.items[1].message, "'tasks/0' must be an object, not an array");
-    check_str(json_read_path_at(&arena, (struct str){ 0 }, 10203), "/10203");
+    check_str(json_pointer_at(&arena, (struct str){ 0 }, 10203), "/10203");
     json_decref(value);
     arena_release(&arena);
 }

@@ -7,7 +7,7 @@ static void reads_values(void **state)
     struct document d;
     document_parse(&d, "a.yaml",
         STR("s: 42\nq: 'x y'\ni: -7\nt: true\nf: FALSE\nd: 1h30m\nz: 64KiB\nl: [a, 2]\none: a\nc: shared\nm: {k: v}\nn: ~\ne:\n"));
-    struct node_context context = { &d.file, &d.arena, &d.diags };
+    struct node_context context = { &d.file, &d.arena, &d.diags, NULL };
     struct node_reader reader;
     assert_true(node_read_begin(&reader, &context, d.root, "file"));
     struct str s, *list;
@@ -73,7 +73,7 @@ static void tells_faults(void **state)
     document_parse(&d, "a.yaml",
         STR("s: [x]\ni: 1.5\nj: 017\nk: '5'\nr: 10\nb: yes\nc: 'false'\nd: 30\nz: 10\nl: [a,{}, ~]\no: exclusiv\nm: x\nq: {}\ncomand: "
             "x\n\xc3\xa4: 1\n"));
-    struct node_context context = { &d.file, &d.arena, &d.diags };
+    struct node_context context = { &d.file, &d.arena, &d.diags, NULL };
     struct node_reader reader;
     assert_true(node_read_begin(&reader, &context, d.root, "file"));
     struct str s, *list;
@@ -117,7 +117,7 @@ static void bounds_what_it_quotes(void **state)
     buf_add_z(&text, "\"\n: 1\n");
     struct document d;
     document_parse(&d, "a.yaml", buf_str(&text));
-    struct node_context context = { &d.file, &d.arena, &d.diags };
+    struct node_context context = { &d.file, &d.arena, &d.diags, NULL };
     struct node_reader reader;
     assert_true(node_read_begin(&reader, &context, d.root, "file"));
     node_read_end(&reader);

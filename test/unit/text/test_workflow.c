@@ -119,6 +119,10 @@ static const char *const all_keys =
     "    checkout: false\n"
     "    env: {B: value, C: no}\n"
     "    timeout: 30m\n"
+    "    grace: 0s\n"
+    "    limits: {memory: 64MiB, pids: 5, cpu: 90s, files: 9, file: 1KiB, disk: 4KiB}\n"
+    "    not_before: 2026-11-15T05:46:00Z\n"
+    "    data: {n: 1.50, list: [a, \"1\", null, true], \"a b\": ~}\n"
     "    retry: {attempts: 5, backoff: 10s, on: [failed, timeout]}\n"
     "    lock: exclusive\n"
     "    paths: [\"docs/**\", \"!docs/private/**\"]\n"
@@ -161,6 +165,11 @@ static void test_every_key(void **state)
     assert_true(t->attempts_max == 5 && t->backoff_ms == 10000 && t->retry_on == (RETRY_FAILED | RETRY_TIMEOUT));
     assert_true(t->lock == WORKFLOW_LOCK_EXCLUSIVE && t->paths.n == 2 && t->priority == -7 && t->semaphores.n == 2 && t->blocked_by.n == 1);
     check_str(t->zone, "eu");
+    const struct task_limits *l = &t->limits;
+    assert_true(l->memory_bytes == 64 << 20 && l->pids == 5 && l->cpu_ms == 90000 && l->files == 9 && l->file_bytes == 1024);
+    assert_true(l->disk_bytes == 4096 && t->grace_ms == 0 && t->not_before == 1794721560000);
+    assert_int_equal(workflow_find(w, STR("indexing"))->grace_ms, -1);
+    check_str(t->data, "{\"n\":1.50,\"list\":[\"a\",\"1\",null,true],\"a b\":null}");
     assert_true(t->collapse && t->allow_failure && !t->detached && t->sandbox == WORKFLOW_SANDBOX_STRICT && t->artifacts.n == 1);
     assert_true(t->freeze.n == 2 && t->window.n == 1 && t->schedule.n == 1);
     check_str(t->freeze.items[1].zone, "Asia/Tokyo");
@@ -306,7 +315,7 @@ static void test_values_of_the_wrong_kind(void **state)
         { "after: [{task: PREV, on: success}]", "2:18: 'after' waits for the end, whatever it is (write it in 'depends')\n" },
         { "command: \"make 'x\"", NULL },
         { "command: []", "2:12: 'command' must have 1 to 10000 words, not 0\n" },
-        { "command: {a: b}", "2:12: 'command' must be a string, not a mapping\n" },
+        { "command: {a: b}", "2:12: 'command' must be a string or a list of strings, not a mapping\n" },
         { "image: --privileged", "2:10: 'image' must be an image's name without blanks that doesn't begin with '-'\n" },
         { "shell: -c", "2:10: 'shell' must name a program\n" },
         { "checkout: no", "2:13: 'checkout' must be true or false, not 'no' (did you mean 'false'?)\n" },
@@ -314,9 +323,15 @@ static void test_values_of_the_wrong_kind(void **state)
         { "env: {WEIR_X: 1, 1A: 2, B: [c]}",
             "2:9: 'WEIR_X': names that begin with WEIR_ are set by Weir itself\n"
             "2:20: '1A' can't be the name of an environment variable\n2:30: 'B' must be a string, not a list\n" },
-        { "timeout: 0s", "2:12: 'timeout' must be from 1ms to 365d\n" },
+        { "grace: 2d", "2:10: 'grace' must be from 0s to 1d, not 2d\n" },
+        { "not_before: soon", "2:15: 'not_before' must be a time such as \"2026-11-15T05:46:00Z\" (RFC 3339), not \"soon\"\n" },
+        { "limits: {memory: 0B, cpu: 1ms, disc: 1B}", "2:20: 'memory' must be at least 1B\n2:29: 'cpu' must be from 1s to 365d, not 1ms\n"
+                                                      "2:34: unknown key 'disc' (did you mean 'disk'?)\n" },
+        { "queue: q", "2:3: 'queue' is for tasks that are posted: these are their archive's\n" },
+        { "zone: a b", "2:9: 'zone' must be letters, digits, '.', '_' and '-'\n" },
+        { "timeout: 0s", "2:12: 'timeout' must be from 1ms to 365d, not 0s\n" },
         { "retry: 3", "2:10: 'retry' must be a mapping, not '3'\n" },
-        { "retry: {attempts: 0, on: [lost, sometimes]}", "2:21: 'attempts' must be from 1 to 100, not 0\n2:35: 'on' must be lost, "
+        { "retry: {attempts: 0, on: [lost, sometimes]}", "2:21: 'attempts' must be from 1 to 1000, not 0\n2:35: 'on' must be lost, "
                                                          "temporary, killed, failed or timeout, not 'sometimes'\n" },
         { "paths: ['[a']", "2:11: 'paths': a [ is never closed\n" },
         { "labels: {os: [a]}", "2:16: 'labels' must be a string, not a list\n" },
@@ -473,7 +488,7 @@ static void test_the_schema_is_json(void **state)
     const struct node *root = node_parse(&file, &arena, &diags);
     assert_non_null(root);
     const struct node *task = node_find(node_find(node_find(root, STR("$defs")), STR("task")), STR("properties"));
-    assert_int_equal(task->n, 31);
+    assert_int_equal(task->n, 35);
     assert_non_null(node_find(node_find(task, STR("retry")), STR("description")));
     assert_null(node_find(node_find(node_find(node_find(root, STR("$defs")), STR("defaults")), STR("properties")), STR("depends")));
     arena_release(&arena);

@@ -1,11 +1,13 @@
-/* workflow_value: the values of a task's keys, each checked where it stands.
+/* task_value: the values of a task's keys, each checked where it stands.
  *
  * Owns the bounds of every value. Each reader writes its field of the task only when the value is good, and else adds a fault at the node
  * that is wrong. */
 #include <string.h>
 
+#include "base/when.h"
 #include "text/cron.h"
 #include "text/glob.h"
+#include "text/json.h"
 #include "text/key.h"
 #include "text/words.h"
 #include "text/workflow_read.h"
@@ -20,6 +22,8 @@ enum {
     IMAGE_MAX = 512,
     TEMPLATE_MAX = 200
 };
+#define SCRIPT_BYTES_MAX ((size_t)1 << 20)
+#define DATA_BYTES_MAX ((size_t)16 << 20) /* of a workflow, with all aliases written out */
 #define DAY_MS ((int64_t)24 * 3600 * 1000)
 
 static bool has_control(struct str s)
@@ -51,11 +55,12 @@ static bool lines_of(struct task_read *r, const struct node *value, size_t n_max
 {
     bool list = value->kind == NODE_SEQUENCE, ok = true;
     size_t n = list ? value->n : 1;
-    if (value->kind == NODE_MAPPING)
-        return node_fault(&r->context, value, "'%s' must be a list of strings, not a mapping", r->key);
+    if (value->kind == NODE_MAPPING || (!list && r->place == TASK_IN_QUEUE))
+        return node_fault(&r->context, value, "'%s' must be %s of strings, not %s", r->key, node_form(&r->context, NODE_SEQUENCE),
+            node_found(&r->context, value));
     if (n > n_max)
         return node_fault(&r->context, value, "'%s' must have at most %zu items, not %zu", r->key, n_max, n);
-    struct str *items = ARENA_ARRAY(r->read->arena, struct str, n + 1);
+    struct str *items = ARENA_ARRAY(r->context.arena, struct str, n + 1);
     for (size_t i = 0; i < n; i++)
         ok = line_of(r, list ? value->items[i] : value, LINE_MAX, &items[i]) && ok;
     if (ok)
@@ -69,14 +74,26 @@ bool value_name(struct task_read *r, const struct node *value)
     struct str name;
     if (!line_of(r, value, LINE_MAX, &name))
         return false;
-    bool commit = str_eqz(name, "COMMIT");
+    bool commit = r->place != TASK_IN_QUEUE && str_eqz(name, "COMMIT");
     if (commit ? !name_check(name, "task", &err) : !name_check_new(name, "task", &err))
         return node_fault(&r->context, value, "%s", err.text);
     r->task->name = name;
     return true;
 }
 
-/* -- references -- */
+bool value_queue(struct task_read *r, const struct node *value)
+{
+    struct err err = { 0 };
+    struct str name;
+    if (!line_of(r, value, LINE_MAX, &name))
+        return false;
+    if (!name_check_new(name, "queue", &err))
+        return node_fault(&r->context, value, "%s", err.text);
+    r->task->queue = name;
+    return true;
+}
+
+/* -- references: those of posted tasks are resolved by whoever has all tasks of the call -- */
 
 bool workflow_refs_full(struct workflow_read *read, const struct node_context *context, const struct node *node)
 {
@@ -168,11 +185,17 @@ static bool refs_of(struct task_read *r, const struct node *value, bool mapping_
 
 bool value_depends(struct task_read *r, const struct node *value)
 {
+    r->depends = value;
+    if (r->place == TASK_IN_QUEUE)
+        return true;
     return refs_of(r, value, true, &r->task->depends);
 }
 
 bool value_after(struct task_read *r, const struct node *value)
 {
+    r->after = value;
+    if (r->place == TASK_IN_QUEUE)
+        return true;
     size_t before = r->task->after.n;
     if (!refs_of(r, value, true, &r->task->after))
         return false;
@@ -188,6 +211,9 @@ bool value_after(struct task_read *r, const struct node *value)
 
 bool value_cancels(struct task_read *r, const struct node *value)
 {
+    r->cancels = value;
+    if (r->place == TASK_IN_QUEUE)
+        return true;
     return refs_of(r, value, false, &r->task->cancels);
 }
 
@@ -216,6 +242,20 @@ bool value_image(struct task_read *r, const struct node *value)
     return true;
 }
 
+static bool word_of(struct task_read *r, const struct node *node, struct str *out, bool first)
+{
+    if (node->kind != NODE_SCALAR || node_is_null(node) || (node->plain && r->place == TASK_IN_QUEUE))
+        return node_fault(&r->context, node, "a word of 'command' must be a string, not %s", node_found(&r->context, node));
+    *out = node->text;
+    if (out->len > 0 && memchr(out->ptr, '\0', out->len) != NULL)
+        return node_fault(&r->context, node, "a word of 'command' must not contain a NUL character");
+    if (out->len > WORD_BYTES_MAX)
+        return node_fault(&r->context, node, "a word of 'command' is longer than %d bytes", WORD_BYTES_MAX);
+    if (first && out->len == 0)
+        return node_fault(&r->context, node, "the first word of 'command' names the program and must not be empty");
+    return true;
+}
+
 bool value_command(struct task_read *r, const struct node *value)
 {
     struct words words = { 0 };
@@ -223,25 +263,23 @@ bool value_command(struct task_read *r, const struct node *value)
     struct str text;
     r->command = value;
     if (value->kind == NODE_SEQUENCE) {
-        struct str *items = NULL;
-        size_t n = 0;
         if (value->n == 0 || value->n > ARGS_MAX)
             return node_fault(&r->context, value, "'command' must have 1 to %d words, not %zu", ARGS_MAX, value->n);
-        if (!node_strs(&r->context, value, r->key, &items, &n))
+        struct str *items = ARENA_ARRAY(r->context.arena, struct str, value->n);
+        bool ok = true;
+        for (size_t i = 0; i < value->n; i++)
+            ok = word_of(r, value->items[i], &items[i], i == 0) && ok;
+        if (!ok)
             return false;
-        for (size_t i = 0; i < n; i++)
-            if (items[i].len > 0 && memchr(items[i].ptr, '\0', items[i].len) != NULL)
-                return node_fault(&r->context, value->items[i], "a word of 'command' must not contain a NUL character");
-            else if (items[i].len > WORD_BYTES_MAX)
-                return node_fault(&r->context, value->items[i], "a word of 'command' is longer than %d bytes", WORD_BYTES_MAX);
-        if (items[0].len == 0)
-            return node_fault(&r->context, value->items[0], "the first word of 'command' names the program and must not be empty");
-        r->task->command = (struct workflow_words){ items, n };
+        r->task->command = (struct workflow_words){ items, value->n };
         return true;
     }
+    if (value->kind == NODE_MAPPING || (r->place == TASK_IN_QUEUE && value->plain))
+        return node_fault(&r->context, value, "'command' must be a string or %s of strings, not %s", node_form(&r->context, NODE_SEQUENCE),
+            node_found(&r->context, value));
     if (!node_str(&r->context, value, r->key, &text))
         return false;
-    if (!words_split(text, r->read->arena, &words, &err))
+    if (!words_split(text, r->context.arena, &words, &err))
         return node_fault(&r->context, value, "'command' can't be split into words: %s", err.text);
     r->task->command = (struct workflow_words){ words.items, words.n };
     return true;
@@ -255,6 +293,8 @@ bool value_script(struct task_read *r, const struct node *value)
         return false;
     if (text.len > 0 && memchr(text.ptr, '\0', text.len) != NULL)
         return node_fault(&r->context, value, "'script' must not contain a NUL character");
+    if (text.len > SCRIPT_BYTES_MAX)
+        return node_fault(&r->context, value, "'script' is longer than %zu bytes", SCRIPT_BYTES_MAX);
     r->task->script = text.ptr != NULL ? text : STR("");
     return true;
 }
@@ -289,7 +329,7 @@ static bool env_name_is_valid(struct str name)
 /* pairs_begin: what the defaults say and this mapping doesn't, in an array of its own with room for both. */
 static struct workflow_pairs pairs_begin(struct task_read *r, const struct node *value, const struct workflow_pairs *inherited)
 {
-    struct workflow_pairs pairs = { ARENA_ARRAY(r->read->arena, struct label, inherited->n + value->n + 1), 0, 0 };
+    struct workflow_pairs pairs = { ARENA_ARRAY(r->context.arena, struct label, inherited->n + value->n + 1), 0, 0 };
     for (size_t i = 0; i < inherited->n; i++)
         if (node_find(value, inherited->items[i].name) == NULL)
             pairs.items[pairs.n++] = inherited->items[i];
@@ -299,7 +339,7 @@ static struct workflow_pairs pairs_begin(struct task_read *r, const struct node 
 bool value_env(struct task_read *r, const struct node *value)
 {
     if (value->kind != NODE_MAPPING || value->n > ENV_MAX)
-        return node_fault(&r->context, value, "'env' must be a mapping of at most %d strings", ENV_MAX);
+        return node_fault(&r->context, value, "'env' must be %s of at most %d strings", node_form(&r->context, NODE_MAPPING), ENV_MAX);
     struct workflow_pairs env = pairs_begin(r, value, &r->task->env);
     bool ok = true;
     for (size_t i = 0; i < value->n; i++) {
@@ -309,7 +349,7 @@ bool value_env(struct task_read *r, const struct node *value)
             ok = node_fault(&r->context, key, "'%.*s' can't be the name of an environment variable", STR_ARG(shown));
         else if (str_starts(key->text, STR("WEIR_")))
             ok = node_fault(&r->context, key, "'%.*s': names that begin with WEIR_ are set by Weir itself", STR_ARG(shown));
-        else if (!node_str(&r->context, item, str_dupz(r->read->arena, shown), &text))
+        else if (!node_str(&r->context, item, str_dupz(r->context.arena, shown), &text))
             ok = false;
         else if (text.len > 0 && memchr(text.ptr, '\0', text.len) != NULL)
             ok = node_fault(&r->context, item, "'%.*s' must not contain a NUL character", STR_ARG(shown));
@@ -325,7 +365,8 @@ bool value_env(struct task_read *r, const struct node *value)
 bool value_labels(struct task_read *r, const struct node *value)
 {
     if (value->kind != NODE_MAPPING || value->n > LABELS_MAX)
-        return node_fault(&r->context, value, "'labels' must be a mapping of at most %d strings", LABELS_MAX);
+        return node_fault(
+            &r->context, value, "'labels' must be %s of at most %d strings", node_form(&r->context, NODE_MAPPING), LABELS_MAX);
     struct workflow_pairs labels = pairs_begin(r, value, &r->task->labels);
     bool ok = true;
     for (size_t i = 0; i < value->n; i++) {
@@ -348,7 +389,8 @@ static bool duration_of(struct task_read *r, const struct node *value, const cha
     if (!node_duration(&r->context, value, what, &ms))
         return false;
     if (ms < min_ms || ms > max_ms)
-        return node_fault(&r->context, value, "'%s' must be from %lldms to %lldd", what, (long long)min_ms, (long long)(max_ms / DAY_MS));
+        return node_fault(&r->context, value, "'%s' must be from %s to %s, not %.*s", what, duration_format(min_ms).z,
+            duration_format(max_ms).z, STR_ARG(diag_shown(value->text)));
     *out_ms = ms;
     return true;
 }
@@ -358,6 +400,69 @@ bool value_timeout(struct task_read *r, const struct node *value)
     return duration_of(r, value, r->key, 1, 365 * DAY_MS, &r->task->timeout_ms);
 }
 
+bool value_grace(struct task_read *r, const struct node *value)
+{
+    return duration_of(r, value, r->key, 0, DAY_MS, &r->task->grace_ms);
+}
+
+bool value_not_before(struct task_read *r, const struct node *value)
+{
+    struct str text;
+    if (!line_of(r, value, LINE_MAX, &text))
+        return false;
+    if (!when_parse(text, &r->task->not_before))
+        return node_fault(&r->context, value, "'not_before' must be a time such as \"2026-11-15T05:46:00Z\" (RFC 3339), not \"%.*s\"",
+            STR_ARG(diag_shown(text)));
+    return true;
+}
+
+static void size_of(struct node_reader *reader, const char *key, int64_t *out)
+{
+    const struct node *node = node_read_any(reader, key);
+    uint64_t bytes;
+    if (node == NULL || !node_size(&reader->context, node, key, &bytes))
+        return;
+    if (bytes == 0 || bytes > INT64_MAX)
+        node_fault(&reader->context, node, "'%s' must be at least 1B", key);
+    else
+        *out = (int64_t)bytes;
+}
+
+bool value_limits(struct task_read *r, const struct node *value)
+{
+    struct node_reader reader;
+    struct task_limits limits = { 0 };
+    size_t before = r->context.diags->n_errors;
+    if (!node_read_begin(&reader, &r->context, value, r->key))
+        return false;
+    size_of(&reader, "memory", &limits.memory_bytes);
+    node_read_i64(&reader, "pids", 1, 4194304, &limits.pids);
+    const struct node *cpu = node_read_any(&reader, "cpu");
+    if (cpu != NULL)
+        duration_of(r, cpu, "cpu", 1000, 365 * DAY_MS, &limits.cpu_ms);
+    node_read_i64(&reader, "files", 1, 1048576, &limits.files);
+    size_of(&reader, "file", &limits.file_bytes);
+    size_of(&reader, "disk", &limits.disk_bytes);
+    node_read_end(&reader);
+    r->task->limits = limits;
+    return r->context.diags->n_errors == before;
+}
+
+bool value_data(struct task_read *r, const struct node *value)
+{
+    struct buf out;
+    if (r->place == TASK_IN_QUEUE) {
+        r->task->data = json_compact(r->context.arena, value->raw);
+        return true;
+    }
+    buf_init(&out, DATA_BYTES_MAX);
+    node_json(&out, value);
+    bool fits = !out.full || node_fault(&r->context, value, "'data' is longer than %zu bytes", DATA_BYTES_MAX);
+    r->task->data = str_dup(r->context.arena, buf_str(&out));
+    buf_release(&out);
+    return fits;
+}
+
 bool value_retry(struct task_read *r, const struct node *value)
 {
     static const struct str words[] = { { "lost", 4 }, { "temporary", 9 }, { "killed", 6 }, { "failed", 6 }, { "timeout", 7 } };
@@ -365,23 +470,23 @@ bool value_retry(struct task_read *r, const struct node *value)
     struct node_reader reader;
     if (!node_read_begin(&reader, &r->context, value, r->key))
         return false;
-    node_read_i64(&reader, "attempts", 1, 100, &r->task->attempts_max);
+    node_read_i64(&reader, "attempts", 1, 1000, &r->task->attempts_max);
     const struct node *backoff = node_read_any(&reader, "backoff"), *on = node_read_any(&reader, "on");
-    node_read_end(&reader);
-    if (backoff != NULL)
-        duration_of(r, backoff, "backoff", 0, DAY_MS, &r->task->backoff_ms);
-    if (on == NULL)
-        return true;
-    if (on->kind == NODE_MAPPING)
-        return node_fault(&r->context, on, "'on' must be a list of words, not a mapping");
+    bool list = on != NULL && on->kind == NODE_SEQUENCE;
     unsigned set = 0;
-    for (size_t i = 0; i < (on->kind == NODE_SEQUENCE ? on->n : 1); i++) {
-        size_t word;
-        if (!node_choice(&r->context, on->kind == NODE_SEQUENCE ? on->items[i] : on, "on", words, 5, &word))
-            return false;
-        set |= bits[word];
-    }
-    r->task->retry_on = set;
+    if (backoff != NULL)
+        duration_of(r, backoff, "backoff", 0, 30 * DAY_MS, &r->task->backoff_ms);
+    if (on != NULL && (on->kind == NODE_MAPPING || (!list && r->place == TASK_IN_QUEUE)))
+        node_fault(&r->context, on, "'on' must be %s of words, not %s", node_form(&r->context, NODE_SEQUENCE), node_found(&r->context, on));
+    else
+        for (size_t i = 0; on != NULL && i < (list ? on->n : 1); i++) {
+            size_t word;
+            if (node_choice(&r->context, list ? on->items[i] : on, "on", words, 5, &word))
+                set |= bits[word];
+        }
+    node_read_end(&reader);
+    if (on != NULL)
+        r->task->retry_on = set;
     return true;
 }
 
@@ -415,7 +520,7 @@ bool value_paths(struct task_read *r, const struct node *value)
         return false;
     for (size_t i = 0; i < paths.n; i++) {
         struct glob glob;
-        const char *fault = glob_parse(paths.items[i], r->read->arena, &glob);
+        const char *fault = glob_parse(paths.items[i], r->context.arena, &glob);
         if (fault != NULL)
             ok = node_fault(&r->context, value->kind == NODE_SEQUENCE ? value->items[i] : value, "'paths': %s", fault);
     }
@@ -430,7 +535,13 @@ bool value_priority(struct task_read *r, const struct node *value)
 
 bool value_zone(struct task_read *r, const struct node *value)
 {
-    return line_of(r, value, NAME_CHARS_MAX, &r->task->zone);
+    struct str zone;
+    if (!line_of(r, value, NAME_CHARS_MAX, &zone))
+        return false;
+    if (!name_is_valid(zone))
+        return node_fault(&r->context, value, "'zone' must be letters, digits, '.', '_' and '-'");
+    r->task->zone = zone;
+    return true;
 }
 
 bool value_semaphores(struct task_read *r, const struct node *value)
@@ -452,6 +563,7 @@ bool value_semaphores(struct task_read *r, const struct node *value)
     return ok;
 }
 
+/* Patterns for files beneath the working directory: glob.h says how they match. */
 bool value_artifacts(struct task_read *r, const struct node *value)
 {
     struct workflow_words names;
@@ -459,13 +571,17 @@ bool value_artifacts(struct task_read *r, const struct node *value)
     if (!lines_of(r, value, 1000, &names))
         return false;
     for (size_t i = 0; i < names.n; i++) {
+        const struct node *node = value->kind == NODE_SEQUENCE ? value->items[i] : value;
         struct str rest = names.items[i], part;
-        bool bad = rest.ptr[0] == '/';
+        struct glob glob;
+        bool outside = rest.ptr[0] == '/';
         while (str_cut(&rest, '/', &part))
-            bad = bad || str_eqz(part, "..");
-        if (bad)
-            ok = node_fault(
-                &r->context, value->kind == NODE_SEQUENCE ? value->items[i] : value, "'artifacts' are files in the working directory");
+            outside = outside || str_eqz(part, "..");
+        const char *fault = outside ? NULL : glob_parse(names.items[i], r->context.arena, &glob);
+        if (outside)
+            ok = node_fault(&r->context, node, "'artifacts' are files in the working directory");
+        else if (fault != NULL)
+            ok = node_fault(&r->context, node, "'artifacts': %s", fault);
     }
     r->task->artifacts = names;
     return ok;
@@ -510,7 +626,7 @@ static bool crons_of(struct task_read *r, const struct node *value, struct workf
     size_t n = list ? value->n : 1;
     if (n == 0 || n > LIST_MAX)
         return node_fault(&r->context, value, "'%s' must have 1 to %d items, not %zu", r->key, LIST_MAX, n);
-    struct workflow_cron *items = ARENA_ARRAY(r->read->arena, struct workflow_cron, n);
+    struct workflow_cron *items = ARENA_ARRAY(r->context.arena, struct workflow_cron, n);
     for (size_t i = 0; i < n; i++)
         ok = cron_of(r, list ? value->items[i] : value, &items[i]) && ok;
     if (ok)
@@ -575,7 +691,7 @@ bool value_on(struct task_read *r, const struct node *value)
     r->on = value;
     if (n == 0 || n > LIST_MAX)
         return node_fault(&r->context, value, "'on' must have 1 to %d items, not %zu", LIST_MAX, n);
-    struct str *messages = ARENA_ARRAY(r->read->arena, struct str, n);
+    struct str *messages = ARENA_ARRAY(r->context.arena, struct str, n);
     for (size_t i = 0; i < n; i++) {
         struct str message = { 0 };
         ok = trigger_of(r, list ? value->items[i] : value, &triggers, &message) && ok;
@@ -608,7 +724,8 @@ bool value_collapse(struct task_read *r, const struct node *value)
 /* template_of: text with {archive} {rev} {name} {variant} in it. */
 static bool template_of(struct task_read *r, const struct node *value, struct str *out)
 {
-    static const struct str words[] = { { "archive", 7 }, { "rev", 3 }, { "name", 4 }, { "variant", 7 } };
+    static const struct str words[] = { { "archive", 7 }, { "rev", 3 }, { "name", 4 }, { "variant", 7 }, { "queue", 5 } };
+    size_t n = r->place == TASK_IN_QUEUE ? 5 : 4;
     struct str text, rest;
     if (!line_of(r, value, TEMPLATE_MAX, &text))
         return false;
@@ -617,13 +734,13 @@ static bool template_of(struct task_read *r, const struct node *value, struct st
         ptrdiff_t end = str_index(rest, '}');
         struct str word = str_sub(rest, 0, end < 0 ? 0 : (size_t)end);
         bool known = false;
-        for (size_t i = 0; i < 4; i++)
+        for (size_t i = 0; i < n; i++)
             known = known || str_eq(word, words[i]);
         if (known)
             continue;
         node_fault(
             &r->context, value, "'%s' may use {archive}, {rev}, {name} and {variant}, not {%.*s}", r->key, STR_ARG(diag_shown(word)));
-        diag_suggest_closest(r->context.diags, word, words, 4);
+        diag_suggest_closest(r->context.diags, word, words, n);
         return false;
     }
     *out = text;
@@ -652,7 +769,7 @@ static bool axis_of(struct task_read *r, const struct node_pair *pair, struct wo
         return false;
     for (size_t i = 0; i < out->values.n; i++) {
         struct err err = { 0 };
-        struct str variant = str_fmt(r->read->arena, "%.*s=%.*s", STR_ARG(out->name), STR_ARG(out->values.items[i]));
+        struct str variant = str_fmt(r->context.arena, "%.*s=%.*s", STR_ARG(out->name), STR_ARG(out->values.items[i]));
         if (!variant_check(variant, &err))
             return node_fault(&r->context, pair->value->items[i], "%s", err.text);
     }
@@ -665,14 +782,14 @@ static bool rows_of(struct task_read *r, const struct node *value, const char *w
     bool ok = true;
     if (value->kind != NODE_SEQUENCE || value->n > WORKFLOW_VARIANTS_MAX)
         return node_fault(&r->context, value, "'%s' must be a list of at most %d mappings", what, WORKFLOW_VARIANTS_MAX);
-    struct workflow_pairs *rows = ARENA_ARRAY(r->read->arena, struct workflow_pairs, value->n + 1);
+    struct workflow_pairs *rows = ARENA_ARRAY(r->context.arena, struct workflow_pairs, value->n + 1);
     for (size_t i = 0; i < value->n; i++) {
         const struct node *row = value->items[i];
         if (row->kind != NODE_MAPPING || row->n == 0) {
             ok = node_fault(&r->context, row, "'%s' must be a list of mappings, such as {os: a}", what);
             continue;
         }
-        rows[i].items = ARENA_ARRAY(r->read->arena, struct label, row->n);
+        rows[i].items = ARENA_ARRAY(r->context.arena, struct label, row->n);
         for (size_t k = 0; k < row->n; k++) {
             struct str text = { 0 };
             ok = line_of(r, row->pairs[k].value, NAME_CHARS_MAX, &text) && ok;
@@ -691,7 +808,7 @@ bool value_matrix(struct task_read *r, const struct node *value)
     size_t variants = 1;
     if (value->kind != NODE_MAPPING || value->n == 0 || value->n > AXES_MAX + 2)
         return node_fault(&r->context, value, "'matrix' must be a mapping of 1 to %d axes, each a list of values", AXES_MAX);
-    matrix.axes = ARENA_ARRAY(r->read->arena, struct workflow_axis, value->n);
+    matrix.axes = ARENA_ARRAY(r->context.arena, struct workflow_axis, value->n);
     for (size_t i = 0; i < value->n; i++) {
         const struct node_pair *pair = &value->pairs[i];
         if (str_eqz(pair->key->text, "exclude")) {

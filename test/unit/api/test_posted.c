@@ -7,35 +7,11 @@ struct fixture {
     struct posted posted;
 };
 
-static struct str def_text(struct arena *arena, const struct task_def *def);
-
-/* general_is_the_same: whichever way posted_read took, the general one comes to the same end. */
-static void general_is_the_same(struct fixture *f, const char *text, bool good)
-{
-    struct err fault = { 0 }, err = { .arena = &f->arena };
-    struct posted posted = { 0 };
-    json_t *document = json_parse(str_of(text), JSON_DEPTH_MAX, &fault);
-    assert_non_null(document);
-    assert_int_equal(posted_read_document(&f->arena, document, str_of(text), &posted, &err), good);
-    assert_true(str_eq(faults_text(&f->arena, &err), faults_text(&f->arena, &f->err)));
-    if (good) {
-        assert_int_equal(posted.n, f->posted.n);
-        assert_int_equal(posted.many, f->posted.many);
-        for (size_t i = 0; i < posted.n; i++) {
-            assert_true(str_eq(def_text(&f->arena, &posted.defs[i]), def_text(&f->arena, &f->posted.defs[i])));
-            assert_true(str_eq(posted.defs[i].path, f->posted.defs[i].path));
-        }
-    }
-    json_decref(document);
-}
-
 static bool read_text(struct fixture *f, const char *text)
 {
     *f = (struct fixture){ 0 };
     f->err.arena = &f->arena;
-    bool good = posted_read(&f->arena, str_of(text), &f->posted, &f->err);
-    general_is_the_same(f, text, good);
-    return good;
+    return posted_read(&f->arena, str_of(text), &f->posted, &f->err);
 }
 
 static void release(struct fixture *f)
@@ -160,6 +136,10 @@ static void test_allow_failure(void **state)
     release(&f);
 }
 
+#define KNOWN \
+    "[known here: name, queue, depends, after, cancels, image, command, script, shell, data, checkout, env, timeout, grace, retry, " \
+    "limits, lock, priority, not_before, labels, zone, semaphores, collapse, unique, concurrency, detached, allow_failure, sandbox, " \
+    "artifacts]"
 #define LATER(word) "invalid | /" word ": '" word "' isn't supported for queue tasks yet"
 static const struct { const char *text, *wanted;
 } bad[] = {
@@ -174,7 +154,7 @@ static const struct { const char *text, *wanted;
         "invalid | /tasks/0: a task must be an object, not a number | /tasks/2/nam: unknown field 'nam' [did you mean 'name'?] | "
         "/tasks/2/name: 'name' is required" },
     { "{\"name\":5}", "invalid | /name: 'name' must be a string, not a number" },
-    { "{\"name\":\"a\",\"a/b~c\":1}", "invalid | /a~1b~0c: unknown field 'a/b~c'" },
+    { "{\"name\":\"a\",\"a/b~c\":1}", "invalid | /a~1b~0c: unknown field 'a/b~c' " KNOWN },
     { "{\"name\":\"a\",\"comand\":1}", "invalid | /comand: unknown field 'comand' [did you mean 'command'?]" },
     { "{\"name\":\"a\",\"command\":{}}", "invalid | /command: 'command' must be a string or an array of strings, not an object" },
     { "{\"name\":\"a\",\"command\":[]}", "invalid | /command: 'command' must have 1 to 10000 words, not 0" },
@@ -190,42 +170,49 @@ static const struct { const char *text, *wanted;
     { "{\"name\":\"a\",\"env\":{\"1a\":\"x\",\"WEIR_X\":\"y\",\"K\":1}}",
         "invalid | /env/1a: '1a' can't be the name of an environment variable | /env/WEIR_X: 'WEIR_X': names that begin with WEIR_ are set "
         "by Weir itself | "
-        "/env/K: 'env' must be a string, not a number" },
+        "/env/K: 'K' must be a string, not a number" },
     { "{\"name\":\"a\",\"timeout\":30}",
-        "invalid | /timeout: 'timeout' must be a duration with a unit, such as \"90s\", \"15m\", \"2h\" or \"7d\"" },
+        "invalid | /timeout: 'timeout' must be a duration with a unit, such as 90s, 15m, 2h or 7d, not a number [did you mean '30s'?]" },
     { "{\"name\":\"a\",\"timeout\":\"0s\"}", "invalid | /timeout: 'timeout' must be from 1ms to 365d, not 0s" },
     { "{\"name\":\"a\",\"timeout\":\"9999999999d\"}", "invalid | /timeout: 'timeout' must be from 1ms to 365d, not 9999999999d" },
     { "{\"name\":\"a\",\"priority\":1001}", "invalid | /priority: 'priority' must be from -1000 to 1000, not 1001" },
     { "{\"name\":\"a\",\"priority\":1.5}", "invalid | /priority: 'priority' must be a whole number, not a number with a fraction" },
-    { "{\"name\":\"a\",\"priority\":\"1\"}", "invalid | /priority: 'priority' must be a whole number, not a string" },
+    { "{\"name\":\"a\",\"priority\":\"1\"}", "invalid | /priority: 'priority' must be a whole number, not the text '1'" },
     { "{\"name\":\"a\",\"not_before\":\"tomorrow\"}",
         "invalid | /not_before: 'not_before' must be a time such as \"2026-11-15T05:46:00Z\" (RFC 3339), not \"tomorrow\"" },
     { "{\"name\":\"a\",\"retry\":5}", "invalid | /retry: 'retry' must be an object, not a number" },
     { "{\"name\":\"a\",\"retry\":{\"attempts\":0,\"backoff\":\"x\",\"on\":[\"never\"],\"of\":1}}",
         "invalid | /retry/attempts: 'attempts' must be from 1 to 1000, not 0 | /retry/backoff: 'backoff' must be a duration with a unit, "
-        "such as \"90s\", \"15m\", "
-        "\"2h\" or \"7d\" | /retry/on/0: 'on' knows lost, temporary, killed, failed and timeout | /retry/of: unknown field 'of' [did you "
+        "such as 90s, 15m, 2h or 7d, not the text 'x' | /retry/on/0: 'on' must be lost, temporary, killed, failed or timeout, not the text "
+        "'never' | /retry/of: unknown field 'of' [did you "
         "mean 'on'?]" },
-    { "{\"name\":\"a\",\"labels\":{\"o s\":\"x\",\"k\":5}}", "invalid | /labels/o s: a label's name must be letters, digits, '.', '_' and "
-                                                             "'-' | /labels/k: 'labels' must be a string, not a number" },
-    { "{\"name\":\"a\",\"zone\":\"\"}", "invalid | /zone: 'zone' must be letters, digits, '.', '_' and '-'" },
+    { "{\"name\":\"a\",\"labels\":{\"o s\":\"x\",\"k\":5}}",
+        "invalid | /labels/o s: 'o s' can't be the name of a label | /labels/k: 'labels' must be a string, not a number" },
+    { "{\"name\":\"a\",\"zone\":\"\"}", "invalid | /zone: 'zone' must not be empty" },
     { "{\"name\":\"a\",\"semaphores\":[\"x\",\"x\",\"\"]}",
-        "invalid | /semaphores/1: 'x' is listed twice | /semaphores/2: a semaphore's name must be letters, digits, '.', '_' and '-'" },
+        "invalid | /semaphores/2: 'semaphores' must not be empty" },
+    { "{\"name\":\"a\",\"semaphores\":[\"x\",\"x\",\"-\"]}",
+        "invalid | /semaphores/1: semaphore 'x' stands twice | /semaphores/2: the semaphore name '-' must begin with a letter or a "
+        "digit" },
+    { "{\"name\":\"a\",\"semaphores\":\"x\"}", "invalid | /semaphores: 'semaphores' must be an array of strings, not a string" },
     { "{\"name\":\"a\",\"unique\":\"{nam}\"}",
-        "invalid | /unique: 'unique' knows {archive}, {rev}, {name} and {variant}; write no other braces" },
-    { "{\"name\":\"a\",\"unique\":\"{name\"}",
-        "invalid | /unique: 'unique' knows {archive}, {rev}, {name} and {variant}; write no other braces" },
+        "invalid | /unique: 'unique' may use {archive}, {rev}, {name} and {variant}, not {nam} [did you mean 'name'?]" },
+    { "{\"name\":\"a\",\"unique\":\"{name\"}", "invalid | /unique: 'unique' may use {archive}, {rev}, {name} and {variant}, not {}" },
     { "{\"name\":\"a\",\"limits\":{\"memory\":\"64\",\"pids\":0,\"cpu\":\"1ms\",\"mem\":1}}",
-        "invalid | /limits/memory: 'memory' must be a size with a unit, such as \"64KiB\" or \"10MiB\", not \"64\" | /limits/pids: 'pids' "
+        "invalid | /limits/memory: 'memory' must be a size with a unit, such as 64KiB, 10MiB or 1GiB, not the text '64' "
+        "[did you mean '64B'?] | /limits/pids: 'pids' "
         "must be from 1 to 4194304, "
         "not 0 | /limits/cpu: 'cpu' must be from 1s to 365d, not 1ms | /limits/mem: unknown field 'mem' [did you mean 'memory'?]" },
-    { "{\"name\":\"a\",\"checkout\":true}", "invalid | /checkout: 'checkout': a queue's task has no archive that could be checked out" },
-    { "{\"name\":\"a\",\"sandbox\":\"loose\"}", "invalid | /sandbox: 'sandbox' must be \"none\" or \"strict\"" },
+    { "{\"name\":\"a\",\"checkout\":true}", LATER("checkout") },
+    { "{\"name\":\"a\",\"lock\":\"shared\"}", LATER("lock") },
+    { "{\"name\":\"a\",\"checkout\":\"x\"}", "invalid | /checkout: 'checkout' must be true or false, not the text 'x'" },
+    { "{\"name\":\"a\",\"sandbox\":\"loose\"}", "invalid | /sandbox: 'sandbox' must be none or strict, not the text 'loose'" },
     { "{\"name\":\"a\",\"artifacts\":[\"../a\"]}",
-        "invalid | /artifacts/0: an artifact's pattern isn't one: it is no path beneath the working directory" },
-    { "{\"name\":\"a\",\"artifacts\":\"a\"}", "invalid | /artifacts: 'artifacts' must be an array of at most 100 patterns" },
+        "invalid | /artifacts/0: 'artifacts' are files in the working directory" },
+    { "{\"name\":\"a\",\"artifacts\":\"a\"}", "invalid | /artifacts: 'artifacts' must be an array of strings, not a string" },
     { "{\"name\":\"a\",\"collapse\":true}", LATER("collapse") },
-    { "{\"name\":\"a\",\"allow_failure\":1}", "invalid | /allow_failure: 'allow_failure' must be true or false, not a number" },
+    { "{\"name\":\"a\",\"allow_failure\":1}",
+        "invalid | /allow_failure: 'allow_failure' must be true or false, not a number [did you mean 'true'?]" },
     { "{\"name\":\"a\",\"matrix\":{\"os\":[\"a\"]}}", LATER("matrix") },
     { "{\"name\":\"a\",\"on\":[]}", LATER("on") },
     { "{\"name\":\"a\",\"depends\":\"b\"}", "invalid | /depends: 'depends' must be an array of at most 10000 tasks" },
