@@ -10,7 +10,7 @@ FAULTS ?= 2
 N ?= 20
 
 .DEFAULT_GOAL := all
-.PHONY: promises promises-planted campaign all run test bench fuzz lint sim soak install deb clean setup
+.PHONY: promises promises-planted campaign all run test check bench fuzz lint sim soak install deb clean setup
 
 all:
 	@tools/build $(BUILD)
@@ -24,6 +24,10 @@ run: setup
 
 test: setup
 	@exec test/run
+
+# what people run while they work: a part of `make test`
+check: setup
+	@exec test/run check
 
 bench: setup
 	@tools/build $(BUILD)
