@@ -52,6 +52,7 @@ static void verify_done(struct aside *aside)
     if (!((struct verify_state *)aside->state)->quick) {
         json_put_i64(&json, "logs", report->logs);
         json_put_i64(&json, "log_bytes", report->log_bytes);
+        json_put_i64(&json, "logs_unnoted", report->logs_unnoted);
         json_put_i64(&json, "logs_short", report->logs_short);
         if (report->logs_short > 0)
             json_put_z(&json, "log_missing", report->log_missing);

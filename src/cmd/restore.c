@@ -8,7 +8,7 @@
 static const struct option_spec restore_options[] = {
     { "data", 0, "DIR", "the data directory (default: $XDG_STATE_HOME/weir)", OPTION_NON_EMPTY, NULL },
     { "active", 0, NULL, "the store goes to work when it is served; else it is paused until `weir resume all`", 0, NULL },
-    { "json", 0, NULL, "print one JSON document: {data, paused, artifacts, artifacts_missing, without_artifacts}", 0, NULL },
+    { "json", 0, NULL, "print one JSON document: {data, paused, logs_missing, artifacts, artifacts_missing, without_artifacts}", 0, NULL },
     { "quiet", 'q', NULL, "say nothing but errors", 0, NULL },
     { 0 },
 };
@@ -59,11 +59,15 @@ int restore_main(int argc, char **argv)
     session_note(&s, "%s is restored; start it with: weir serve --data %s", data, data);
     if (!facts.active)
         session_note(&s, "it is paused: nothing starts, no schedule fires, no repository is followed until: weir resume all");
+    if (facts.logs_missing > 0)
+        session_note(&s, "%lld logs that were sealed aren't in the backup: pruned while it was made, or lost before",
+            (long long)facts.logs_missing);
     if (facts.missing > 0)
         session_note(&s, "%lld artifacts that its tasks list aren't there: %s", (long long)facts.missing,
             facts.without_artifacts ? "the backup was made without them" : "the backup didn't have them");
     if (s.json) {
-        json_t *document = json_pack("{s:o, s:b, s:I, s:I, s:b}", "data", session_string(str_of(data)), "paused", !facts.active,
+        json_t *document = json_pack("{s:o, s:b, s:I, s:I, s:I, s:b}", "data", session_string(str_of(data)), "paused", !facts.active,
+            "logs_missing", (json_int_t)facts.logs_missing,
             "artifacts", (json_int_t)facts.artifacts, "artifacts_missing", (json_int_t)facts.missing,
             "without_artifacts", facts.without_artifacts);
         session_print(&s, document);

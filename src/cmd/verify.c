@@ -48,6 +48,9 @@ static int report_print(struct session *s, const json_t *report)
         printf("    %lld logs (%s), %lld kept files (%s)\n    database %s\n", (long long)field_i64(report, "logs", 0),
             size_format((uint64_t)field_i64(report, "log_bytes", 0)).z, (long long)field_i64(report, "files", 0),
             size_format((uint64_t)field_i64(report, "file_bytes", 0)).z, term_safe_z(&s->arena, field_z(report, "database")));
+    if (field_i64(report, "logs_unnoted", 0) > 0)
+        session_note(s, "%lld logs were only read, not compared: their hash isn't noted (just sealed, still open, or of an older version)",
+            (long long)field_i64(report, "logs_unnoted", 0));
     if (field_i64(report, "logs_short", 0) > 0)
         session_note(s, "warning: %lld logs lack bytes (a power cut takes what wasn't durable); the first: %s",
             (long long)field_i64(report, "logs_short", 0), term_safe_z(&s->arena, field_z(report, "log_missing")));
@@ -91,6 +94,7 @@ static int verify_offline(struct session *s, const char *data)
         json_object_set_new(document, "database", json_string(report.database));
         json_object_set_new(document, "logs", json_integer((json_int_t)report.logs));
         json_object_set_new(document, "log_bytes", json_integer((json_int_t)report.log_bytes));
+        json_object_set_new(document, "logs_unnoted", json_integer((json_int_t)report.logs_unnoted));
         json_object_set_new(document, "logs_short", json_integer((json_int_t)report.logs_short));
         if (report.logs_short > 0)
             json_object_set_new(document, "log_missing", json_string(report.log_missing));

@@ -238,6 +238,8 @@ static void changes_small(struct turn *turn, struct changes *c)
     c->holds_remove = slice->holds_remove; c->n_holds_remove = slice->n_holds_remove;
     c->outputs = turn->outputs; c->n_outputs = turn->n_outputs;
     c->log_tails = turn->tails; c->n_log_tails = turn->n_tails;
+    c->log_seals = turn->seals; c->n_log_seals = turn->n_seals;
+    c->log_seals_remove = turn->seals_gone; c->n_log_seals_remove = turn->n_seals_gone;
     c->duties = turn->duties; c->n_duties = turn->n_duties;
     c->notes = turn->notes; c->n_notes = turn->n_notes;
     c->server = turn->beats ? &turn->server : NULL;
@@ -335,6 +337,7 @@ static void caches_follow(struct turn *turn)
     if (turn->n_site) atomic_fetch_add(&engine->site_version, 1); /* whoever read them before the commit reads them again */
     duties_commit(turn);
     expiry_commit(turn);
+    seals_follow(turn);
     polls_commit(turn);
 }
 
@@ -419,6 +422,7 @@ static bool turn_run(struct turn *turn, struct command **commands, size_t *n_com
         if (commands[i]->kind == CMD_ENQUEUE && !commands[i]->err.code) enqueue_fill(turn, commands[i]);
     expiry_run(turn);
     slots_clear(turn);
+    seals_note(turn);
     if (turn->slice->failed || !turn_commit(turn, err)) {
         store->ops->rollback(store);
         return false;
@@ -598,6 +602,7 @@ static int64_t next_turn(struct engine *engine, int64_t wall, int64_t boot)
     if (silence_next(engine) < next) next = silence_next(engine);
     if (duties_next(engine) < next) next = duties_next(engine);
     if (expiry_next(engine) < next) next = expiry_next(engine);
+    if (seals_next(engine) < next) next = seals_next(engine);
     int64_t due = coord_holds(engine->coord, DUTY_schedules) ? schedules_next(engine) : INT64_MAX;
     if (coord_holds(engine->coord, DUTY_timers) && engine->next_time < due) due = engine->next_time;
     if (engine->space.full && boot + SPACE_LOOK_MS < next) next = boot + SPACE_LOOK_MS; /* intake opens by itself */
@@ -770,6 +775,7 @@ struct engine *engine_new(const struct engine_config *config, int64_t wall, int6
     tokens_open(engine);
     health_open(&engine->health);
     engine->rows = caches_rows(engine);
+    atomic_store(&engine->seals_due, INT64_MAX);
     space_open(&engine->space, config->data_dir);
     bool ok = duties_open(engine, err) && caches_load(engine, err) && leases_load(engine, boot, err) && tokens_load(engine, err) &&
               wall_load(engine, boot, err) && start_turn(engine, wall, boot, err);
@@ -778,6 +784,7 @@ struct engine *engine_new(const struct engine_config *config, int64_t wall, int6
         return NULL;
     }
     if (engine->config.logs) logs_each_open(engine->config.logs, log_seal_left, engine);
+    seals_listen(engine, true);
     return engine;
 }
 
@@ -785,6 +792,7 @@ void engine_free(struct engine *engine)
 {
     if (!engine) return;
     engine_stop(engine);
+    seals_listen(engine, false);
     coord_close(engine->coord);
     engine_thread_free(engine);
     heap_release(&engine->deadlines);

@@ -79,7 +79,8 @@ bool something_due(struct engine *engine, int64_t wall, int64_t boot)
     const struct heap_node *first = heap_first(&engine->deadlines);
     int64_t ahead = wall - boot - engine->offset; /* the clock was set: see holds_lift */
     if (coord_holds(engine->coord, DUTY_timers) && (ahead > 0 || ahead < -1000)) return true;
-    if ((first && first->key <= boot) || duties_next(engine) <= boot || expiry_next(engine) <= boot) return true;
+    if ((first && first->key <= boot) || duties_next(engine) <= boot) return true;
+    if (expiry_next(engine) <= boot || seals_next(engine) <= boot) return true;
     if (engine->n_resuming || engine->n_removing || engine->archives_left || engine->slots_left.n || engine->coord->leaving) return true;
     if (served_due(engine) || engine->tells_due || engine->beats_due) return true;
     return (coord_holds(engine->coord, DUTY_timers) && engine->next_time <= wall) || schedules_due(engine, wall, boot);
@@ -164,7 +165,8 @@ static const struct lane *lane_before(struct turn *turn, const struct lane *lane
 
 bool changes_narrow(struct turn *turn, struct changes *c)
 {
-    size_t others = c->n_classes + c->n_classes_remove + c->n_results_remove + c->n_executors + c->n_executors_remove + c->n_tokens +
+    size_t others = c->n_classes + c->n_classes_remove + c->n_log_seals + c->n_results_remove + c->n_executors + c->n_executors_remove +
+                    c->n_tokens +
                     c->n_tokens_remove + c->n_slots_remove + c->n_site + c->n_schedules + c->n_schedules_remove + c->n_duties +
                     c->n_notes + (c->clock != NULL);
     bool pause = holds_pause(c->holds_add, c->n_holds_add) || holds_pause(c->holds_remove, c->n_holds_remove);

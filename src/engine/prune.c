@@ -70,6 +70,8 @@ void cmd_prune(struct turn *turn, struct command *command)
         if (command->in.prune.dry_run) continue;
         kept_drop(turn, node, bytes);
         node->row.marks = (node->row.marks | MARK_PRUNED) & ~(unsigned)MARK_OUTPUTS;
+        for (int64_t grant = task_pruned(&node->row) + 1; grant <= node->row.grant; grant++)
+            *ARENA_PUSH(turn->arena, turn->seals_gone, turn->n_seals_gone, turn->cap_seals_gone) = (struct log_name){ node->row.id, grant };
         task_pruned_set(&node->row, node->row.grant);
         slice_touch(turn->slice, node);
         *ARENA_PUSH(turn->arena, turn->pruned, turn->n_pruned, turn->cap_pruned) = node->row.id;

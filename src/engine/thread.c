@@ -193,14 +193,17 @@ static bool thread_waits(struct engine_thread *t)
     return false;
 }
 
-/* A last turn, so that others needn't wait until our duties are free; not when the store wasn't there lately: nobody waits for it now. */
+/* A last turn, so that others needn't wait until our duties are free, and what logs were is noted; not when the store wasn't there lately:
+ * nobody waits for it now. */
 static void leave(struct engine *engine)
 {
     struct list answered = { 0 };
     struct err err = { 0 };
     int64_t next, boot = clock_boot_ms();
-    if (engine->store->exclusive || engine->stale || boot - engine->beaten > 2 * COORD_BEAT_MS) return;
-    coord_leave(engine->coord);
+    bool seals = seals_next(engine) != INT64_MAX;
+    if (engine->store->exclusive ? !seals : engine->stale || boot - engine->beaten > 2 * COORD_BEAT_MS) return;
+    if (seals) atomic_store(&engine->seals_due, boot);
+    if (!engine->store->exclusive) coord_leave(engine->coord);
     (void)engine_turn(engine, NULL, 0, clock_wall_ms(), boot, &answered, &next, &err);
     struct list_node *at;
     pthread_mutex_lock(&engine->thread->lock);
@@ -305,11 +308,13 @@ bool engine_start(struct engine *engine, struct loop *loop, void (*on_commit)(in
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&t->lock, NULL);
     engine->thread = t;
+    seals_listen(engine, true);
     loop_on_wake(loop, woken, engine);
     loop_before_wait(loop, loop_turn, engine);
     int code = pthread_create(&t->thread, NULL, run, engine);
     if (code == 0) return coord_start(engine->coord, coord_changed, engine, err);
     loop_forget(loop, engine);
+    seals_listen(engine, false);
     mem_free(t);
     engine->thread = NULL;
     return err_set(err, ERR_io, "the engine's thread could not be started: %s", strerror(code));
@@ -386,6 +391,7 @@ void engine_thread_free(struct engine *engine)
     struct engine_thread *t = engine->thread;
     if (!t) return;
     engine_stop(engine);
+    seals_listen(engine, false);
     loop_forget(t->loop, engine);
     pthread_cond_destroy(&t->news);
     pthread_mutex_destroy(&t->lock);

@@ -281,6 +281,7 @@ struct engine {
         n_failed_turns, n_commands, n_commits, n_events, n_granted, n_finished, n_lost, turn_us, commit_us,
         begin_us;
     _Atomic int64_t n_running; /* grants that are out */
+    _Atomic int64_t seals_due; /* boot ms by which hashes of logs are noted; INT64_MAX: none waits */
     struct engine_thread *thread;
 };
 
@@ -312,6 +313,9 @@ struct turn {
     struct task_outputs *outputs; size_t n_outputs, cap_outputs;
     struct map outputs_of; /* task -> struct str, the newest of those */
     struct log_tail *tails; size_t n_tails, cap_tails;
+    struct log_seal *seals; size_t n_seals, cap_seals;
+    struct log_name *seals_gone; size_t n_seals_gone, cap_seals_gone;
+    struct log_sealed *sealed_seen; size_t n_sealed_seen; /* that the log store has hashed: noted with this turn, or not wanted */
     struct unique_claim *unique_add; size_t n_unique_add, cap_unique_add;
     struct unique_claim *unique_remove; size_t n_unique_remove, cap_unique_remove;
     struct smap uniques; /* key -> node, of this turn's */
@@ -465,6 +469,12 @@ int64_t turn_past(const struct turn *turn); /* by which what is old is removed *
 int64_t turn_late(const struct turn *turn); /* from which time limits count */
 bool turn_agrees(const struct turn *turn);  /* the wall clock isn't in doubt */
 void clock_tick(struct turn *turn);
+/* seals.c */
+void seals_listen(struct engine *engine, bool on); /* anew when there is a thread to wake, and before there is none */
+int64_t seals_next(struct engine *engine);         /* boot ms */
+void seals_note(struct turn *turn);                /* last, when it is known whether the turn commits anyway */
+void seals_follow(struct turn *turn);
+
 void expiry_run(struct turn *turn);
 void expiry_commit(struct turn *turn);
 int64_t expiry_next(const struct engine *engine); /* boot ms */

@@ -41,6 +41,11 @@ void log_name_packed(char out[LOG_NAME_BYTES], struct log_key key)
     snprintf(out, LOG_NAME_BYTES, "%" PRId64 "/%" PRId64 ".%" PRId64 ".log.zst", key.task / LOG_SHARD_TASKS, key.task, key.grant);
 }
 
+void log_name_unnoted(char out[LOG_NAME_BYTES], struct log_key key)
+{
+    snprintf(out, LOG_NAME_BYTES, "%" PRId64 ".%" PRId64 ".unnoted", key.task, key.grant);
+}
+
 static bool os_refused(struct err *err, struct log_key key, const char *what)
 {
     int no = errno;
@@ -569,6 +574,7 @@ static void logs_drop(struct log_files *logs)
         mem_free(entry->value);
     }
     smap_release(&logs->plain);
+    buf_release(&logs->seals.items);
     for (struct list_node *node; (node = list_take_first(&logs->spare)) != NULL;) {
         mem_free(LOG_PLAIN_OF(node));
     }
@@ -604,6 +610,7 @@ struct logs *logs_open(const char *data_dir, struct err *err)
     memset(logs, 0, sizeof *logs);
     logs->port.ops = &files_ops;
     logs->root_fd = logs->live_fd = logs->marks_fd = -1;
+    seal_queue_init(&logs->seals);
     if (!logs_open_folders(logs, data_dir, err)) {
         err_context(err, "logs in %s", data_dir);
         logs_drop(logs);
@@ -666,5 +673,8 @@ static const struct logs_ops files_ops = {
     .each = log_files_each,
     .wait = files_wait,
     .on_sync = files_on_sync,
+    .on_seal = log_files_on_seal,
+    .sealed = log_files_sealed,
+    .noted = log_files_noted,
     .frames_unpacked = files_frames_unpacked,
 };

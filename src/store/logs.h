@@ -19,6 +19,13 @@ struct store_config;
 struct logs *logs_open_store(const struct store_config *config, struct err *err);
 void logs_close(struct logs *logs);
 
+/* What a sealed log was: the bytes that are stored, without the tail that came with the finish, and their BLAKE2b. */
+enum { LOG_HASH_BYTES = 32 };
+struct log_seal {
+    int64_t task, grant, bytes;
+    uint8_t hash[LOG_HASH_BYTES];
+};
+
 struct log_position {
     int64_t stored, durable;
 };
@@ -45,6 +52,17 @@ bool logs_each(struct logs *logs, bool (*each)(void *owner, int64_t task, int64_
 void logs_wait(struct logs *logs); /* until everything appended is durable and everything sealed is compressed (tests, shutdown) */
 /* logs_on_sync: called from the log thread after appended bytes became durable (to tell those who wait). */
 void logs_on_sync(struct logs *logs, void (*synced)(void *owner), void *owner);
+/* Seals: after a seal, when the bytes are durable and packed, a thread of the log store hashes them as they are stored. What it found waits
+ * here until the history has it, after a crash too: the first n are copied, and go when they are told to be noted. A log that was noted
+ * before may come again. `sealed` is called from any thread, and calls nothing here. grown: more bytes came to a log that another server
+ * had sealed; it begins as it was noted. */
+struct log_sealed {
+    struct log_seal seal;
+    bool grown;
+};
+void logs_on_seal(struct logs *logs, void (*sealed)(void *owner), void *owner); /* where none waited some do now */
+size_t logs_sealed(struct logs *logs, struct log_sealed *out, size_t max);
+bool logs_noted(struct logs *logs, const struct log_sealed *sealed, size_t n); /* the first n; true: others wait */
 uint64_t logs_frames_unpacked(struct logs *logs); /* since the start: what reading sealed logs cost */
 
 #endif

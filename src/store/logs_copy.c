@@ -211,6 +211,18 @@ bool logs_put_begin(struct log_put *put, const char *data_dir, struct err *err)
     return ok;
 }
 
+/* The next start hashes it. */
+static bool unnoted_mark(struct log_put *put, struct log_key key, struct err *err)
+{
+    char name[LOG_NAME_BYTES];
+    log_name_unnoted(name, key);
+    int fd = openat(put->live_fd, name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return os_refused("making the file", name, err);
+    close(fd);
+    return true;
+}
+
 /* The log that the parts from here on belong to. */
 static bool log_begin(struct log_put *put, const struct log_part *part, struct err *err)
 {
@@ -229,6 +241,8 @@ static bool log_begin(struct log_put *put, const struct log_part *part, struct e
         close(shard_fd);
         unlinkat(put->live_fd, plain, 0); /* readers take the plain one first, and this one is the whole */
         put->fd = openat(put->root_fd, packed, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (part->unnoted && !unnoted_mark(put, key, err))
+            return false;
     }
     if (put->fd < 0)
         return os_refused("making the log", plain, err);

@@ -16,6 +16,7 @@ enum { LOG_PART_BYTES = 1 << 20 };
 struct log_part {
     int64_t task, grant, start;
     bool packed;
+    bool unnoted; /* of a restore: the history hasn't got its hash */
     struct str bytes;
 };
 

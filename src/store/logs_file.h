@@ -46,6 +46,7 @@ struct log_plain {
 struct pack_job {
     struct list_node node;
     struct log_key key;
+    bool unnoted; /* found packed at the start, and not noted yet */
 };
 
 struct sync_item {
@@ -72,6 +73,7 @@ struct log_files {
     size_t n_expected;                /* of `plain`: with an end that is waited for */
     struct sync_item batch[LOG_OPEN_MAX];
     struct seek_reader reader;
+    struct seal_queue seals;
     void (*synced)(void *owner);
     void *synced_owner;
 };
@@ -83,6 +85,7 @@ static inline struct log_files *files_of(struct logs *port)
 
 void log_name_plain(char out[LOG_NAME_BYTES], struct log_key key);     /* in the folder `live` */
 void log_name_packed(char out[LOG_NAME_BYTES], struct log_key key);    /* in the folder `logs` */
+void log_name_unnoted(char out[LOG_NAME_BYTES], struct log_key key);   /* in the folder `live` */
 bool log_name_parse(const char *name, struct log_key *out, struct str *out_suffix); /* TASK.GRANT.SUFFIX: log, tmp or log.zst */
 struct log_file *log_file_find(struct log_files *logs, struct log_key key); /* NULL: not open; lock held */
 struct log_plain *log_plain_find(struct log_files *logs, struct log_key key); /* NULL: not known; lock held */
@@ -92,9 +95,10 @@ void log_file_forget(struct log_files *logs, struct log_file *file);        /* t
 void log_synced_tell(struct log_files *logs);                               /* lock held, and let go while the listener is called */
 void *log_pack_run(void *logs);                                        /* the pack thread */
 
-/* log_live_each: calls each for every plain log; `sealed` says whether its end is known. Removes half-written packed files when asked to.
+/* log_live_each: calls each for every plain log, and for every one that isn't noted. Removes half-written packed files when asked to.
  */
-bool log_live_each(struct log_files *logs, bool clean, void (*each)(void *owner, struct log_key key, bool sealed), void *owner);
+enum log_found { LOG_FOUND_OPEN, LOG_FOUND_SEALED, LOG_FOUND_UNNOTED }; /* unnoted: it is packed, its hash isn't in the history yet */
+bool log_live_each(struct log_files *logs, bool clean, void (*each)(void *owner, struct log_key key, enum log_found found), void *owner);
 
 /* log_pack_end: removes the plain log if it is there packed, too; before there are threads. */
 bool log_pack_end(struct log_files *logs, struct log_key key);
@@ -109,6 +113,9 @@ void log_seal_held(struct log_files *logs, struct log_key key); /* lock held */
 void log_files_expect(struct logs *port, int64_t task, int64_t grant, int64_t ends);
 void log_files_seal(struct logs *port, int64_t task, int64_t grant);
 void log_files_remove(struct logs *port, int64_t task, int64_t grant);
+void log_files_on_seal(struct logs *port, void (*sealed)(void *owner), void *owner);
+size_t log_files_sealed(struct logs *port, struct log_sealed *out, size_t max);
+bool log_files_noted(struct logs *port, const struct log_sealed *sealed, size_t n);
 void log_files_each_open(struct logs *port, void (*each)(void *owner, int64_t task, int64_t grant), void *owner);
 bool log_files_each(struct logs *port, bool (*each)(void *owner, int64_t task, int64_t grant), void *owner, struct err *err);
 

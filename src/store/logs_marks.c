@@ -121,8 +121,11 @@ static bool plain_cut(struct log_files *logs, struct log_key key, int64_t size, 
     return ok;
 }
 
-static void plain_load(void *owner, struct log_key key, bool sealed)
+static void plain_load(void *owner, struct log_key key, enum log_found found)
 {
+    if (found == LOG_FOUND_UNNOTED) {
+        return;
+    }
     struct marks_load *load = owner;
     struct log_files *logs = load->logs;
     bool cut = load->known && !load->same_boot;
@@ -131,7 +134,7 @@ static void plain_load(void *owner, struct log_key key, bool sealed)
     }
     struct log_plain *plain = log_plain_note(logs, key);
     if (cut && !PLANT(log_tail_kept)) {
-        load->ok = load->ok && plain_cut(logs, key, plain->durable, sealed);
+        load->ok = load->ok && plain_cut(logs, key, plain->durable, found == LOG_FOUND_SEALED);
     }
     if (!load->known) {
         char name[LOG_NAME_BYTES];

@@ -21,11 +21,26 @@ struct logs_ops {
     bool (*each)(struct logs *logs, bool (*each)(void *owner, int64_t task, int64_t grant), void *owner, struct err *err);
     void (*wait)(struct logs *logs);
     void (*on_sync)(struct logs *logs, void (*synced)(void *owner), void *owner);
+    void (*on_seal)(struct logs *logs, void (*sealed)(void *owner), void *owner);
+    size_t (*sealed)(struct logs *logs, struct log_sealed *out, size_t max);
+    bool (*noted)(struct logs *logs, const struct log_sealed *sealed, size_t n);
     uint64_t (*frames_unpacked)(struct logs *logs);
 };
 
 struct logs {
     const struct logs_ops *ops;
 };
+
+/* Seals that wait to be noted, oldest first; its owner's lock guards it. */
+struct seal_queue {
+    struct buf items; /* struct log_sealed */
+    void (*told)(void *owner);
+    void *owner;
+};
+void seal_queue_init(struct seal_queue *queue);
+void seal_queue_listen(struct seal_queue *queue, void (*told)(void *owner), void *owner);
+void seal_queue_add(struct seal_queue *queue, const struct log_sealed *sealed);
+size_t seal_queue_first(const struct seal_queue *queue, struct log_sealed *out, size_t max);
+bool seal_queue_drop(struct seal_queue *queue, size_t n); /* the first n; true: others wait */
 
 #endif

@@ -2,7 +2,8 @@
  *
  * Owns the pack thread and the folder `live` as a to-do list: a plain file without write bits is to be packed, a .tmp file is a packing
  * that was cut short and is made anew. The steps are write, sync, rename, sync the folder, remove the plain file; killed between any two,
- * the next start finds either the plain file alone, or both, and then the packed one is whole.
+ * the next start finds either the plain file alone, or both, and then the packed one is whole. The hash of what was packed waits in memory,
+ * and as an empty file TASK.GRANT.unnoted, until the history has it.
  *
  * Promises: never touches a packed file that is sound; the plain file goes last. A kill costs at most the work of one log.
  *
@@ -12,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -40,15 +42,15 @@ bool log_name_parse(const char *name, struct log_key *out, struct str *out_suffi
     return out->task >= 0 && out->grant >= 0;
 }
 
-static void pack_add(struct log_files *logs, struct log_key key)
+static void pack_add(struct log_files *logs, struct log_key key, bool unnoted)
 {
     struct pack_job *job = mem_alloc(sizeof *job);
-    *job = (struct pack_job){ .key = key };
+    *job = (struct pack_job){ .key = key, .unnoted = unnoted };
     list_append(&logs->to_do, &job->node);
     pthread_cond_signal(&logs->to_pack);
 }
 
-bool log_live_each(struct log_files *logs, bool clean, void (*each)(void *owner, struct log_key key, bool sealed), void *owner)
+bool log_live_each(struct log_files *logs, bool clean, void (*each)(void *owner, struct log_key key, enum log_found found), void *owner)
 {
     int fd = openat(logs->live_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
@@ -70,7 +72,9 @@ bool log_live_each(struct log_files *logs, bool clean, void (*each)(void *owner,
                 unlinkat(logs->live_fd, entry->d_name, 0);
             }
         } else if (str_eqz(suffix, "log") && fstatat(logs->live_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode)) {
-            each(owner, key, (st.st_mode & S_IWUSR) == 0);
+            each(owner, key, (st.st_mode & S_IWUSR) == 0 ? LOG_FOUND_SEALED : LOG_FOUND_OPEN);
+        } else if (str_eqz(suffix, "unnoted")) {
+            each(owner, key, LOG_FOUND_UNNOTED);
         }
     }
     closedir(dir);
@@ -78,17 +82,33 @@ bool log_live_each(struct log_files *logs, bool clean, void (*each)(void *owner,
 }
 
 /* Queues what an earlier life sealed but didn't pack, or packed but didn't remove. */
-static void pack_find_each(void *owner, struct log_key key, bool sealed)
+static void pack_find_each(void *owner, struct log_key key, enum log_found found)
 {
     struct log_files *logs = owner;
     char name[LOG_NAME_BYTES];
     log_name_packed(name, key);
-    bool to_pack = sealed || faccessat(logs->root_fd, name, F_OK, 0) == 0;
+    if (found == LOG_FOUND_UNNOTED) {
+        return;
+    }
+    bool to_pack = found == LOG_FOUND_SEALED || faccessat(logs->root_fd, name, F_OK, 0) == 0;
     pthread_mutex_lock(&logs->lock);
     log_plain_note(logs, key);
     if (to_pack) {
-        pack_add(logs, key);
+        pack_add(logs, key, false);
     }
+    pthread_mutex_unlock(&logs->lock);
+}
+
+/* And, at the start, what was packed and not noted. */
+static void pack_find_first(void *owner, struct log_key key, enum log_found found)
+{
+    struct log_files *logs = owner;
+    if (found != LOG_FOUND_UNNOTED) {
+        pack_find_each(owner, key, found);
+        return;
+    }
+    pthread_mutex_lock(&logs->lock);
+    pack_add(logs, key, true);
     pthread_mutex_unlock(&logs->lock);
 }
 
@@ -121,7 +141,7 @@ static bool shard_sync(struct log_files *logs, struct log_key key)
 }
 
 /* Writes, syncs, renames, syncs the folder. */
-static bool pack_write(struct log_files *logs, struct log_key key, int plain_fd)
+static bool pack_write(struct log_files *logs, struct log_key key, int plain_fd, struct log_seal *out)
 {
     char half[LOG_NAME_BYTES], shard[LOG_NAME_BYTES], packed[LOG_NAME_BYTES];
     name_half(half, key);
@@ -135,7 +155,7 @@ static bool pack_write(struct log_files *logs, struct log_key key, int plain_fd)
         return false;
     }
     struct err err = { 0 };
-    bool ok = seek_pack(plain_fd, fd, &logs->stop, &err);
+    bool ok = seek_pack(plain_fd, fd, &logs->stop, out, &err);
     close(fd);
     ok = ok && renameat(logs->live_fd, half, logs->root_fd, packed) == 0;
     if (!ok) {
@@ -152,6 +172,56 @@ bool log_pack_end(struct log_files *logs, struct log_key key)
     return pack_is_there(logs, key) && shard_sync(logs, key) && unlinkat(logs->live_fd, plain, 0) == 0;
 }
 
+/* The hash of a log as it was packed, by unpacking it. False: it can't be read (`verify` says why), or we are to stop. */
+static bool packed_hash(struct log_files *logs, struct log_key key, struct log_seal *out)
+{
+    char name[LOG_NAME_BYTES];
+    struct err err = { 0 };
+    struct seek_file file;
+    struct seek_reader reader = { 0 };
+    struct buf room;
+    crypto_generichash_state state;
+    log_name_packed(name, key);
+    int fd = openat(logs->root_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    bool ok = fd >= 0 && seek_open(fd, &file, &err);
+    buf_init(&room, 2 * SEEK_FRAME_BYTES);
+    crypto_generichash_init(&state, NULL, 0, LOG_HASH_BYTES);
+    for (out->bytes = 0; ok && out->bytes < file.bytes; out->bytes += (int64_t)room.len) {
+        buf_reset(&room);
+        ok = !logs->stop && seek_read(&reader, &file, key.task, key.grant, out->bytes, SEEK_FRAME_BYTES, &room, &err) && room.len > 0;
+        crypto_generichash_update(&state, (const unsigned char *)room.ptr, room.len);
+    }
+    crypto_generichash_final(&state, out->hash, LOG_HASH_BYTES);
+    seek_reader_release(&reader);
+    buf_release(&room);
+    if (fd >= 0) {
+        close(fd);
+    }
+    return ok;
+}
+
+/* A name that says so until the history has the hash. It need not survive a power cut: then a log is without one. */
+static void unnoted_mark(struct log_files *logs, struct log_key key)
+{
+    char name[LOG_NAME_BYTES];
+    log_name_unnoted(name, key);
+    int fd = openat(logs->live_fd, name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
+static void unnoted_take(struct log_files *logs, struct log_key key)
+{
+    struct log_seal seal = { .task = key.task, .grant = key.grant };
+    if (!packed_hash(logs, key, &seal)) {
+        return;
+    }
+    pthread_mutex_lock(&logs->lock);
+    seal_queue_add(&logs->seals, &(struct log_sealed){ .seal = seal });
+    pthread_mutex_unlock(&logs->lock);
+}
+
 /* False: it couldn't be packed now. */
 static bool pack_one(struct log_files *logs, struct log_key key)
 {
@@ -161,11 +231,13 @@ static bool pack_one(struct log_files *logs, struct log_key key)
     if (fd < 0) {
         return errno == ENOENT; /* sealed twice */
     }
-    bool ok = pack_is_there(logs, key) ? shard_sync(logs, key) : pack_write(logs, key, fd);
+    struct log_seal seal = { .task = key.task, .grant = key.grant };
+    bool ok = pack_is_there(logs, key) ? shard_sync(logs, key) && packed_hash(logs, key, &seal) : pack_write(logs, key, fd, &seal);
     close(fd);
     if (!ok) {
         return false;
     }
+    unnoted_mark(logs, key);
     pthread_mutex_lock(&logs->lock);
     struct log_file *file = log_file_find(logs, key);
     bool waited_for = file && file->durable < file->size;
@@ -177,6 +249,7 @@ static bool pack_one(struct log_files *logs, struct log_key key)
     if (waited_for) {
         log_synced_tell(logs);
     }
+    seal_queue_add(&logs->seals, &(struct log_sealed){ .seal = seal });
     pthread_mutex_unlock(&logs->lock);
     return true;
 }
@@ -184,7 +257,7 @@ static bool pack_one(struct log_files *logs, struct log_key key)
 void *log_pack_run(void *arg)
 {
     struct log_files *logs = arg;
-    bool known = log_live_each(logs, true, pack_find_each, logs);
+    bool known = log_live_each(logs, true, pack_find_first, logs);
     pthread_mutex_lock(&logs->lock);
     logs->plain_known = known;
     for (;;) {
@@ -198,10 +271,16 @@ void *log_pack_run(void *arg)
         }
         struct pack_job *job = (struct pack_job *)(void *)list_take_first(&logs->to_do);
         struct log_key key = job->key;
+        bool unnoted = job->unnoted;
         mem_free(job);
         bool again = logs->pack_failed;
         logs->packing = true;
         pthread_mutex_unlock(&logs->lock);
+        if (unnoted) {
+            unnoted_take(logs, key);
+            pthread_mutex_lock(&logs->lock);
+            continue;
+        }
         bool ok = pack_one(logs, key);
         if (ok && again) {
             log_live_each(logs, false, pack_find_each, logs);
@@ -231,7 +310,7 @@ void log_seal_held(struct log_files *logs, struct log_key key)
     }
     /* ENOENT: nothing was stored, or it is packed already. */
     if (key.task >= 0 && key.grant >= 0 && (fchmodat(logs->live_fd, name, 0400, 0) == 0 || errno != ENOENT)) {
-        pack_add(logs, key);
+        pack_add(logs, key, false);
     }
 }
 
@@ -257,15 +336,17 @@ void log_files_remove(struct logs *port, int64_t task, int64_t grant)
 {
     struct log_files *logs = files_of(port);
     struct log_key key = { task, grant };
-    char plain[LOG_NAME_BYTES], packed[LOG_NAME_BYTES];
+    char plain[LOG_NAME_BYTES], packed[LOG_NAME_BYTES], unnoted[LOG_NAME_BYTES];
     log_name_plain(plain, key);
     log_name_packed(packed, key);
+    log_name_unnoted(unnoted, key);
     pthread_mutex_lock(&logs->lock);
     struct log_file *file = log_file_find(logs, key);
     if (file)
         log_file_forget(logs, file);
     log_plain_drop(logs, key);
     (void)unlinkat(logs->live_fd, plain, 0);
+    (void)unlinkat(logs->live_fd, unnoted, 0);
     (void)unlinkat(logs->root_fd, packed, 0); /* a job that is packing it now leaves a file for the next sweep */
     pthread_mutex_unlock(&logs->lock);
 }
@@ -275,10 +356,10 @@ struct open_each {
     void *owner;
 };
 
-static void open_each_call(void *owner, struct log_key key, bool sealed)
+static void open_each_call(void *owner, struct log_key key, enum log_found found)
 {
     struct open_each *call = owner;
-    if (!sealed) {
+    if (found == LOG_FOUND_OPEN) {
         call->each(call->owner, key.task, key.grant);
     }
 }
@@ -288,6 +369,39 @@ void log_files_each_open(struct logs *port, void (*each)(void *owner, int64_t ta
     struct log_files *logs = files_of(port);
     struct open_each call = { each, owner };
     log_live_each(logs, false, open_each_call, &call);
+}
+
+/* ---- what waits to be noted ---- */
+
+void log_files_on_seal(struct logs *port, void (*sealed)(void *owner), void *owner)
+{
+    struct log_files *logs = files_of(port);
+    pthread_mutex_lock(&logs->lock);
+    seal_queue_listen(&logs->seals, sealed, owner);
+    pthread_mutex_unlock(&logs->lock);
+}
+
+size_t log_files_sealed(struct logs *port, struct log_sealed *out, size_t max)
+{
+    struct log_files *logs = files_of(port);
+    pthread_mutex_lock(&logs->lock);
+    size_t n = seal_queue_first(&logs->seals, out, max);
+    pthread_mutex_unlock(&logs->lock);
+    return n;
+}
+
+bool log_files_noted(struct logs *port, const struct log_sealed *sealed, size_t n)
+{
+    struct log_files *logs = files_of(port);
+    for (size_t i = 0; i < n; i++) {
+        char name[LOG_NAME_BYTES];
+        log_name_unnoted(name, (struct log_key){ sealed[i].seal.task, sealed[i].seal.grant });
+        (void)unlinkat(logs->live_fd, name, 0);
+    }
+    pthread_mutex_lock(&logs->lock);
+    bool more = seal_queue_drop(&logs->seals, n);
+    pthread_mutex_unlock(&logs->lock);
+    return more;
 }
 
 /* ---- all of them ---- */

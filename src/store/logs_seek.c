@@ -10,6 +10,7 @@
 #include "store/logs_seek.h"
 
 #include <errno.h>
+#include <sodium.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -153,8 +154,12 @@ static bool packer_table(struct packer *packer, int packed_fd, struct err *err)
     return write_all(packed_fd, packer->table.ptr, packer->table.len, err);
 }
 
-static bool packer_run(struct packer *packer, int plain_fd, int packed_fd, const atomic_bool *stop, struct err *err)
+static bool packer_run(
+    struct packer *packer, int plain_fd, int packed_fd, const atomic_bool *stop, struct log_seal *out, struct err *err)
 {
+    crypto_generichash_state state;
+    crypto_generichash_init(&state, NULL, 0, LOG_HASH_BYTES);
+    out->bytes = 0;
     for (int64_t offset = 0;;) {
         size_t n;
         if (atomic_load_explicit(stop, memory_order_relaxed)) {
@@ -166,22 +171,25 @@ static bool packer_run(struct packer *packer, int plain_fd, int packed_fd, const
         if (n > 0 && !packer_frame(packer, n, packed_fd, err)) {
             return false;
         }
+        crypto_generichash_update(&state, (const unsigned char *)packer->plain, n);
         offset += (int64_t)n;
+        out->bytes = offset;
         if (n < SEEK_FRAME_BYTES) {
             break;
         }
     }
+    crypto_generichash_final(&state, out->hash, LOG_HASH_BYTES);
     if (!packer_table(packer, packed_fd, err)) {
         return false;
     }
     return fsync(packed_fd) == 0 || os_refused(err, "syncing a packed log");
 }
 
-bool seek_pack(int plain_fd, int packed_fd, const atomic_bool *stop, struct err *err)
+bool seek_pack(int plain_fd, int packed_fd, const atomic_bool *stop, struct log_seal *out, struct err *err)
 {
     struct packer packer;
     packer_init(&packer);
-    bool ok = packer_run(&packer, plain_fd, packed_fd, stop, err);
+    bool ok = packer_run(&packer, plain_fd, packed_fd, stop, out, err);
     packer_release(&packer);
     return ok;
 }

@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "store/logs.h"
 
 enum {
     SEEK_FRAME_BYTES = 256 * 1024,
@@ -19,8 +20,9 @@ enum {
 #define SEEK_BYTES_MAX ((int64_t)SEEK_FRAMES_MAX * SEEK_FRAME_BYTES)
 
 /* seek_pack: compresses all of plain_fd into packed_fd (both at offset 0) and syncs it. Memory: three buffers of about one frame, and 12
- * bytes a frame. False: the operating system refused (ERR_disk_full, ERR_io), or *stop became true (ERR_unavailable). */
-bool seek_pack(int plain_fd, int packed_fd, const atomic_bool *stop, struct err *err);
+ * bytes a frame. *out gets how many bytes it was, and their hash. False: the operating system refused (ERR_disk_full, ERR_io), or *stop
+ * became true (ERR_unavailable). */
+bool seek_pack(int plain_fd, int packed_fd, const atomic_bool *stop, struct log_seal *out, struct err *err);
 
 /* seek_file: what is known of an open packed file. */
 struct seek_file {

@@ -15,6 +15,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "core/model.h"
+#include "store/logs.h"
 
 enum { STORE_HASH_BYTES = 32 };
 
@@ -41,6 +42,7 @@ struct log_tail { /* the last bytes of an attempt's log, carried by its finish *
     int64_t task, grant, offset;
     struct str bytes;
 };
+struct log_name { int64_t task, grant; };
 struct task_outputs { int64_t task; struct str json; };
 struct unique_claim { struct str tenant, key; int64_t task; };
 struct executor_count { int64_t executor, processed, failed; }; /* so many more than its row has */
@@ -66,6 +68,8 @@ struct changes {
     const struct attempt *attempts_remove;  size_t n_attempts_remove;  /* a grant that never arrived */
     const struct task_outputs *outputs;     size_t n_outputs;          /* upsert; of tasks that carry MARK_OUTPUTS */
     const struct log_tail *log_tails;       size_t n_log_tails;
+    const struct log_seal *log_seals;       size_t n_log_seals;        /* upsert */
+    const struct log_name *log_seals_remove; size_t n_log_seals_remove; /* those that there are, after `log_seals` */
     const int64_t *results_remove;          size_t n_results_remove;   /* tasks that are pruned: outputs and log tails go */
     const struct unique_claim *unique_add;  size_t n_unique_add;
     const struct unique_claim *unique_remove; size_t n_unique_remove;
@@ -175,6 +179,7 @@ struct store_ops {
     bool (*load_spec)(struct store *store, struct arena *arena, int64_t id, struct spec *out, struct err *err);
     bool (*load_attempt)(struct store *store, int64_t task, int64_t grant, struct attempt *out, bool *out_found, struct err *err);
     bool (*load_outputs)(struct store *store, struct arena *arena, int64_t task, struct str *out_json, struct err *err);
+    bool (*load_log_seal)(struct store *store, int64_t task, int64_t grant, struct log_seal *out, bool *out_found, struct err *err);
     /* The first n of a class by (prio DESC, vt, task). */
     bool (*ready_first)(struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out, size_t *out_n,
                         struct err *err);
@@ -256,6 +261,7 @@ struct store *store_open(const struct store_config *config, struct err *err);
 struct backup_facts {
     bool without_artifacts;     /* asked for by who backs up; told by a restore */
     bool active;                /* a restore: the store goes on at once; else `all` is paused until somebody resumes it */
+    int64_t logs_missing;       /* told by a restore: logs that were sealed, and aren't in the backup */
     int64_t artifacts, missing; /* files that tasks list: how many came along, how many aren't there (or are damaged, or left out) */
 };
 /* facts NULL: everything, nothing is told; a restored store is active. In steps; consistent; fsynced. */
@@ -272,6 +278,7 @@ struct verify_report {
     /* store_verify_all: */
     char database[200];             /* what the database's own check came to, or why there was none */
     int64_t logs, log_bytes;        /* of ended attempts, read to their last byte */
+    int64_t logs_unnoted;           /* of `logs`: with bytes whose hash isn't noted (open, or an older version's): not compared */
     int64_t logs_short;             /* that have fewer bytes than were reported; the first in words: */
     char log_missing[160];
     int64_t files, file_bytes;      /* kept files, hashed again */

@@ -296,6 +296,17 @@ static void results_tag(struct packing *p, const struct changes *c)
         tag_text(p->t, tail->bytes);
         row_add(p, TAG_log_tail, TAG_PUT, tail->task, tail->grant);
     }
+    for (size_t i = 0; i < c->n_log_seals; i++) {
+        const struct log_seal *seal = &c->log_seals[i];
+        tag_begin(p->t, TAG_log_seal);
+        tag_number(p->t, seal->task);
+        tag_number(p->t, seal->grant);
+        tag_number(p->t, seal->bytes);
+        bytes_cell(p, seal->hash, sizeof seal->hash);
+        row_add(p, TAG_log_seal, TAG_PUT, seal->task, seal->grant);
+    }
+    for (size_t i = 0; i < c->n_log_seals_remove; i++)
+        entry_add(p, TAG_log_seal, TAG_REMOVE, c->log_seals_remove[i].task, c->log_seals_remove[i].grant, 0);
     for (size_t i = 0; i < c->n_results_remove; i++) /* and its log tails */
         entry_add(p, TAG_outputs, TAG_REMOVE, c->results_remove[i], 0, 0);
 }
@@ -545,7 +556,8 @@ bool changes_told(const struct changes *c)
 {
     const size_t lists[] = { c->n_lanes, c->n_classes, c->n_classes_remove, c->n_specs, c->n_slots, c->n_slots_remove, c->n_tasks_new,
                              c->n_tasks_changed, c->n_edges_new, c->n_edges_changed, c->n_holds_add, c->n_holds_remove, c->n_attempts_new,
-                             c->n_attempts_changed, c->n_attempts_remove, c->n_outputs, c->n_log_tails, c->n_results_remove,
+                             c->n_attempts_changed, c->n_attempts_remove, c->n_outputs, c->n_log_tails, c->n_log_seals,
+                             c->n_log_seals_remove, c->n_results_remove,
                              c->n_unique_add, c->n_unique_remove, c->n_tokens, c->n_executors_remove, c->n_tokens_remove, c->n_site,
                              c->n_archives, c->n_revisions, c->n_latest, c->n_schedules, c->n_schedules_remove };
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++)

@@ -38,7 +38,8 @@ enum tag_key { TAG_KEY_ID, TAG_KEY_PAIR, TAG_KEY_HASH, TAG_KEY_RANGE };
     X(archive, ID, 1, "lane kind url branch added removed first_rev next_rev youngest tip definition lock_users") \
     X(revision, PAIR, 2, "lane rev state ident txn author message at noted cause depth definition prevs") \
     X(latest, HASH, 3, "lane name variant rev task ran_rev ran_task") \
-    X(schedule, HASH, 4, "lane task cron zone")
+    X(schedule, HASH, 4, "lane task cron zone") \
+    X(log_seal, PAIR, 2, "task grant_no bytes hash")
 
 enum tag_table {
 #define X(name, key, n, columns) TAG_##name,

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { PART_ROWS = 200, LOOKS = 20, LOOK_PAUSE_MS = 250 };
+enum { PART_ROWS = 200, LOOKS = 20, CHANGED_LOOKS = 3, LOOK_PAUSE_MS = 250 };
 
 static bool fault(struct verify_report *report, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static bool fault(struct verify_report *report, const char *fmt, ...)
@@ -29,34 +29,56 @@ static void wait_a_moment(void)
     nanosleep(&t, NULL);
 }
 
-static bool log_look(const struct bytes_source *from, const struct verify_log *log, int64_t *out_bytes, struct verify_report *out,
-                     struct err *err)
+static bool log_look(const struct bytes_source *from, const struct verify_log *log, int64_t *out_bytes, struct log_seal *out_seal,
+                     struct verify_report *out, struct err *err)
 {
     struct err why = { 0 };
-    if (from->log(from->owner, log->task, log->grant, out_bytes, &why))
+    if (from->log(from->owner, log, out_bytes, out_seal, &why))
         return true;
     if (why.code != ERR_corrupt)
         return err_set(err, why.code, "%s", why.text);
     return fault(out, "the log of task %" PRId64 ", attempt %" PRId64 " is damaged: %.120s", log->task, log->number, why.text);
 }
 
+static bool log_as_sealed(const struct verify_log *log, const struct log_seal *now)
+{
+    return log->seal.bytes < 0 || (now->bytes == log->seal.bytes && memcmp(now->hash, log->seal.hash, sizeof now->hash) == 0);
+}
+
+static bool log_changed(const struct verify_log *log, const struct log_seal *now, struct verify_report *out)
+{
+    if (now->bytes != log->seal.bytes)
+        return fault(out,
+                     "the log of task %" PRId64 ", attempt %" PRId64 " isn't as it was sealed: it has %" PRId64 " bytes, it had %" PRId64,
+                     log->task, log->number, now->bytes, log->seal.bytes);
+    return fault(out, "the log of task %" PRId64 ", attempt %" PRId64 " isn't as it was sealed: it has other bytes", log->task,
+                 log->number);
+}
+
 /* *looks: how often what seems to be missing is looked at again, in all. Bytes that are missing are no fault: a power cut may take what
- * wasn't durable, and the length is what an executor said; they are counted. */
+ * wasn't durable, and the length is what an executor said; they are counted. A log whose seal is noted was durable: it is there, all
+ * of it, and the same. */
 static bool log_verify(const struct bytes_source *from, struct verify_log log, int *looks, struct verify_report *out, struct err *err)
 {
     int64_t bytes = 0;
+    struct log_seal now = { 0 };
+    int again = CHANGED_LOOKS; /* it may be pruned just now, or noted anew */
     size_t n;
     while (!log.pruned) {
-        if (!log_look(from, &log, &bytes, out, err))
+        if (!log_look(from, &log, &bytes, &now, out, err))
             return false;
-        if (bytes >= log.bytes || *looks == 0)
+        bool same = log_as_sealed(&log, &now);
+        if (!same && again-- == 0)
+            return log_changed(&log, &now, out);
+        if (same && (bytes >= log.bytes || *looks == 0))
             break;
-        --*looks;
+        *looks -= same;
         wait_a_moment();
         if (!from->logs(from->owner, log.task, log.grant - 1, &log, 1, &n, err))
             return false;
     }
     out->logs += bytes > 0;
+    out->logs_unnoted += now.bytes > 0 && log.seal.bytes < 0;
     out->log_bytes += bytes;
     if (log.pruned || bytes >= log.bytes)
         return true;

@@ -6,7 +6,8 @@
 #include "store/blobs.h"
 #include "store/store.h"
 
-struct verify_log { int64_t task, grant, number, bytes; bool pruned; }; /* an ended attempt; bytes: as reported, -1: not */
+/* An ended attempt. bytes: as reported, -1: not; seal: what its log was when it was sealed, seal.bytes -1: that isn't noted. */
+struct verify_log { int64_t task, grant, number, bytes; bool pruned; struct log_seal seal; };
 struct verify_files { int64_t task; struct str list; };                 /* the list of kept files of a task's outputs; or empty */
 
 /* Rows come in parts, ascending, each read for itself; *out_n 0: no more. Bytes are read without any snapshot. */
@@ -14,8 +15,9 @@ struct bytes_source {
     void *owner;
     bool (*logs)(void *owner, int64_t task, int64_t grant, struct verify_log *out, size_t max, size_t *out_n, struct err *err);
     bool (*files)(void *owner, int64_t task, struct arena *arena, struct verify_files *out, size_t max, size_t *out_n, struct err *err);
-    /* log: all bytes that there are, log tail included, read through; 0: none. ERR_corrupt: what is there can't be read. */
-    bool (*log)(void *owner, int64_t task, int64_t grant, int64_t *out_bytes, struct err *err);
+    /* log: all bytes that there are, log tail included, read through; 0: none. *out: those without the tail; their hash, of a log whose
+     * seal is noted. ERR_corrupt: what is there can't be read. */
+    bool (*log)(void *owner, const struct verify_log *log, int64_t *out_bytes, struct log_seal *out, struct err *err);
     /* file: its size and the hash of its bytes; -1: there is none. */
     bool (*file)(void *owner, const char *hex, int64_t *out_bytes, char out_hex[BLOB_HEX + 1], struct err *err);
 };

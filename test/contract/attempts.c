@@ -244,11 +244,44 @@ static void outputs_and_log_tails_are_kept(void **state)
     world_release(&w);
 }
 
+static void seals_of_logs_are_kept(void **state)
+{
+    struct world w;
+    struct log_seal seals[] = { { .task = 3, .grant = 1, .bytes = 5, .hash = { 1, 0, 255 } }, { .task = 3, .grant = 2, .bytes = 9 } }, got;
+    struct log_name gone[] = { { 3, 1 }, { 7, 1 } };
+    bool found;
+    (void)state;
+    world_make(&w);
+    turn_begin(&w);
+    w.c.log_seals = seals, w.c.n_log_seals = 2;
+    turn_end(&w);
+    seals[1].bytes = 10;
+    turn_begin(&w);
+    w.c.log_seals = &seals[1], w.c.n_log_seals = 1;
+    turn_end(&w);
+    world_reopen(&w);
+    MUST(&w, OPS(&w)->load_log_seal(w.store, 3, 1, &got, &found, &w.err));
+    assert_true(found);
+    assert_int_equal(got.bytes, 5);
+    assert_memory_equal(got.hash, seals[0].hash, sizeof got.hash);
+    turn_begin(&w);
+    w.c.log_seals = &seals[1], w.c.n_log_seals = 1;
+    w.c.log_seals_remove = gone, w.c.n_log_seals_remove = 2;
+    turn_end(&w);
+    MUST(&w, OPS(&w)->load_log_seal(w.store, 3, 1, &got, &found, &w.err));
+    assert_false(found);
+    MUST(&w, OPS(&w)->load_log_seal(w.store, 3, 2, &got, &found, &w.err));
+    assert_true(found);
+    assert_int_equal(got.bytes, 10);
+    world_release(&w);
+}
+
 const struct CMUnitTest contract_attempts[] = {
     cmocka_unit_test(attempts_live_and_end),
     cmocka_unit_test(many_attempts_at_once),
     cmocka_unit_test(large_claims_come_apart),
     cmocka_unit_test(a_wrong_end_comes_to_nothing),
     cmocka_unit_test(outputs_and_log_tails_are_kept),
+    cmocka_unit_test(seals_of_logs_are_kept),
 };
 const size_t n_contract_attempts = sizeof contract_attempts / sizeof contract_attempts[0];

@@ -8,7 +8,7 @@ import sqlite3
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
-from house import TMP, House, Worker, database, end, ok, run, same  # noqa: E402
+from house import TMP, House, Worker, database, end, ok, run, same, until  # noqa: E402
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / 'golden/verify_edits.txt'
 BESIDE = ('mark', 'weir_schema', 'log', 'log_chunk', 'blob', 'blob_chunk', 'live_many')  # PostgreSQL's own; t4015 has logs and kept files
@@ -29,6 +29,8 @@ STORIES = {  # what somebody would do who knows the tables: every number still f
     'a revision by somebody else': ('revision', "UPDATE revision SET author = 'you'"),
     'a reader\'s token may do everything': ('token', 'UPDATE token SET scopes = 15'),
     'a task waits for nothing': ('edge', 'UPDATE edge SET flags = 2'),
+    'a log was another one, and its hash says so': ('log_seal', "UPDATE log_seal SET bytes = 6"),
+    'a log has no hash': ('log_seal', 'DELETE FROM log_seal'),
     'more may run at once': ('slot', 'UPDATE slot SET slot_limit = 1000'),
 }
 
@@ -44,7 +46,9 @@ def filled(s):
     s.enqueue(dict(name='second', queue='q', data=2, depends=[first['id']]), dict(name='later', queue='q', data=3, not_before='2090-01-01T00:00:00Z'))
     s.post('/v1/tasks', dict(name='once', queue='q', data=9), headers={'Idempotency-Key': 'once'})
     grants = w.claim(free=2)
-    w.finish(grants[0], exit=0, outputs=dict(a='1'), log_bytes=3, log_offset=0, log='YWJj')
+    w.log(grants[0], 0, b'a log')
+    w.finish(grants[0], exit=0, outputs=dict(a='1'), log_bytes=8, log_offset=5, log='YWJj')
+    ok(until(lambda: s.get('/v1/verify').json['logs_unnoted'] == 0, seconds=20), 'what its log was is noted')
     s.post('/v1/lanes/q/pause', dict(reason='rest'))
     same(s.post('/v1/tokens', dict(name='ci', scopes=['read'])).status, 201, 'a token')
 

@@ -33,7 +33,8 @@ static void sample_make(struct sample *sample)
         sample->plain[i] = i % 64 == 63 ? '\n' : (char)('a' + (random >> 24) % 8);
     }
     int plain = memory_file(sample->plain, sample->plain_bytes), packed = memory_file("", 0);
-    HOLDS(seek_pack(plain, packed, &stop, &err));
+    struct log_seal sealed;
+    HOLDS(seek_pack(plain, packed, &stop, &sealed, &err));
     sample->packed_bytes = (size_t)lseek(packed, 0, SEEK_END);
     sample->packed = mem_alloc(sample->packed_bytes);
     HOLDS(pread(packed, sample->packed, sample->packed_bytes, 0) == (ssize_t)sample->packed_bytes);

@@ -3,6 +3,7 @@
 #define WEIR_STORE_POSTGRES_BYTES_H
 
 #include <pthread.h>
+#include <sodium.h>
 
 #include "base/heap.h"
 #include "base/list.h"
@@ -42,9 +43,27 @@ struct pg_log { /* a log that bytes come for; made and freed under `io` and `loc
     bool known;                   /* size and durable are those of the database, as far as this server knows */
     bool sealed, failed;
     bool refused; /* the writer's: what was in flight isn't kept */
+    bool unsure;  /* the writer's: another may have written what was in flight */
+    bool late;    /* the writer's: it was sealed when its bytes came */
+    int64_t summed; /* the writer's: `sum` is of so many bytes from the beginning; -1: of others */
+    crypto_generichash_state sum;
+};
+
+struct log_hashing { /* a sealed log that is read back to be hashed */
+    bool on;
+    struct log_key key;
+    int64_t at, end;
+    int64_t before; /* so many of its bytes were noted before, with this hash; -1: none */
+    uint8_t hash[LOG_HASH_BYTES];
+    crypto_generichash_state sum;
 };
 
 struct log_end {
+    struct log_key key;
+    int64_t bytes;
+};
+
+struct log_noted { /* its hash is in the history */
     struct log_key key;
     int64_t bytes;
 };
@@ -64,6 +83,10 @@ struct pg_logs {
     size_t waiting; /* bytes that aren't durable */
     struct buf seals, removals;               /* keys; to do */
     struct buf seals_flight, removals_flight; /* being done */
+    struct buf to_hash; size_t hash_at;       /* keys; those before hash_at are done */
+    struct buf noted, noted_flight;           /* struct log_noted; to do, being done */
+    struct log_hashing hashing;               /* the writer's */
+    struct seal_queue found;
     struct buf ends; /* struct log_end: attempts that have ended, and of whose logs bytes are missing */
     struct pg_log **batch;
     size_t n_batch, cap_batch;
@@ -72,5 +95,15 @@ struct pg_logs {
 };
 
 void *logs_write_run(void *self); /* the writer's thread */
+
+/* logs_hash.c: the writer's */
+void logs_sum_begin(struct pg_log *log);
+void logs_sum_batch(struct pg_logs *self);             /* of a batch that is durable, before it is settled */
+void logs_hash_find(struct pg_logs *self);
+bool logs_hash_waits(const struct pg_logs *self);      /* lock held */
+bool logs_hash_step(struct pg_logs *self);             /* without the lock; false: the database is away */
+void logs_postgres_on_seal(struct logs *port, void (*sealed)(void *owner), void *owner);
+size_t logs_postgres_sealed(struct logs *port, struct log_sealed *out, size_t max);
+bool logs_postgres_noted(struct logs *port, const struct log_sealed *sealed, size_t n);
 
 #endif

@@ -16,7 +16,7 @@ ORDER BY 1, 2 ON CONFLICT (task, grant_no) DO NOTHING;
 
 -- name: logs_lock
 -- In one order, whoever locks.
-SELECT u.n, l.bytes FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS u (task, grant_no, n)
+SELECT u.n, l.bytes, l.sealed FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS u (task, grant_no, n)
 JOIN log l ON l.task = ANY (ARRAY[u.task]) AND l.grant_no = u.grant_no ORDER BY u.task, u.grant_no FOR UPDATE OF l;
 
 -- name: log_chunks_put
@@ -25,13 +25,27 @@ INSERT INTO log_chunk (task, grant_no, start_byte, bytes) SELECT * FROM unnest($
 ON CONFLICT (task, grant_no, start_byte) DO UPDATE SET bytes = log_chunk.bytes || excluded.bytes;
 
 -- name: logs_grow
-UPDATE log SET bytes = u.bytes FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u (task, grant_no, bytes)
+-- One that was sealed elsewhere meanwhile is to be hashed anew.
+UPDATE log SET bytes = u.bytes, sealed = CASE log.sealed WHEN 0 THEN 0 ELSE 2 END FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u (task, grant_no, bytes)
 WHERE log.task = ANY (ARRAY[u.task]) AND log.grant_no = u.grant_no;
 
 -- name: logs_seal
 -- In one order, whoever locks; here and below.
-UPDATE log SET sealed = 1 FROM (SELECT * FROM unnest($1::bigint[], $2::bigint[]) AS k (task, grant_no) ORDER BY 1, 2) u
-WHERE log.task = ANY (ARRAY[u.task]) AND log.grant_no = u.grant_no AND log.sealed = 0;
+UPDATE log SET sealed = 2 FROM (SELECT * FROM unnest($1::bigint[], $2::bigint[]) AS k (task, grant_no) ORDER BY 1, 2) u
+WHERE log.task = ANY (ARRAY[u.task]) AND log.grant_no = u.grant_no AND log.sealed <> 1 RETURNING log.task, log.grant_no;
+
+-- name: logs_noted
+-- Unless more came meanwhile.
+UPDATE log SET sealed = 1 FROM (SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS k (task, grant_no, bytes) ORDER BY 1, 2) u
+WHERE log.task = ANY (ARRAY[u.task]) AND log.grant_no = u.grant_no AND log.sealed > 1 AND log.bytes = u.bytes;
+
+-- name: logs_unnoted
+SELECT task, grant_no FROM log WHERE sealed = 2 ORDER BY task, grant_no;
+
+-- name: log_unnoted
+-- With what was noted before.
+SELECT l.bytes, coalesce(s.bytes, -1), coalesce(s.hash, '') FROM log l LEFT JOIN log_seal s ON s.task = l.task AND s.grant_no = l.grant_no
+WHERE l.task = $1 AND l.grant_no = $2 AND l.sealed = 2;
 
 -- name: logs_delete
 WITH gone AS (DELETE FROM log USING (SELECT * FROM unnest($1::bigint[], $2::bigint[]) AS k (task, grant_no) ORDER BY 1, 2) u
@@ -150,8 +164,10 @@ INSERT INTO meta (name, value) VALUES ('token_salt', $1::text) ON CONFLICT (name
 
 -- name: verify_logs_after
 -- Ended attempts, with what their task remembers of being pruned.
-SELECT a.task, a.grant_no, a.number, a.log_bytes, t.rest FROM attempt a JOIN task t ON t.id = ANY (ARRAY[a.task])
-WHERE (a.task, a.grant_no) > ($1::bigint, $2::bigint) ORDER BY a.task, a.grant_no LIMIT $3::bigint;
+SELECT a.task, a.grant_no, a.number, a.log_bytes, t.rest,
+    coalesce((SELECT s.bytes FROM log_seal s WHERE s.task = a.task AND s.grant_no = a.grant_no), -1),
+    coalesce((SELECT s.hash FROM log_seal s WHERE s.task = a.task AND s.grant_no = a.grant_no), '')
+FROM attempt a JOIN task t ON t.id = ANY (ARRAY[a.task]) WHERE (a.task, a.grant_no) > ($1::bigint, $2::bigint) ORDER BY a.task, a.grant_no LIMIT $3::bigint;
 
 -- name: verify_kept_after
 -- The second line of outputs lists kept files.

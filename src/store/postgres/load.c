@@ -180,6 +180,23 @@ static bool load_outputs(struct store *store, struct arena *arena, int64_t task,
     return true;
 }
 
+static bool load_log_seal(struct store *store, int64_t task, int64_t grant, struct log_seal *out, bool *out_found, struct err *err)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    arg_i64(&args, task);
+    arg_i64(&args, grant);
+    if (!writer_ask(postgres_of(store), PG_log_seal_get, &args, &result, err))
+        return false;
+    *out_found = PQntuples(result) > 0;
+    if (*out_found) {
+        struct str hash = cell_view(result, 0, 1);
+        *out = (struct log_seal){ .task = task, .grant = grant, .bytes = cell_i64(result, 0, 0) };
+        memcpy(out->hash, hash.ptr, hash.len < LOG_HASH_BYTES ? hash.len : LOG_HASH_BYTES);
+    }
+    return true;
+}
+
 /* A ready row without a task is left for whoever loads that task to complain about. */
 static bool ready_take(struct postgres_store *self, const PGresult *result, int row, struct err *err)
 {
@@ -414,6 +431,7 @@ const struct store_ops postgres_ops = {
     .load_spec = load_spec,
     .load_attempt = load_attempt,
     .load_outputs = load_outputs,
+    .load_log_seal = load_log_seal,
     .archive_lock = postgres_archive_lock,
     .slot_lock = postgres_slot_lock,
     .ready_first = ready_first,

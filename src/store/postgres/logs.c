@@ -193,6 +193,7 @@ static struct pg_log *log_get(struct pg_logs *self, struct log_key key)
         log_forget_idle(self);
         log = mem_alloc_zero(sizeof *log);
         log->key = key;
+        logs_sum_begin(log);
         buf_init(&log->flight, SIZE_MAX);
         buf_init(&log->fresh, SIZE_MAX);
         smap_put(&self->logs, key_view(&log->key), log);
@@ -473,6 +474,10 @@ static void pg_logs_free(struct pg_logs *self)
     buf_release(&self->seals_flight);
     buf_release(&self->removals_flight);
     buf_release(&self->ends);
+    buf_release(&self->to_hash);
+    buf_release(&self->noted);
+    buf_release(&self->noted_flight);
+    buf_release(&self->found.items);
     mem_free(self->batch);
     bytes_close(&self->reader);
     bytes_close(&self->writer);
@@ -507,6 +512,9 @@ static const struct logs_ops pg_logs_ops = {
     .each = pg_each,
     .wait = pg_wait,
     .on_sync = pg_on_sync,
+    .on_seal = logs_postgres_on_seal,
+    .sealed = logs_postgres_sealed,
+    .noted = logs_postgres_noted,
     .frames_unpacked = pg_frames_unpacked,
 };
 
@@ -526,7 +534,8 @@ static bool files_open(struct pg_logs *self, const char *data_dir, struct err *e
 struct logs *logs_postgres_open(const struct store_config *config, struct err *err)
 {
     struct pg_logs *self = mem_alloc_zero(sizeof *self);
-    struct buf *lists[] = { &self->seals, &self->removals, &self->seals_flight, &self->removals_flight, &self->ends };
+    struct buf *lists[] = { &self->seals, &self->removals, &self->seals_flight, &self->removals_flight, &self->ends,
+        &self->to_hash, &self->noted, &self->noted_flight };
     self->port.ops = &pg_logs_ops;
     pthread_mutex_init(&self->io, NULL);
     pthread_mutex_init(&self->lock, NULL);
@@ -534,6 +543,7 @@ struct logs *logs_postgres_open(const struct store_config *config, struct err *e
     pthread_cond_init(&self->changed, NULL);
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         buf_init(lists[i], SIZE_MAX);
+    seal_queue_init(&self->found);
     self->reader.hurried = true;
     if (!files_open(self, config->data_dir, err) || !bytes_open(&self->reader, config->url, err) ||
         !bytes_open(&self->writer, config->url, err)) {

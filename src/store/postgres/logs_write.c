@@ -38,6 +38,7 @@ static void batch_take(struct pg_logs *self)
     }
     list_move(&self->seals, &self->seals_flight);
     list_move(&self->removals, &self->removals_flight);
+    list_move(&self->noted, &self->noted_flight);
 }
 
 static void log_drop(struct pg_logs *self, struct pg_log *log)
@@ -89,6 +90,7 @@ static bool batch_settle(struct pg_logs *self, bool ok)
     }
     keys_settle(&self->seals_flight, &self->seals, ok);
     keys_settle(&self->removals_flight, &self->removals, ok);
+    keys_settle(&self->noted_flight, &self->noted, ok);
     self->n_batch = 0;
     self->refused = !ok;
     return any;
@@ -112,6 +114,35 @@ static void keys_queue(struct pg *pg, enum pg_id id, const struct buf *keys)
         pg_queue(pg, id, &args);
 }
 
+static void noted_queue(struct pg *pg, const struct buf *list)
+{
+    struct pg_args args = { 0 };
+    if (list->len == 0)
+        return;
+    bulk_begin(&pg->bulk, "iii");
+    for (size_t at = 0; at < list->len; at += sizeof(struct log_noted)) {
+        struct log_noted noted;
+        memcpy(&noted, list->ptr + at, sizeof noted);
+        bulk_i64(&pg->bulk, noted.key.task);
+        bulk_i64(&pg->bulk, noted.key.grant);
+        bulk_i64(&pg->bulk, noted.bytes);
+    }
+    if (bulk_args(&pg->bulk, &args))
+        pg_queue(pg, PG_logs_noted, &args);
+}
+
+/* Those that bytes come no more to are to be hashed. */
+static void frozen_note(struct pg_logs *self, const PGresult *rows)
+{
+    pthread_mutex_lock(&self->lock);
+    for (int i = 0; rows && i < PQntuples(rows); i++)
+        buf_add(&self->to_hash, &(struct log_key){ cell_i64(rows, i, 0), cell_i64(rows, i, 1) }, sizeof(struct log_key));
+    for (size_t i = 0; i < self->n_batch; i++)
+        if (self->batch[i]->late)
+            buf_add(&self->to_hash, &self->batch[i]->key, sizeof(struct log_key));
+    pthread_mutex_unlock(&self->lock);
+}
+
 /* Locks the rows of the logs, made if need be, and sees which of them can be continued. */
 static bool rows_lock(struct pg_logs *self, struct err *err)
 {
@@ -119,7 +150,8 @@ static bool rows_lock(struct pg_logs *self, struct err *err)
     struct pg_args args = { 0 };
     bulk_begin(&pg->bulk, "ii");
     for (size_t i = 0; i < self->n_batch; i++) {
-        self->batch[i]->refused = true;
+        self->batch[i]->refused = self->batch[i]->unsure = true;
+        self->batch[i]->late = false;
         bulk_i64(&pg->bulk, self->batch[i]->key.task);
         bulk_i64(&pg->bulk, self->batch[i]->key.grant);
     }
@@ -161,6 +193,8 @@ static bool chunks_queue(struct pg_logs *self, struct pg_log **out, size_t *out_
         int64_t bytes = cell_i64(rows, i, 1), end = log->durable + (int64_t)log->flight.len;
         bool fits = bytes == log->durable; /* also when it was sealed elsewhere meanwhile: these bytes were taken before */
         log->refused = !fits && bytes != end;
+        log->unsure = !fits;
+        log->late = !log->refused && cell_i64(rows, i, 2) != 0;
         if (!fits)
             continue;
         chunks_add(&pg->bulk, log);
@@ -193,17 +227,23 @@ static void sizes_queue(struct pg *pg, struct pg_log *const *logs, size_t n)
 static bool batch_write(struct pg_logs *self, struct err *err)
 {
     struct pg *pg = &self->writer.pg;
-    size_t n = 0;
+    size_t n = 0, seals_at = 0;
     if (!bytes_ready(&self->writer, err) || !rows_lock(self, err))
         return false;
     struct pg_log **logs = mem_alloc((self->n_batch + 1) * sizeof *logs);
     bool ok = chunks_queue(self, logs, &n, err);
     if (ok) {
         sizes_queue(pg, logs, n);
+        seals_at = pg->exchanged ? 0 : pg->n_queue;
         keys_queue(pg, PG_logs_seal, &self->seals_flight);
         keys_queue(pg, PG_logs_delete, &self->removals_flight);
+        noted_queue(pg, &self->noted_flight);
         pg_queue(pg, PG_bytes_commit, NULL);
         ok = pg_exchange(pg, err);
+    }
+    if (ok) {
+        logs_sum_batch(self);
+        frozen_note(self, self->seals_flight.len > 0 ? pg->results[seals_at] : NULL);
     }
     mem_free(logs);
     return ok;
@@ -258,13 +298,23 @@ static void synced_tell(struct pg_logs *self)
 void *logs_write_run(void *arg)
 {
     struct pg_logs *self = arg;
+    logs_hash_find(self);
     pthread_mutex_lock(&self->lock);
     for (;;) {
         bool work;
-        while (!(work = self->dirty.n > 0 || self->seals.len > 0 || self->removals.len > 0) && !self->stop)
+        while (!(work = self->dirty.n > 0 || self->seals.len > 0 || self->removals.len > 0 || self->noted.len > 0) && !self->stop &&
+               !logs_hash_waits(self))
             pthread_cond_wait(&self->to_write, &self->lock);
-        if (!work)
+        if (!self->stop && logs_hash_waits(self)) { /* what is left is found at the next start */
+            pthread_mutex_unlock(&self->lock);
+            if (!logs_hash_step(self))
+                (void)pause_briefly(self);
+            pthread_mutex_lock(&self->lock);
+        }
+        if (!work && self->stop)
             break;
+        if (!work)
+            continue;
         batch_take(self);
         self->writing = true;
         pthread_mutex_unlock(&self->lock);

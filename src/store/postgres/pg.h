@@ -16,7 +16,7 @@
 #include "base/err.h"
 #include "store_pg.h"
 
-enum { PG_ARGS_MAX = 20, PG_QUEUE_MAX = 48, PG_NAME_BYTES = 64, PG_PLACE_BYTES = 320, PG_SYSTEM_BYTES = 24 };
+enum { PG_ARGS_MAX = 20, PG_QUEUE_MAX = 52, PG_NAME_BYTES = 64, PG_PLACE_BYTES = 320, PG_SYSTEM_BYTES = 24 };
 
 struct pg_args { /* parameters of one statement; what they point to must live until it is queued */
     int n;

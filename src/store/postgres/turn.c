@@ -446,6 +446,21 @@ static void results_write(struct write *w)
         bulk_text(b, tail->bytes);
     }
     write_end(w, PG_log_tail_put, false);
+    b = write_begin(w, "iiib");
+    for (size_t i = 0; i < w->c->n_log_seals; i++) {
+        const struct log_seal *seal = &w->c->log_seals[i];
+        bulk_i64(b, seal->task);
+        bulk_i64(b, seal->grant);
+        bulk_i64(b, seal->bytes);
+        bulk_text(b, (struct str){ (const char *)seal->hash, sizeof seal->hash });
+    }
+    write_end(w, PG_log_seal_put, false);
+    b = write_begin(w, "ii");
+    for (size_t i = 0; i < w->c->n_log_seals_remove; i++) {
+        bulk_i64(b, w->c->log_seals_remove[i].task);
+        bulk_i64(b, w->c->log_seals_remove[i].grant);
+    }
+    write_end(w, PG_log_seal_delete, false);
     static const enum pg_id deletes[] = { PG_outputs_delete, PG_log_tails_delete };
     for (size_t k = 0; k < 2; k++) {
         b = write_begin(w, "i");

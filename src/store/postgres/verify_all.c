@@ -9,6 +9,8 @@
 #include "store/cells.h"
 #include "store/postgres/bytes.h"
 
+enum { READ_BYTES = 1 << 20 };
+
 bool postgres_verify_database(const struct store_config *config, struct verify_report *out, struct err *err)
 {
     struct pg pg = { 0 };
@@ -46,8 +48,10 @@ static bool place_logs(void *owner, int64_t task, int64_t grant, struct verify_l
     for (int i = 0; i < (int)*out_n; i++) {
         struct task row = { 0 };
         out[i] = (struct verify_log){ .task = cell_i64(result, i, 0), .grant = cell_i64(result, i, 1), .number = cell_i64(result, i, 2),
-                                      .bytes = cell_i64(result, i, 3) };
-        out[i].pruned = task_unpack(cell_view(result, i, 4), &row) && (row.marks & MARK_PRUNED);
+                                      .bytes = cell_i64(result, i, 3), .seal.bytes = cell_i64(result, i, 5) };
+        struct str hash = cell_view(result, i, 6);
+        memcpy(out[i].seal.hash, hash.ptr, hash.len < LOG_HASH_BYTES ? hash.len : LOG_HASH_BYTES);
+        out[i].pruned = task_unpack(cell_view(result, i, 4), &row) && ((row.marks & MARK_PRUNED) || task_pruned(&row) >= out[i].grant);
     }
     return true;
 }
@@ -67,19 +71,47 @@ static bool place_files(void *owner, int64_t task, struct arena *arena, struct v
     return true;
 }
 
-static bool place_log(void *owner, int64_t task, int64_t grant, int64_t *out_bytes, struct err *err)
+/* The hash of the first `end` bytes, or of fewer, if one is missing. */
+static bool chunks_hash(void *owner, const struct verify_log *log, int64_t end, struct log_seal *out, struct err *err)
+{
+    crypto_generichash_state state;
+    bool more = true;
+    crypto_generichash_init(&state, NULL, 0, LOG_HASH_BYTES);
+    for (out->bytes = 0; more && out->bytes < end;) {
+        struct pg_args args = { 0 };
+        PGresult *result;
+        int64_t start = out->bytes;
+        arg_i64(&args, log->task);
+        arg_i64(&args, log->grant);
+        arg_i64(&args, start);
+        arg_i64(&args, end - start < READ_BYTES ? end : start + READ_BYTES);
+        if (!bytes_ask(owner, PG_log_read, &args, &result, err))
+            return false;
+        for (int i = 0; i < PQntuples(result); i++) {
+            struct str piece = cell_view(result, i, 1);
+            crypto_generichash_update(&state, (const unsigned char *)piece.ptr, piece.len);
+            out->bytes += (int64_t)piece.len;
+        }
+        more = out->bytes > start;
+    }
+    crypto_generichash_final(&state, out->hash, LOG_HASH_BYTES);
+    return true;
+}
+
+static bool place_log(void *owner, const struct verify_log *log, int64_t *out_bytes, struct log_seal *out, struct err *err)
 {
     struct pg_args args = { 0 };
     PGresult *result;
-    arg_i64(&args, task);
-    arg_i64(&args, grant);
+    arg_i64(&args, log->task);
+    arg_i64(&args, log->grant);
     if (!bytes_ask(owner, PG_verify_log, &args, &result, err))
         return false;
     int64_t sum = cell_i64(result, 0, 0), end = cell_i64(result, 0, 1), said = cell_i64(result, 0, 2), tail = cell_i64(result, 0, 3);
     if (sum != end || end != said)
         return err_set(err, ERR_corrupt, "%" PRId64 " bytes up to %" PRId64 ", where %" PRId64 " should be", sum, end, said);
     *out_bytes = tail > end ? tail : end;
-    return true;
+    *out = (struct log_seal){ .bytes = end };
+    return log->seal.bytes < 0 || chunks_hash(owner, log, end, out, err);
 }
 
 static bool place_file(void *owner, const char *hex, int64_t *out_bytes, char out_hex[BLOB_HEX + 1], struct err *err)

@@ -182,6 +182,16 @@ FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bytea[]) WITH ORDINALI
 ORDER BY u.task, u.grant_no, u.n DESC
 ON CONFLICT (task, grant_no) DO UPDATE SET start_byte = excluded.start_byte, bytes = excluded.bytes;
 
+-- name: log_seal_put
+INSERT INTO log_seal (task, grant_no, bytes, hash)
+SELECT DISTINCT ON (u.task, u.grant_no) u.task, u.grant_no, u.bytes, u.hash
+FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bytea[]) WITH ORDINALITY AS u (task, grant_no, bytes, hash, n)
+ORDER BY u.task, u.grant_no, u.n DESC
+ON CONFLICT (task, grant_no) DO UPDATE SET bytes = excluded.bytes, hash = excluded.hash;
+
+-- name: log_seal_delete
+DELETE FROM log_seal s USING unnest($1::bigint[], $2::bigint[]) AS u (task, grant_no) WHERE s.task = ANY (ARRAY[u.task]) AND s.grant_no = u.grant_no;
+
 -- name: outputs_delete
 DELETE FROM outputs WHERE task = ANY($1::bigint[]);
 
@@ -346,7 +356,7 @@ SELECT pg_advisory_xact_lock_shared(1466263922, hashtext('turn ' || current_sche
 
 -- name: tables_look
 -- In a transaction that comes to nothing: could a turn write?
-LOCK TABLE head, mark, lane, class, spec, slot, task, ready, edge, hold, live, live_many, attempt, outputs, log_tail, unique_key, idempotency, executor, turn
+LOCK TABLE head, mark, lane, class, spec, slot, task, ready, edge, hold, live, live_many, attempt, outputs, log_tail, log_seal, unique_key, idempotency, executor, turn
     IN ROW EXCLUSIVE MODE;
 
 -- name: tables_brief

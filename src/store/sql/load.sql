@@ -71,5 +71,8 @@ SELECT @attempt_columns@ FROM attempt WHERE task = $1 AND grant_no = $2;
 -- name: outputs_get
 SELECT body FROM outputs WHERE task = $1;
 
+-- name: log_seal_get
+SELECT bytes, hash FROM log_seal WHERE task = $1 AND grant_no = $2;
+
 -- name: holds_of
 SELECT @hold_columns@ FROM hold WHERE kind = $1 AND hold_key = $2 ORDER BY rank, task LIMIT $3;

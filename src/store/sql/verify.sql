@@ -32,8 +32,8 @@ SELECT task FROM live;
 
 -- name: logs_after
 -- Ended attempts whose log's length was reported, with what their task remembers of being pruned.
-SELECT a.task, a.grant_no, a.number, a.log_bytes, t.rest FROM attempt a JOIN task t ON t.id = a.task
-WHERE (a.task, a.grant_no) > ($1, $2) ORDER BY a.task, a.grant_no LIMIT $3;
+SELECT a.task, a.grant_no, a.number, a.log_bytes, t.rest, coalesce(s.bytes, -1), coalesce(s.hash, '') FROM attempt a JOIN task t ON t.id = a.task
+LEFT JOIN log_seal s ON s.task = a.task AND s.grant_no = a.grant_no WHERE (a.task, a.grant_no) > ($1, $2) ORDER BY a.task, a.grant_no LIMIT $3;
 
 -- name: log_tail_end
 SELECT start_byte + length(bytes) FROM log_tail WHERE task = $1 AND grant_no = $2;

@@ -189,5 +189,12 @@ DELETE FROM schedule WHERE lane = $1 AND task = $2 AND cron = $3 AND zone = $4;
 -- name: outputs_delete
 DELETE FROM outputs WHERE task = $1;
 
+-- name: log_seal_put
+INSERT INTO log_seal (task, grant_no, bytes, hash) VALUES ($1, $2, $3, $4)
+ON CONFLICT (task, grant_no) DO UPDATE SET bytes = excluded.bytes, hash = excluded.hash;
+
+-- name: log_seal_delete
+DELETE FROM log_seal WHERE task = $1 AND grant_no = $2;
+
 -- name: log_tails_delete
 DELETE FROM log_tail WHERE task = $1;

@@ -162,7 +162,8 @@ static bool logs_take(struct db *db, struct log_put *put, bool *out_any, struct 
         struct log_part part = { .task = sqlite3_column_int64(stmt, 0),
             .grant = sqlite3_column_int64(stmt, 1),
             .packed = sqlite3_column_int64(stmt, 2) != 0,
-            .start = sqlite3_column_int64(stmt, 3) };
+            .start = sqlite3_column_int64(stmt, 3),
+            .unnoted = sqlite3_column_int64(stmt, 5) != 0 };
         part.bytes = (struct str){ sqlite3_column_blob(stmt, 4), (size_t)sqlite3_column_bytes(stmt, 4) };
         *out_any = true;
         if (!logs_put_part(put, &part, err)) {
@@ -171,6 +172,24 @@ static bool logs_take(struct db *db, struct log_put *put, bool *out_any, struct 
         }
     }
     return step != DB_ERROR && logs_put_end(put, err);
+}
+
+/* Hashes of logs that aren't in the backup go, and the turn of the restore tells it: out, `log_name`s. */
+static bool seals_drop(struct db *db, struct buf *out, struct err *err)
+{
+    enum db_step step;
+    sqlite3_stmt *each = db->stmts[SQL_backup_seals_lost], *gone = db->stmts[SQL_log_seal_delete];
+    while ((step = db_next(db, SQL_backup_seals_lost, err)) == DB_ROW)
+        buf_add(out, &(struct log_name){ sqlite3_column_int64(each, 0), sqlite3_column_int64(each, 1) }, sizeof(struct log_name));
+    for (size_t at = 0; step != DB_ERROR && at < out->len; at += sizeof(struct log_name)) {
+        struct log_name name;
+        memcpy(&name, out->ptr + at, sizeof name);
+        bind_i64(gone, 1, name.task);
+        bind_i64(gone, 2, name.grant);
+        if (!db_run(db, SQL_log_seal_delete, err))
+            return false;
+    }
+    return step != DB_ERROR;
 }
 
 /* ---- kept files, likewise ---- */
@@ -327,16 +346,36 @@ static bool restored_hold(struct db *db, struct err *err)
     return db_run(db, SQL_restored_hold, err);
 }
 
-/* A new incarnation, told in the history; what is the backup's alone leaves the database, and the place of the store that was copied. */
-static bool restored_mark(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const struct backup_facts *facts, struct err *err)
+static struct str seals_tags(const struct buf *lost, const uint8_t key[CHAIN_KEY_BYTES], struct buf *out)
 {
-    char reason[120] = "restored from a backup";
+    struct tagger tagger = { 0 };
+    struct changes c = { .log_seals_remove = (const struct log_name *)(const void *)lost->ptr,
+        .n_log_seals_remove = lost->len / sizeof(struct log_name) };
+    tags_pack(out, &tagger, key, &c);
+    tagger_release(&tagger);
+    return buf_str(out);
+}
+
+/* A new incarnation, told in the history; what is the backup's alone leaves the database, and the place of the store that was copied. lost:
+ * the logs whose hashes went. */
+static bool restored_mark(
+    struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const struct backup_facts *facts, const struct buf *lost, struct err *err)
+{
+    char reason[200] = "restored from a backup";
+    size_t n = strlen(reason);
     if (facts->missing > 0)
-        snprintf(reason, sizeof reason, "restored from a backup; %lld artifacts that tasks list aren't in it", (long long)facts->missing);
+        n += (size_t)snprintf(reason + n, sizeof reason - n, "; %lld artifacts that tasks list aren't in it", (long long)facts->missing);
+    if (facts->logs_missing > 0)
+        snprintf(reason + n, sizeof reason - n, "; %lld logs that were sealed aren't in it", (long long)facts->logs_missing);
     struct event events[] = { { .kind = EVENT_incarnation, .actor = STR(PAUSED_BY_RESTORE), .reason = str_of(reason) },
         { .kind = EVENT_pause, .actor = STR(PAUSED_BY_RESTORE), .subject = STR("all"), .reason = STR(HELD_REASON) } };
-    if (!db_run(db, SQL_begin, err) || !incarnation_events(db, key, events, facts->active ? 1 : 2, err) ||
-        (!facts->active && !restored_hold(db, err)))
+    struct buf tags;
+    buf_init(&tags, SIZE_MAX);
+    bool ok = db_run(db, SQL_begin, err) &&
+              incarnation_events(db, key, events, facts->active ? 1 : 2, seals_tags(lost, key, &tags), err) &&
+              (facts->active || restored_hold(db, err));
+    buf_release(&tags);
+    if (!ok)
         return false;
     bind_text(db->stmts[SQL_meta_delete], 1, WITHOUT_NAME);
     if (!db_run(db, SQL_meta_delete, err))
@@ -365,13 +404,16 @@ static bool restore_write(
 {
     struct db from = { 0 }, to = { 0 };
     int64_t version = 0;
+    struct buf lost;
+    buf_init(&lost, SIZE_MAX);
     bool ok = source_open(&from, from_file, &version, err) && integrity_check(&from, SQL_integrity_check, err) &&
               target_open(&to, part, err) && pages_copy(&from, &to, err) && db_exec(&to, SQL_pragma_single_file, err) &&
               schema_migrate(&to, version, err) && db_prepare(&to, SQL_FOR_WRITER | SQL_FOR_READER | SQL_FOR_VERIFIER, err) &&
               key_get(&to, from_file, out_key, err) && history_check(&to, out_key, from_file, err) && parts_open(&to, err) &&
-              logs_take(&to, &r->logs, &r->any_logs, err) && files_take(&to, &r->files, r->facts, err) &&
-              parts_drop(&to, r->any_logs || r->facts->artifacts > 0, err) &&
-              restored_mark(&to, out_key, r->facts, err);
+              logs_take(&to, &r->logs, &r->any_logs, err) && files_take(&to, &r->files, r->facts, err) && seals_drop(&to, &lost, err);
+    r->facts->logs_missing = (int64_t)(lost.len / sizeof(struct log_name));
+    ok = ok && parts_drop(&to, r->any_logs || r->facts->artifacts > 0, err) && restored_mark(&to, out_key, r->facts, &lost, err);
+    buf_release(&lost);
     db_close(&to);
     db_close(&from);
     return ok && file_sync(part, err);

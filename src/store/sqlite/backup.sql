@@ -9,7 +9,12 @@ SELECT 1 FROM attempt WHERE task = $1 AND grant_no = $2 UNION ALL SELECT 1 FROM 
 INSERT INTO backup_log (task, grant_no, packed, start_byte, bytes) VALUES ($1, $2, $3, $4, $5);
 
 -- name: backup_log_each
-SELECT task, grant_no, packed, start_byte, bytes FROM backup_log ORDER BY id;
+SELECT task, grant_no, packed, start_byte, bytes,
+    NOT EXISTS (SELECT 1 FROM log_seal s WHERE s.task = backup_log.task AND s.grant_no = backup_log.grant_no) FROM backup_log ORDER BY id;
+
+-- name: backup_seals_lost
+-- Logs that were pruned while the backup was made, or weren't there.
+SELECT task, grant_no FROM log_seal WHERE (task, grant_no) NOT IN (SELECT task, grant_no FROM backup_log) ORDER BY task, grant_no;
 
 -- name: backup_outputs
 -- Outputs with a list of files: their second line.

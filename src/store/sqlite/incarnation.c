@@ -22,10 +22,11 @@
 
 bool incarnation_renew(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], struct str actor, struct str reason, struct err *err)
 {
-    return incarnation_events(db, key, &(struct event){ .kind = EVENT_incarnation, .actor = actor, .reason = reason }, 1, err);
+    return incarnation_events(db, key, &(struct event){ .kind = EVENT_incarnation, .actor = actor, .reason = reason }, 1, TAGS_NONE, err);
 }
 
-bool incarnation_events(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const struct event *events, size_t n, struct err *err)
+bool incarnation_events(
+    struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const struct event *events, size_t n, struct str tags, struct err *err)
 {
     struct store_head head;
     struct buf packed;
@@ -38,7 +39,7 @@ bool incarnation_events(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const
     pack_events(&packed, events, n);
     head.turn++;
     memcpy(hash, head.hash, sizeof hash);
-    bool ok = turn_write(db, key, hash, head.turn, head.seq + 1, clock_wall_ms(), buf_str(&packed), TAGS_NONE, head.hash, err);
+    bool ok = turn_write(db, key, hash, head.turn, head.seq + 1, clock_wall_ms(), buf_str(&packed), tags, head.hash, err);
     head.seq += (int64_t)n;
     head.commit++;
     buf_release(&packed);

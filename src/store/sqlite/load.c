@@ -3,6 +3,7 @@
  * Every statement is a walk along an index (golden plans: test/golden/plans_sqlite.txt), so that no load grows with the queue. What is
  * returned is as of the last commit and lives in the caller's arena. */
 #include <stdio.h>
+#include <string.h>
 
 #include "store/damage.h"
 #include "store/sqlite/archives.h"
@@ -166,6 +167,23 @@ static bool load_outputs(struct store *store, struct arena *arena, int64_t task,
     return rows_outputs(&sqlite_of(store)->db, arena, task, out_json, err);
 }
 
+static bool load_log_seal(struct store *store, int64_t task, int64_t grant, struct log_seal *out, bool *out_found, struct err *err)
+{
+    struct db *db = &sqlite_of(store)->db;
+    sqlite3_stmt *stmt = db->stmts[SQL_log_seal_get];
+    bind_i64(stmt, 1, task);
+    bind_i64(stmt, 2, grant);
+    enum db_step step = db_next(db, SQL_log_seal_get, err);
+    *out_found = step == DB_ROW;
+    if (step == DB_ROW) {
+        *out = (struct log_seal){ .task = task, .grant = grant, .bytes = sqlite3_column_int64(stmt, 0) };
+        struct str hash = column_view(stmt, 1);
+        memcpy(out->hash, hash.ptr, hash.len < LOG_HASH_BYTES ? hash.len : LOG_HASH_BYTES);
+        db_reset(db, SQL_log_seal_get);
+    }
+    return step != DB_ERROR;
+}
+
 static bool ready_first(struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out, size_t *out_n,
                         struct err *err)
 {
@@ -307,6 +325,7 @@ const struct store_ops sqlite_ops = {
     .load_spec = load_spec,
     .load_attempt = load_attempt,
     .load_outputs = load_outputs,
+    .load_log_seal = load_log_seal,
     .ready_first = ready_first,
     .holds_due = holds_due,
     .holds_of = holds_of,

@@ -48,8 +48,9 @@ bool turn_write(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const uint8_t
 /* incarnation_renew: inside a transaction; told in the history. place_check: a copy of the data directory takes a new incarnation when it
  * is opened. place_forget: the next opener is at home. */
 bool incarnation_renew(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], struct str actor, struct str reason, struct err *err);
-/* incarnation_events: likewise, with events of the caller's, the first of which tells it. */
-bool incarnation_events(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const struct event *events, size_t n, struct err *err);
+/* incarnation_events: likewise, with events and tags of the caller's; the first event tells it. */
+bool incarnation_events(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const struct event *events, size_t n, struct str tags,
+                        struct err *err);
 bool place_check(struct sqlite_store *self, struct err *err);
 bool place_forget(struct db *db, struct err *err);
 

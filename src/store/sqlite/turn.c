@@ -312,6 +312,27 @@ static bool attempts_write(struct sqlite_store *self, const struct changes *c, s
     return true;
 }
 
+static bool seals_write(struct sqlite_store *self, const struct changes *c, struct err *err)
+{
+    sqlite3_stmt *put = self->db.stmts[SQL_log_seal_put], *gone = self->db.stmts[SQL_log_seal_delete];
+    for (size_t i = 0; i < c->n_log_seals; i++) {
+        const struct log_seal *seal = &c->log_seals[i];
+        bind_i64(put, 1, seal->task);
+        bind_i64(put, 2, seal->grant);
+        bind_i64(put, 3, seal->bytes);
+        bind_blob(put, 4, seal->hash, sizeof seal->hash);
+        if (!db_run(&self->db, SQL_log_seal_put, err))
+            return false;
+    }
+    for (size_t i = 0; i < c->n_log_seals_remove; i++) {
+        bind_i64(gone, 1, c->log_seals_remove[i].task);
+        bind_i64(gone, 2, c->log_seals_remove[i].grant);
+        if (!db_run(&self->db, SQL_log_seal_delete, err))
+            return false;
+    }
+    return true;
+}
+
 static bool results_write(struct sqlite_store *self, const struct changes *c, struct err *err)
 {
     sqlite3_stmt *outputs = self->db.stmts[SQL_outputs_put], *tail = self->db.stmts[SQL_log_tail_put];
@@ -330,6 +351,8 @@ static bool results_write(struct sqlite_store *self, const struct changes *c, st
         if (!db_run(&self->db, SQL_log_tail_put, err))
             return false;
     }
+    if (!seals_write(self, c, err))
+        return false;
     for (size_t i = 0; i < c->n_results_remove; i++)
         for (size_t k = 0; k < 2; k++) {
             static const enum sql_id deletes[] = { SQL_outputs_delete, SQL_log_tails_delete };

@@ -55,9 +55,13 @@ static bool place_logs(void *owner, int64_t task, int64_t grant, struct verify_l
     bind_i64(stmt, 3, (int64_t)max);
     while ((step = db_next(db, SQL_logs_after, err)) == DB_ROW) {
         struct task row = { 0 };
-        out[*out_n] = (struct verify_log){ sqlite3_column_int64(stmt, 0), sqlite3_column_int64(stmt, 1), sqlite3_column_int64(stmt, 2),
-                                           sqlite3_column_int64(stmt, 3), false };
-        out[*out_n].pruned = task_unpack(column_view(stmt, 4), &row) && (row.marks & MARK_PRUNED);
+        struct verify_log *log = &out[*out_n];
+        *log = (struct verify_log){ .task = sqlite3_column_int64(stmt, 0), .grant = sqlite3_column_int64(stmt, 1),
+                                    .number = sqlite3_column_int64(stmt, 2), .bytes = sqlite3_column_int64(stmt, 3),
+                                    .seal.bytes = sqlite3_column_int64(stmt, 5) };
+        struct str hash = column_view(stmt, 6);
+        memcpy(log->seal.hash, hash.ptr, hash.len < LOG_HASH_BYTES ? hash.len : LOG_HASH_BYTES);
+        log->pruned = task_unpack(column_view(stmt, 4), &row) && ((row.marks & MARK_PRUNED) || task_pruned(&row) >= log->grant);
         (*out_n)++;
     }
     return step == DB_DONE;
@@ -89,42 +93,48 @@ static int log_file_open(const char *data_dir, int64_t task, int64_t grant, bool
     return fd;
 }
 
-static bool packed_read(struct place *p, int fd, int64_t task, int64_t grant, int64_t *out_bytes, struct err *err)
+static bool packed_read(struct place *p, int fd, const struct verify_log *log, struct log_seal *out, struct err *err)
 {
     struct seek_file file;
+    crypto_generichash_state state;
     if (!seek_open(fd, &file, err))
         return false;
-    for (int64_t at = 0; at < file.bytes; at += (int64_t)p->room.len) {
+    crypto_generichash_init(&state, NULL, 0, LOG_HASH_BYTES);
+    for (out->bytes = 0; out->bytes < file.bytes; out->bytes += (int64_t)p->room.len) {
         buf_reset(&p->room);
-        if (!seek_read(&p->seek, &file, task, grant, at, READ_BYTES, &p->room, err))
+        if (!seek_read(&p->seek, &file, log->task, log->grant, out->bytes, READ_BYTES, &p->room, err))
             return false;
         if (p->room.len == 0)
-            return err_set(err, ERR_corrupt, "it ends at byte %" PRId64 " of %" PRId64, at, file.bytes);
+            return err_set(err, ERR_corrupt, "it ends at byte %" PRId64 " of %" PRId64, out->bytes, file.bytes);
+        crypto_generichash_update(&state, (const unsigned char *)p->room.ptr, p->room.len);
     }
-    *out_bytes = file.bytes;
+    crypto_generichash_final(&state, out->hash, LOG_HASH_BYTES);
     return true;
 }
 
-static bool place_log(void *owner, int64_t task, int64_t grant, int64_t *out_bytes, struct err *err)
+static bool place_log(void *owner, const struct verify_log *log, int64_t *out_bytes, struct log_seal *out, struct err *err)
 {
     struct place *p = owner;
     sqlite3_stmt *stmt = p->db.stmts[SQL_log_tail_end];
     int64_t end = 0;
     bool ok = true;
-    *out_bytes = 0;
-    int fd = log_file_open(p->data_dir, task, grant, true, err);
+    *out = (struct log_seal){ 0 };
+    int fd = log_file_open(p->data_dir, log->task, log->grant, true, err);
     if (fd >= 0) {
-        ok = packed_read(p, fd, task, grant, out_bytes, err);
-    } else if ((fd = log_file_open(p->data_dir, task, grant, false, err)) >= 0) {
+        seek_reader_release(&p->seek); /* its slots are found by the log's name: it may have been looked at before, and changed */
+        p->seek = (struct seek_reader){ 0 };
+        ok = packed_read(p, fd, log, out, err);
+    } else if ((fd = log_file_open(p->data_dir, log->task, log->grant, false, err)) >= 0) {
         off_t size = lseek(fd, 0, SEEK_END);
-        *out_bytes = size > 0 ? size : 0;
+        out->bytes = size > 0 ? size : 0; /* a log is packed before its seal is noted */
     }
     if (fd >= 0)
         close(fd);
+    *out_bytes = out->bytes;
     if (!ok || err->code)
         return false;
-    bind_i64(stmt, 1, task);
-    bind_i64(stmt, 2, grant);
+    bind_i64(stmt, 1, log->task);
+    bind_i64(stmt, 2, log->grant);
     enum db_step step = db_next(&p->db, SQL_log_tail_end, err);
     if (step == DB_ROW) {
         end = sqlite3_column_int64(stmt, 0);

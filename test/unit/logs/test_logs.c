@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -363,6 +364,73 @@ static void test_restart(void **state)
     bed_close(&bed);
 }
 
+static void sealed_expect(struct logs *logs, const int64_t *tasks, const int64_t *sizes, size_t n)
+{
+    struct log_sealed got[8];
+    assert_int_equal(logs_sealed(logs, got, 8), n);
+    for (size_t i = 0; i < n; i++) {
+        size_t at = 0;
+        while (at < n && tasks[at] != got[i].seal.task) {
+            at++;
+        }
+        assert_true(at < n);
+        char *bytes = mem_alloc((size_t)sizes[at]);
+        uint8_t hash[LOG_HASH_BYTES];
+        bed_fill(tasks[at], 0, bytes, (size_t)sizes[at]);
+        crypto_generichash(hash, sizeof hash, (const unsigned char *)bytes, (size_t)sizes[at], NULL, 0);
+        mem_free(bytes);
+        assert_int_equal(got[i].seal.grant, BED_GRANT);
+        assert_int_equal(got[i].seal.bytes, sizes[at]);
+        assert_memory_equal(got[i].seal.hash, hash, sizeof hash);
+    }
+}
+
+static void seals_count(void *owner)
+{
+    ++*(int *)owner;
+}
+
+/* What was sealed is hashed, and told until it is noted, by the next life too; nothing is told of a log that was removed, or never was. */
+static void test_seals(void **state)
+{
+    (void)state;
+    static const int64_t tasks[] = { 1, 2 }, sizes[] = { 5000, 700000 };
+    struct bed bed;
+    struct log_sealed got[8];
+    int told = 0;
+    bed_open(&bed);
+    logs_on_seal(bed.logs, seals_count, &told);
+    bed_append_ok(bed.logs, 1, 0, 5000);
+    bed_append_ok(bed.logs, 2, 0, 700000);
+    bed_append_ok(bed.logs, 3, 0, 10);
+    for (int64_t task = 1; task <= 4; task++) {
+        if (task != 3) {
+            logs_seal(bed.logs, task, BED_GRANT);
+        }
+    }
+    logs_wait(bed.logs);
+    assert_int_equal(told, 1);
+    sealed_expect(bed.logs, tasks, sizes, 2);
+    assert_true(bed_has(&bed, "live/1.7.unnoted"));
+    bed_reopen(&bed);
+    logs_wait(bed.logs);
+    sealed_expect(bed.logs, tasks, sizes, 2);
+    logs_on_seal(bed.logs, seals_count, &told);
+    assert_int_equal(told, 2); /* some wait already */
+    assert_int_equal(logs_sealed(bed.logs, got, 1), 1);
+    int64_t left = got[0].seal.task == 1 ? 2 : 1;
+    assert_true(logs_noted(bed.logs, got, 1));
+    bed_reopen(&bed);
+    logs_wait(bed.logs);
+    sealed_expect(bed.logs, &left, &sizes[left - 1], 1);
+    logs_remove(bed.logs, left, BED_GRANT);
+    bed_reopen(&bed);
+    logs_wait(bed.logs);
+    sealed_expect(bed.logs, NULL, NULL, 0);
+    assert_false(bed_has(&bed, "live/1.7.unnoted") || bed_has(&bed, "live/2.7.unnoted"));
+    bed_close(&bed);
+}
+
 /* The first byte of the boot that the marks were written in is another one from here on: as after a power cut. */
 static void boot_anew(const struct bed *bed)
 {
@@ -538,6 +606,7 @@ int main(void)
         cmocka_unit_test(test_stock_format),
         cmocka_unit_test(test_damage),
         cmocka_unit_test(test_restart),
+        cmocka_unit_test(test_seals),
         cmocka_unit_test(test_power_cut),
         cmocka_unit_test(test_power_cut_after_the_end),
         cmocka_unit_test(test_power_cut_unmarked),

@@ -272,9 +272,84 @@ static void removals_wait_out(const char *refuse, const char *allow)
             break;
     assert_int_equal(ask(watch, "SELECT count(*) FROM log"), LOGS);
     assert_int_equal(ask(watch, "SELECT count(*) FROM log_chunk"), LOGS);
-    assert_int_equal(ask(watch, "SELECT count(*) FROM log WHERE sealed = 1"), LOGS);
+    assert_int_equal(ask(watch, "SELECT count(*) FROM log WHERE sealed = 2"), LOGS); /* to be noted */
     PQfinish(conn);
     PQfinish(watch);
+    pair_close(&p);
+}
+
+/* Waits until this server has hashed a log with so many bytes. */
+static void sealed_await(struct logs *logs, int64_t task, int64_t bytes, bool grown)
+{
+    struct log_sealed got = { 0 };
+    uint8_t hash[LOG_HASH_BYTES];
+    char *text = mem_alloc((size_t)bytes);
+    for (int64_t until = clock_boot_ms() + 20000; clock_boot_ms() < until && logs_sealed(logs, &got, 1) == 0;)
+        usleep(10000);
+    fill(task, 0, text, (size_t)bytes);
+    crypto_generichash(hash, sizeof hash, (const unsigned char *)text, (size_t)bytes, NULL, 0);
+    mem_free(text);
+    assert_int_equal(got.seal.task, task);
+    assert_int_equal(got.seal.bytes, bytes);
+    assert_memory_equal(got.seal.hash, hash, sizeof hash);
+    assert_int_equal(got.grown, grown);
+}
+
+static void noted_put(PGconn *conn, const struct log_sealed *sealed)
+{
+    char text[256], hex[2 * LOG_HASH_BYTES + 1];
+    sodium_bin2hex(hex, sizeof hex, sealed->seal.hash, LOG_HASH_BYTES);
+    snprintf(text, sizeof text, "INSERT INTO log_seal (task, grant_no, bytes, hash) VALUES (%" PRId64 ", %d, %" PRId64 ", '\\x%s')",
+             sealed->seal.task, GRANT, sealed->seal.bytes, hex);
+    ask(conn, text);
+}
+
+/* A sealed log is hashed: one that went through this server, one that another server took, one that gets bytes after it was noted; and one
+ * that isn't as it was noted is not. */
+static void sealed_logs_are_hashed(void **state)
+{
+    (void)state;
+    struct pair p;
+    struct log_position position;
+    struct log_sealed got;
+    int64_t expected;
+    pair_open(&p);
+    PGconn *conn = PQconnectdb(p.w.url);
+    assert_int_equal(append(p.logs[0], 1, 0, 3 * MIB + 5, &position, &expected), ERR_none);
+    logs_wait(p.logs[0]);
+    assert_int_equal(append(p.logs[0], 1, 3 * MIB + 5, 100, &position, &expected), ERR_none);
+    logs_seal(p.logs[0], 1, GRANT);
+    sealed_await(p.logs[0], 1, 3 * MIB + 105, false);
+    assert_int_equal(ask(conn, "SELECT sealed FROM log WHERE task = 1"), 2);
+    assert_int_equal(logs_sealed(p.logs[0], &got, 1), 1);
+    assert_false(logs_noted(p.logs[0], &got, 1));
+    logs_wait(p.logs[0]);
+    for (int64_t until = clock_boot_ms() + 20000; clock_boot_ms() < until && ask(conn, "SELECT sealed FROM log WHERE task = 1") != 1;)
+        usleep(10000);
+    assert_int_equal(ask(conn, "SELECT sealed FROM log WHERE task = 1"), 1);
+
+    for (int64_t task = 2; task <= 3; task++) {
+        assert_int_equal(append(p.logs[0], task, 0, 2 * MIB + 7, &position, &expected), ERR_none);
+        logs_wait(p.logs[0]);
+        logs_seal(p.logs[1], task, GRANT);
+        sealed_await(p.logs[1], task, 2 * MIB + 7, false);
+        assert_int_equal(logs_sealed(p.logs[1], &got, 1), 1);
+        if (task == 3)
+            got.seal.hash[0] ^= 1;
+        noted_put(conn, &got);
+        assert_false(logs_noted(p.logs[1], &got, 1));
+        assert_int_equal(append(p.logs[0], task, 2 * MIB + 7, 50, &position, &expected), ERR_none); /* it doesn't know of the seal */
+        logs_wait(p.logs[0]);
+        if (task == 2) {
+            sealed_await(p.logs[0], task, 2 * MIB + 57, true);
+            assert_int_equal(logs_sealed(p.logs[0], &got, 1), 1);
+            assert_false(logs_noted(p.logs[0], &got, 1));
+        }
+    }
+    assert_int_equal(append(p.logs[0], 4, 0, 9, &position, &expected), ERR_none); /* behind the one that isn't believed */
+    logs_seal(p.logs[0], 4, GRANT);
+    sealed_await(p.logs[0], 4, 9, false);
+    PQfinish(conn);
     pair_close(&p);
 }
 
@@ -410,6 +485,7 @@ int main(void)
         cmocka_unit_test(ends_where_it_said),
         cmocka_unit_test(offsets),
         cmocka_unit_test(two_servers),
+        cmocka_unit_test(sealed_logs_are_hashed),
         cmocka_unit_test(removals_are_never_dropped),
         cmocka_unit_test(kept_files),
         cmocka_unit_test(seals_and_pieces),

@@ -184,17 +184,17 @@ static bool plan_walks(PGconn *conn, const char *plan)
         snprintf(wanted, sizeof wanted, "(%s ", first);
         const char *found = strstr(next, wanted);
         snprintf(wanted, sizeof wanted, "ROW(%s,", first);
-        found = found ? found : strstr(next, wanted);
+        found = found && found < next_end ? found : strstr(next, wanted);
         if (strncmp(next, "Order By", 8) != 0 && (strncmp(next, "Index Cond", 10) != 0 || !found || found > next_end))
             return true;
     }
     return false;
 }
 
-/* What is to walk: a partial index of the few that are open, what a sweep looks through, `ready` while there are few. */
+/* What is to walk: a partial index of the few that are open, or not noted, what a sweep looks through, `ready` while there are few. */
 static bool may_walk(const char *name)
 {
-    static const char *const names[] = { "logs_open", "logs_seal", "blobs_old", "tasks_pending" };
+    static const char *const names[] = { "logs_open", "logs_unnoted", "logs_seal", "blobs_old", "tasks_pending" };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(name, names[i]) == 0)
             return true;
