@@ -39,6 +39,7 @@ struct api *api_new(const struct api_config *config, struct err *err)
     openapi_build(&api->openapi, config->version);
     aside_init(api);
     api->retention = retention_new(api);
+    waits_begin(api);
     servers_begin(api);
     register_begin(api);
     api->blobs = blobs_open_store(config->store, err);
@@ -66,6 +67,7 @@ void api_free(struct api *api)
     retention_free(api->retention);
     uploads_free(api->uploads);
     servers_end(api);
+    waits_end(api);
     register_end(api);
     while (api->calls.first != NULL) {
         struct call *call = CONTAINER_OF(api->calls.first, struct call, node);
@@ -86,6 +88,7 @@ void api_free(struct api *api)
     names_release(api);
     posted_workflows_release(api);
     auth_release(api);
+    files_used_release(&api->files_used);
     MAP_EACH (&api->polls, entry)
         mem_free(entry->value);
     map_release(&api->polls);

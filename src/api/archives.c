@@ -137,21 +137,22 @@ static bool archive_render(struct call *call, struct json *json, const struct ar
     return good;
 }
 
-static void archive_answer(struct call *call, int status)
+static void archive_show(struct call *call)
 {
     struct archive_view view;
     struct json json = json_to(&call->out);
     if (!call_archive(call, &view))
         return;
+    bool added = call->command.kind == CMD_ARCHIVE_ADD;
     if (archive_render(call, &json, &view))
-        call_answer(call, status);
+        call_answer(call, !added ? 200 : call->command.status != 0 ? call->command.status : 201);
     else
         call_problem(call);
 }
 
 void serve_archives_get(struct call *call)
 {
-    archive_answer(call, 200);
+    archive_show(call);
 }
 
 /* archives_render: those of a page; *out_next: where the next one begins, 0: there is none. */
@@ -213,11 +214,29 @@ static void watch_tell(struct call *call, struct str archive)
         watch_archive_changed(call->api->config.watch, call->actor.tenant, archive);
 }
 
+/* archive_told: it is followed before it is shown. */
+static void archive_told(struct call *call)
+{
+    if (call->api->config.watch != NULL)
+        watch_archive_told(call->api->config.watch, call->state);
+    call_beside(call, archive_show);
+}
+
+static void archive_read_new(struct call *call)
+{
+    struct archive_view *view = ARENA_NEW(&call->arena, struct archive_view);
+    if (!call_archive(call, view))
+        return;
+    call->state = view;
+    call_home(call, archive_told);
+}
+
 static void archive_added(struct call *call)
 {
     watch_tell(call, call->command.in.archive_add.name);
     call->arg = call->command.in.archive_add.name;
-    archive_answer(call, call->command.status != 0 ? call->command.status : 201);
+    call->on_release = NULL; /* the probe is over */
+    call_beside(call, archive_read_new);
 }
 
 static void post_release(struct call *call)

@@ -242,6 +242,26 @@ static bool upload_owner(struct call *call, int64_t task, struct str *out)
     return found || err_set(&call->err, ERR_not_found, "there is no task %lld", (long long)task);
 }
 
+static void piece_take(struct call *call)
+{
+    struct artifact_piece *piece = call->state;
+    bool shared = blobs_is_shared(piece->blobs);
+    piece->bytes = call->request->body;
+    if (!shared && !piece_add(piece, &call->err)) {
+        call_problem(call);
+        return;
+    }
+    uploads_touched(call->api);
+    if (shared)
+        piece->bytes = str_dup(&call->arena, piece->bytes); /* it outlives a client that goes away */
+    if (shared)
+        aside_queue(call, piece_work, piece_done, piece);
+    else if (piece->last)
+        aside_queue(call, seal_work, piece_done, piece);
+    else
+        piece_answer(call, piece);
+}
+
 void serve_artifacts_post(struct call *call)
 {
     int64_t task;
@@ -260,21 +280,11 @@ void serve_artifacts_post(struct call *call)
     good = good && call->err.code == ERR_none && grant_check(call, fence) && upload_owner(call, task, &piece->upload.tenant) &&
            uploads_room(call->api, piece->upload.tenant, &piece->upload.room, &call->err);
     upload_name(piece->name, piece->upload.name);
-    piece->bytes = call->request->body;
-    bool shared = blobs_is_shared(piece->blobs);
-    if (!good || (!shared && !piece_add(piece, &call->err))) {
-        call_problem(call);
-        return;
-    }
-    uploads_touched(call->api);
-    if (shared)
-        piece->bytes = str_dup(&call->arena, piece->bytes); /* it outlives a client that goes away */
-    if (shared)
-        aside_queue(call, piece_work, piece_done, piece);
-    else if (piece->last)
-        aside_queue(call, seal_work, piece_done, piece);
+    call->state = piece;
+    if (good)
+        call_home(call, piece_take);
     else
-        piece_answer(call, piece);
+        call_problem(call);
 }
 
 /* ---- reading ---- */
@@ -284,7 +294,9 @@ struct artifact_stream {
     struct blob blob;
     int64_t offset, end;
     struct buf out;
-    bool pumping;
+    bool part;
+    bool pumping, woken; /* pumping: also while a thread reads */
+    bool good;
 };
 
 static void stream_released(struct call *call)
@@ -293,27 +305,60 @@ static void stream_released(struct call *call)
     buf_release(&stream->out);
 }
 
+static void step_home(struct call *call);
+
+static void step_run(struct call *call)
+{
+    struct artifact_stream *stream = call->state;
+    int64_t left = stream->end - stream->offset;
+    buf_reset(&stream->out);
+    stream->good = blobs_read(call->api->blobs, stream->blob.hex, stream->offset, left < (int64_t)PIECE_BYTES ? (size_t)left : PIECE_BYTES,
+                       &stream->out, &call->err) && (left == 0 || stream->out.len > 0);
+    stream->offset += (int64_t)stream->out.len;
+    if (call->beside != NULL)
+        call_home(call, step_home);
+}
+
+/* step_send: false: that was the end, and the stream is gone. */
+static bool step_send(struct artifact_stream *stream)
+{
+    struct call *call = stream->call;
+    bool over = stream->offset >= stream->end, good = stream->good;
+    if (stream->out.len > 0)
+        http_stream_add(call->request, buf_str(&stream->out));
+    stream->woken = true;
+    if (!good)
+        call_stream_break(call); /* it was lost, or can't be read: the client sees an answer that ends early */
+    else if (over)
+        call_stream_end(call);
+    return good && !over;
+}
+
 /* pump: sends until all is sent or the client has enough to take. The stream may be gone afterwards. */
 static void pump(struct artifact_stream *stream)
 {
     struct call *call = stream->call;
+    stream->woken = true;
     if (stream->pumping)
         return;
     stream->pumping = true;
-    while (call->request != NULL && stream->offset < stream->end && http_stream_pending(call->request) < PENDING_MAX) {
-        int64_t left = stream->end - stream->offset;
-        buf_reset(&stream->out);
-        if (!blobs_read(call->api->blobs, stream->blob.hex, stream->offset, left < (int64_t)PIECE_BYTES ? (size_t)left : PIECE_BYTES,
-                &stream->out, &call->err) ||
-            stream->out.len == 0)
-            break; /* the disk lost it: the client sees an answer that ends early */
-        stream->offset += (int64_t)stream->out.len;
-        http_stream_add(call->request, buf_str(&stream->out));
+    while (stream->woken && http_stream_pending(call->request) < PENDING_MAX) {
+        stream->woken = false;
+        if (call_moves(call, step_run))
+            return; /* step_home goes on */
+        step_run(call);
+        if (!step_send(stream))
+            return;
     }
     stream->pumping = false;
-    bool stuck = call->err.code != ERR_none || (stream->out.len == 0 && stream->offset < stream->end);
-    if (stream->offset >= stream->end || stuck)
-        call_stream_end(call);
+}
+
+static void step_home(struct call *call)
+{
+    struct artifact_stream *stream = call->state;
+    stream->pumping = false;
+    if (step_send(stream) && stream->woken)
+        pump(stream);
 }
 
 static void stream_drained(struct http_request *request)
@@ -371,6 +416,40 @@ static bool range_read(struct str header, int64_t bytes, int64_t *out_from, int6
     return true;
 }
 
+struct range_text { char z[80]; };
+static struct range_text range_format(const struct artifact_stream *stream)
+{
+    struct range_text text;
+    snprintf(text.z, sizeof text.z, "bytes %lld-%lld/%lld", (long long)stream->offset, (long long)stream->end - 1,
+        (long long)stream->blob.bytes);
+    return text;
+}
+
+static void small_answer(struct call *call)
+{
+    const struct artifact_stream *stream = call->state;
+    struct range_text range = range_format(stream);
+    const char *const headers[] = { "X-Content-Type-Options", "nosniff", "Content-Disposition", "attachment", "Accept-Ranges", "bytes",
+        stream->part ? "Content-Range" : NULL, range.z, NULL };
+    call_answer_as(call, stream->part ? 206 : 200, "application/octet-stream", buf_str(&stream->out), headers);
+}
+
+static void stream_open(struct call *call)
+{
+    struct artifact_stream *stream = call->state;
+    http_stream_header(call->request, "X-Content-Type-Options", "nosniff");
+    http_stream_header(call->request, "Content-Disposition", "attachment"); /* a page that a job made must not run as ours */
+    http_stream_header(call->request, "Accept-Ranges", "bytes");
+    if (stream->part)
+        http_stream_header(call->request, "Content-Range", range_format(stream).z);
+    if (!call_stream_begin(call, stream->part ? 206 : 200, "application/octet-stream", stream_drained))
+        return;
+    stream->offset += (int64_t)stream->out.len;
+    if (stream->out.len > 0)
+        http_stream_add(call->request, buf_str(&stream->out));
+    pump(stream);
+}
+
 void serve_artifacts_get(struct call *call)
 {
     struct task_view view;
@@ -383,36 +462,14 @@ void serve_artifacts_get(struct call *call)
         return;
     }
     stream->end = stream->blob.bytes;
-    bool part = range_read(http_header(call->request, "Range"), stream->blob.bytes, &stream->offset, &stream->end);
-    char range[80];
-    snprintf(range, sizeof range, "bytes %lld-%lld/%lld", (long long)stream->offset, (long long)stream->end - 1,
-        (long long)stream->blob.bytes);
+    stream->part = range_read(call_header(call, "Range"), stream->blob.bytes, &stream->offset, &stream->end);
     buf_init(&stream->out, PIECE_BYTES);
     call->state = stream;
     call->on_release = stream_released;
-    if (stream->end - stream->offset <= (int64_t)PIECE_BYTES) { /* what fits one piece is answered with its length */
-        const char *const headers[] = { "X-Content-Type-Options", "nosniff", "Content-Disposition", "attachment", "Accept-Ranges", "bytes",
-            part ? "Content-Range" : NULL, range, NULL };
-        if (!blobs_read(
-                call->api->blobs, stream->blob.hex, stream->offset, (size_t)(stream->end - stream->offset), &stream->out, &call->err))
-            call_problem(call);
-        else
-            call_answer_as(call, part ? 206 : 200, "application/octet-stream", buf_str(&stream->out), headers);
-        return;
-    }
-    if (!blobs_read(call->api->blobs, stream->blob.hex, stream->offset, PIECE_BYTES, &stream->out, &call->err)) {
+    int64_t left = stream->end - stream->offset;
+    bool small = left <= (int64_t)PIECE_BYTES; /* what fits one piece is answered with its length */
+    if (blobs_read(call->api->blobs, stream->blob.hex, stream->offset, small ? (size_t)left : PIECE_BYTES, &stream->out, &call->err))
+        call_home(call, small ? small_answer : stream_open);
+    else
         call_problem(call); /* before the answer begins: it may have to be another one */
-        return;
-    }
-    http_stream_header(call->request, "X-Content-Type-Options", "nosniff");
-    http_stream_header(call->request, "Content-Disposition", "attachment"); /* a page that a job made must not run as ours */
-    http_stream_header(call->request, "Accept-Ranges", "bytes");
-    if (part)
-        http_stream_header(call->request, "Content-Range", range);
-    if (!call_stream_begin(call, part ? 206 : 200, "application/octet-stream", stream_drained))
-        return;
-    stream->offset += (int64_t)stream->out.len;
-    if (stream->out.len > 0)
-        http_stream_add(call->request, buf_str(&stream->out));
-    pump(stream);
 }

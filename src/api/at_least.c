@@ -23,6 +23,7 @@
 
 enum { HELD_MAX = 1000 }; /* so many reads wait for a lock in the database, others are refused */
 enum { AT_LEAST_MS = 10000, CHECK_MS = 25, STORE_MS = 4000 };
+enum { AGAIN_MS = 3000 }; /* a read that has taken longer isn't begun anew */
 
 #define TURN_UNKNOWN INT64_MAX /* the next look tells */
 
@@ -31,6 +32,7 @@ struct waiting {
     struct call *call;
     int64_t turn, deadline_ms;
     bool held; /* for a lock in the database: until its deadline */
+    bool asked; /* the look that is under way came after it */
 };
 
 static void waiting_released(struct call *call)
@@ -39,21 +41,83 @@ static void waiting_released(struct call *call)
     list_remove(&call->api->waiting, &waiting->node);
 }
 
-/* The store may be ahead of the engine by what other servers committed without a word to us. */
+static void head_take(struct api *api, const struct store_head *head)
+{
+    if (head->commit > engine_time(api->config.engine))
+        engine_wake(api->config.engine);
+    for (struct list_node *node = api->waiting.first; node != NULL; node = node->next) {
+        struct waiting *waiting = CONTAINER_OF(node, struct waiting, node);
+        if (waiting->turn == TURN_UNKNOWN && waiting->asked && waiting->call->stage == CALL_FOLLOWS)
+            waiting->turn = head->commit;
+    }
+}
+
+/* The store may be ahead of the engine by what other servers committed without a word to us. Beside threads it is told later. */
 static bool engine_follow(struct api *api, struct err *err)
 {
     struct store_head head;
     api->looked_ms = loop_now(api->config.loop);
+    if (api->beside != NULL && beside_chore_runs(api->head_chore))
+        return true;
+    for (struct list_node *node = api->waiting.first; node != NULL; node = node->next)
+        CONTAINER_OF(node, struct waiting, node)->asked = true;
+    if (beside_chore_begin(api, api->head_chore))
+        return true;
     if (!reader_head(api->config.reader, &head, err))
         return false;
-    if (head.commit > engine_time(api->config.engine))
-        engine_wake(api->config.engine);
-    for (struct list_node *node = api->waiting.first; node != NULL; node = node->next) {
-        struct waiting *waiting = CONTAINER_OF(node, struct waiting, node);
-        if (waiting->turn == TURN_UNKNOWN && waiting->call->stage == CALL_FOLLOWS)
-            waiting->turn = head.commit;
-    }
+    head_take(api, &head);
     return true;
+}
+
+/* ---- what the loop has threads read for it ---- */
+
+static bool head_look(struct api *hand, struct arena *arena, void *out)
+{
+    struct err ignored = { .code = ERR_none };
+    (void)arena;
+    return reader_head(hand->config.reader, out, &ignored);
+}
+
+static void head_looked(struct api *api, void *out)
+{
+    head_take(api, out);
+    at_least_check(api);
+}
+
+static bool store_connect(struct api *hand, struct arena *arena, void *out)
+{
+    struct reader **reader = out;
+    (void)hand, (void)arena;
+    return reader_present(*reader);
+}
+
+static void store_connected(struct api *api, void *out)
+{
+    (void)out;
+    at_least_check(api);
+}
+
+bool store_there(struct api *api)
+{
+    if (api->beside == NULL)
+        return reader_present(api->config.reader);
+    if (beside_chore_runs(api->reader_chore))
+        return false;
+    return reader_there(api->config.reader) || !beside_chore_begin(api, api->reader_chore);
+}
+
+void waits_begin(struct api *api)
+{
+    api->head_chore = beside_chore_new(head_look, head_looked, &api->head_read);
+    api->reader_chore = beside_chore_new(store_connect, store_connected, &api->config.reader);
+    api->site_chore = beside_chore_new(site_look, site_looked, &api->site_read);
+}
+
+void waits_end(struct api *api)
+{
+    beside_chore_free(api->head_chore);
+    beside_chore_free(api->reader_chore);
+    beside_chore_free(api->site_chore);
 }
 
 static void waiting_resume(struct waiting *waiting, int64_t turn)
@@ -82,10 +146,13 @@ static void waiting_begin(struct call *call, int64_t turn, int64_t ms)
         loop_arm(api->config.loop, &api->waiting_check, now + CHECK_MS);
 }
 
-/* store_missed: is it worth waiting for? */
+/* store_missed: it isn't there, or it isn't known who the tenants are; is that worth waiting for? */
 static bool store_missed(struct api *api)
 {
-    return !reader_present(api->config.reader) && engine_health(api->config.engine) == ENGINE_OK && !api->closing;
+    bool current = api->beside == NULL || tenants_current(api);
+    if (!current)
+        (void)beside_chore_begin(api, api->site_chore);
+    return (!store_there(api) || !current) && engine_health(api->config.engine) == ENGINE_OK && !api->closing;
 }
 
 bool call_misses(struct call *call)
@@ -101,7 +168,8 @@ bool call_misses(struct call *call)
 bool call_missed(struct call *call)
 {
     bool read = call->stage == CALL_KNOWN && call->err.code == ERR_unavailable && str_eqz(call->request->method, "GET");
-    if (!read || call->again || call->submitted || call->streams || !reader_is_shared(call->api->config.reader) || call->api->closing)
+    if (!read || call->again || call->submitted || call->streams || !reader_is_shared(call->api->config.reader) || call->api->closing ||
+        (call->read_since > 0 && clock_boot_ms() - call->read_since >= AGAIN_MS))
         return false;
     if (call->on_release != NULL)
         call->on_release(call);

@@ -34,22 +34,17 @@ void auth_release(struct api *api)
     arena_release(&api->tenants_arena);
 }
 
-/* When the engine says that the site's keys changed. */
-bool tenants_refresh(struct api *api, struct err *err)
+bool tenants_current(const struct api *api)
 {
-    uint64_t version = engine_site_version(api->config.engine);
-    struct site_key *keys;
-    size_t n;
+    return api->tenants_known && api->tenants_version == engine_site_version(api->config.engine);
+}
+
+/* tenants_take: what stands in these keys; their texts are the tenants' arena's. */
+static bool tenants_take(struct api *api, const struct site_read *site, struct err *err)
+{
     struct conf_tenants conf = { 0 };
-    if (api->tenants_known && version == api->tenants_version)
-        return true;
-    smap_clear(&api->tenants);
-    arena_reset(&api->tenants_arena);
-    api->tenants_known = false;
-    if (!reader_site(api->config.reader, &api->tenants_arena, &keys, &n, err))
-        return false;
-    for (size_t i = 0; i < n; i++)
-        if (str_eqz(keys[i].name, "tenants") && !conf_tenants_parse(keys[i].body, &api->tenants_arena, &conf))
+    for (size_t i = 0; i < site->n; i++)
+        if (str_eqz(site->keys[i].name, "tenants") && !conf_tenants_parse(site->keys[i].body, &api->tenants_arena, &conf))
             return err_set(err, ERR_corrupt, "the stored key 'tenants' of the site can't be read");
     for (size_t i = 0; i < conf.n; i++) {
         struct api_tenant *tenant = ARENA_NEW(&api->tenants_arena, struct api_tenant);
@@ -58,9 +53,48 @@ bool tenants_refresh(struct api *api, struct err *err)
         tenant->runs_limited = conf.items[i].quotas[QUOTA_running] >= 0;
         smap_put(&api->tenants, conf.items[i].name, tenant);
     }
-    api->tenants_version = version;
+    api->tenants_version = site->version;
     api->tenants_known = true;
     return true;
+}
+
+static void tenants_forget(struct api *api)
+{
+    smap_clear(&api->tenants);
+    arena_reset(&api->tenants_arena);
+    api->tenants_known = false;
+}
+
+/* When the engine says that the site's keys changed. */
+bool tenants_refresh(struct api *api, struct err *err)
+{
+    struct site_read site = { .version = engine_site_version(api->config.engine) };
+    if (tenants_current(api))
+        return true;
+    if (api->beside != NULL) /* it has waited for them (call_misses): those that were known last hold until others are */
+        return api->tenants_known || err_set(err, ERR_unavailable, "the store can't be read: it isn't known yet who the tenants are");
+    tenants_forget(api);
+    return reader_site(api->config.reader, &api->tenants_arena, &site.keys, &site.n, err) && tenants_take(api, &site, err);
+}
+
+bool site_look(struct api *hand, struct arena *arena, void *out)
+{
+    struct site_read *site = out;
+    struct err ignored = { .code = ERR_none };
+    site->version = engine_site_version(hand->config.engine);
+    return reader_site(hand->config.reader, arena, &site->keys, &site->n, &ignored);
+}
+
+void site_looked(struct api *api, void *out)
+{
+    const struct site_read *site = out;
+    struct err err = { .code = ERR_none };
+    tenants_forget(api);
+    for (size_t i = 0; i < site->n; i++)
+        site->keys[i].body = str_dup(&api->tenants_arena, site->keys[i].body);
+    if (!tenants_take(api, site, &err))
+        log_warn("site.unreadable", "error=%s", log_quote(str_of(err.text)).z);
+    at_least_check(api);
 }
 
 uint64_t auth_source(const struct http_peer *peer)
@@ -111,6 +145,63 @@ static bool guesses_over(const struct api *api, const struct http_peer *peer)
     return guesses->source == source && guesses->second == loop_now(api->config.loop) / 1000 && guesses->n >= GUESSES_PER_SECOND;
 }
 
+/* ---- what has to be read of who asks ---- */
+
+struct call_asker {
+    struct fence fence; /* of the grant whose job asks; 0: none */
+    bool job, permitted;
+    struct str tenant;  /* that somebody names, and of which no token and no key tells */
+    bool tenant_lanes;  /* it has lanes */
+};
+
+static bool asker_read(struct call *call)
+{
+    struct call_asker *asker = call->asker;
+    if (asker->tenant.len > 0) {
+        asker->tenant_lanes = tenant_has_lanes(call->api, asker->tenant);
+        return true;
+    }
+    asker->job = job_token_check(call, asker->fence);
+    asker->permitted = asker->job && job_token_permits(call);
+    return true;
+}
+
+static struct call_asker *asker_of(struct call *call)
+{
+    if (call->asker == NULL)
+        call->asker = ARENA_NEW(&call->arena, struct call_asker);
+    return call->asker;
+}
+
+/* job_check: is its job running? False and *out_waits: it is served from the beginning when that was read. */
+static bool job_check(struct call *call, struct fence fence, bool *out_waits)
+{
+    struct call_asker *asker = asker_of(call);
+    if (asker->fence.task == 0) {
+        asker->fence = fence;
+        *out_waits = call->api->beside != NULL;
+        if (*out_waits)
+            call_read(call, asker_read, call_serve);
+        else
+            (void)asker_read(call);
+    }
+    return !*out_waits && asker->job;
+}
+
+static bool lanes_check(struct call *call, struct str tenant, bool *out_waits)
+{
+    struct call_asker *asker = asker_of(call);
+    if (!str_eq(asker->tenant, tenant) || call->api->beside == NULL) {
+        asker->tenant = str_dup(&call->arena, tenant);
+        *out_waits = call->api->beside != NULL;
+        if (*out_waits)
+            call_read(call, asker_read, call_serve);
+        else
+            (void)asker_read(call);
+    }
+    return !*out_waits && asker->tenant_lanes;
+}
+
 /* It may have been made at another server just now. */
 static bool token_unknown(struct call *call)
 {
@@ -123,8 +214,12 @@ static bool token_check(struct call *call, struct str authorization)
     if (scheme.len < 7 || strncasecmp(scheme.ptr, "Bearer ", 7) != 0)
         return token_refused(call);
     struct str text = str_trim(str_sub(authorization, 7, authorization.len));
-    if (job_token_check(call, text))
+    struct fence fence;
+    bool waits = false;
+    if (job_token_is(call->api, text, &fence) && job_check(call, fence, &waits))
         return true;
+    if (waits)
+        return false;
     uint8_t hash[32];
     auth_token_hash(text, hash);
     struct token token;
@@ -231,9 +326,10 @@ static bool tenant_check(struct call *call)
         call_refuse(call, ERR_forbidden, "only the site's admin names a tenant: a token of the tenant 'default' with the scope 'admin'");
         return false;
     }
+    bool waits = false;
     if (!str_eqz(name, TENANT_DEFAULT) && smap_find(&call->api->tenants, str_sub(name, 0, TENANT_NAME_MAX)) == NULL &&
-        !engine_tenant_has_token(call->api->config.engine, name) && !tenant_has_lanes(call->api, name)) {
-        if (call_follows(call))
+        !engine_tenant_has_token(call->api->config.engine, name) && !lanes_check(call, name, &waits)) {
+        if (waits || call_follows(call))
             return false;
         call_refuse(call, ERR_not_found, "there is no tenant '%.*s': it is there with its first token, or by 'tenants:' in weir.yaml",
             STR_ARG(str_sub(name, 0, TENANT_NAME_MAX)));
@@ -324,7 +420,7 @@ static void streams_cut(struct api *api)
     for (struct list_node *node = api->calls.first, *next; node != NULL; node = next) {
         struct call *call = CONTAINER_OF(node, struct call, node);
         next = node->next;
-        if (!call_lasts(call))
+        if (!call_lasts(call) || call->beside != NULL) /* auth_lasts */
             continue;
         if (!call_good(call))
             call_cut(call);
@@ -334,6 +430,14 @@ static void streams_cut(struct api *api)
     int64_t left = first == INT64_MAX ? -1 : first - clock_wall_ms();
     if (left >= 0) /* the wall clock may be set meanwhile: not later than that */
         loop_arm(api->config.loop, &api->token_expiry, loop_now(api->config.loop) + (left < EXPIRY_LOOK_MS ? left + 1 : EXPIRY_LOOK_MS));
+}
+
+bool auth_lasts(struct call *call)
+{
+    bool good = call_good(call);
+    if (!good)
+        call_cut(call);
+    return good;
 }
 
 void auth_streams_look(struct api *api)
@@ -372,7 +476,7 @@ bool auth_check(struct call *call)
         return true;
     if (!asker_check(call) || !origin_check(call) || !tenant_check(call) || !rate_check(call, needed))
         return false;
-    if (call->job && !job_token_permits(call)) {
+    if (call->job && !call->asker->permitted) {
         call_refuse(call, ERR_forbidden, "a job's token is good for its own task %lld, those it depends on, and for posting tasks",
             (long long)call->job);
         return false;

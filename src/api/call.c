@@ -168,11 +168,28 @@ void call_stream_end(struct call *call)
     call_released(call);
 }
 
+void call_stream_break(struct call *call)
+{
+    http_stream_break(call->request);
+    call_stream_end(call);
+}
+
+struct str call_header(const struct call *call, const char *name)
+{
+    if (call->beside == NULL)
+        return http_header(call->request, name);
+    for (size_t i = 0; i < call->n_headers; i++)
+        if (str_eqz(call->headers[i].name, name))
+            return call->headers[i].value;
+    return (struct str){ 0 };
+}
+
 static void command_done(struct command *command)
 {
     struct call *call = CONTAINER_OF(command, struct call, command);
     void (*done)(struct call *) = call->done;
     call->submitted = false;
+    call->read_since = 0; /* what is read of what it did has its own time */
     call->turn = engine_time(call->api->config.engine);
     if (call->request == NULL) {
         call_released(call);
@@ -189,7 +206,11 @@ static void command_done(struct command *command)
 void call_submit(struct call *call, void (*done)(struct call *call))
 {
     struct command *command = &call->command;
-    ASSERT(call->beside == NULL);
+    if (call->beside != NULL) {
+        call->home = done;
+        call->answered = CALL_SUBMITS;
+        return;
+    }
     command->actor = call->actor;
     command->token = call->token;
     command->admin = call->scopes & SCOPE_ADMIN;
@@ -203,6 +224,7 @@ void call_submit(struct call *call, void (*done)(struct call *call))
 
 bool call_json(struct call *call)
 {
+    json_decref(call->body); /* of a run that had to go beside */
     call->body = json_parse(call->request->body, JSON_DEPTH_MAX, &call->err);
     if (call->body == NULL) {
         call_problem(call);
@@ -240,7 +262,7 @@ bool call_read_done(struct call *call, struct json_reader *reader)
 
 bool call_idempotency(struct call *call)
 {
-    struct str key = http_header(call->request, "Idempotency-Key");
+    struct str key = call_header(call, "Idempotency-Key");
     if (key.ptr == NULL)
         return true;
     bool good = key.len > 0 && key.len <= IDEMPOTENCY_KEY_MAX;

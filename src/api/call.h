@@ -69,9 +69,15 @@ struct call {
     struct str lane_wanted;          /* QUEUE of a key QUEUE:ID: must be the task's */
     bool submitted;
     struct http_request **beside; /* it is served beside the loop: the client's request, for the loop alone; `request` is a copy */
-    struct call_param { struct str name, value; } *params; /* of that copy */
-    size_t n_params;
-    int answered; /* how that ended: with this status and `out` as its body; 0: with a problem; -1: see call_read */
+    struct call_param { struct str name, value; } *params, *headers; /* of that copy */
+    size_t n_params, n_headers;
+    int64_t read_since; /* boot ms: since when it has waited for what is read now; 0: nothing is */
+    int answered; /* how that ended: with this status and `out` as its body; 0: with a problem; or one of: */
+#define CALL_GOES_HOME (-1) /* `home` goes on */
+#define CALL_SUBMITS (-2)   /* its command is submitted, `home` follows it */
+    handler_fn *home;
+    struct beside_call *item; /* beside.c */
+    struct call_asker *asker; /* what was read of who asks (auth.c); NULL: nothing had to be */
     const char *answer_type;
     bool again; /* it was served before, and the store was lost on the way */
     void (*on_gone)(struct call *call);    /* the client went away; the call may stay until its command is done */
@@ -114,6 +120,9 @@ struct api {
     struct list events_followers, log_followers;
     struct list waiting; /* at_least.c */
     int64_t looked_ms;   /* when the store's newest commit was last asked for, by the loop's clock */
+    struct store_head head_read;
+    struct site_read { struct site_key *keys; size_t n; uint64_t version; } site_read;
+    struct beside_chore *head_chore, *reader_chore, *site_chore; /* at_least.c */
     struct loop_timer heartbeat, log_check, events_check, waiting_check, token_expiry;
     uint64_t streams_version; /* of the tokens, as of which streams were looked at */
     struct buf openapi, scratch;
@@ -144,6 +153,14 @@ struct api {
     struct loop_timer servers_look, register_tell;
     struct server_rows { struct server_row *rows; size_t n; } servers_read;
     struct beside_chore *servers_chore;
+    struct executor_rows { struct executor **rows; size_t n; } register_rows;
+    struct beside_chore *register_chore;
+    struct files_used { /* bytes of kept files by tenant, as they were a moment ago (uploads.c) */
+        struct smap by_tenant;
+        struct arena arena;
+        int64_t read_ms; /* boot time; 0: never */
+        unsigned version;
+    } files_used;
     struct posted_workflow { /* read lately: the same text again is the same definition */
         unsigned char hash[16];
         struct definition *definition;
@@ -160,6 +177,8 @@ void call_problem(struct call *call); /* call->err */
 void call_refuse(struct call *call, enum err_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 void call_released(struct call *call); /* gives a call back that needs no answer (its stream has ended) */
 void call_stream_end(struct call *call);
+void call_stream_break(struct call *call); /* the client sees that it isn't whole */
+struct str call_header(const struct call *call, const char *name); /* ptr NULL: none; beside the loop: one of those of beside.c */
 
 /* call_submit: hands call->command to the engine; kind and in are set. `done` ends the call; when the client is gone by then the call is
  * dropped without `done`. */
@@ -213,9 +232,15 @@ void problem_render(struct buf *out, const struct err *err);
 struct job_token_text { char z[160]; };
 bool job_token_open(struct api *api, struct err *err);
 struct job_token_text job_token_format(const struct api *api, const char *sealed); /* sealed: fence_seal of its grant */
-bool job_token_check(struct call *call, struct str text);   /* false: it isn't one, or its job has ended */
-bool job_token_permits(const struct call *call);            /* may a job ask this? */
-bool tenants_refresh(struct api *api, struct err *err); /* those of the configuration, when it has changed */
+bool job_token_is(const struct api *api, struct str text, struct fence *out); /* is it one of this site's? */
+bool job_token_check(struct call *call, struct fence fence); /* false: its job has ended; reads */
+bool job_token_permits(const struct call *call);             /* may a job ask this? Reads */
+/* tenants_refresh: those of the configuration, when it has changed. The loop's api beside threads has what site_looked brought last. */
+bool tenants_refresh(struct api *api, struct err *err);
+bool tenants_current(const struct api *api);
+bool site_look(struct api *hand, struct arena *arena, void *out); /* a chore: the same for the loop's api */
+void site_looked(struct api *api, void *out);
+bool auth_lasts(struct call *call); /* a stream that comes back from a thread; false: its token isn't good any more: it was ended */
 bool auth_check(struct call *call); /* fills actor and scopes; false: answered, or it waits (call_follows) */
 /* auth_streams_look: streams and long polls whose token was revoked or has expired end. */
 void auth_streams_look(struct api *api);
@@ -336,15 +361,27 @@ void beside_begin(struct api *api);
 void beside_stop(struct beside *beside); /* its threads end; NULL: nothing */
 void beside_free(struct beside *beside); /* before the calls are dropped */
 void call_handle(struct call *call);     /* calls the route's handler, here or beside */
+/* call_beside: `fn`, which reads and ends the call, is run on a thread with that thread's api; where there are none, here. Nothing of the
+ * call may be touched afterwards. A call_submit in it is done by the loop. call_home: `fn` on the loop's thread: now, or when the thread
+ * gives the call back; the last thing that what runs beside does. call_moves: true: it was moved; false: it is to be done here. */
+void call_beside(struct call *call, handler_fn *fn);
+bool call_moves(struct call *call, handler_fn *fn);
+void call_home(struct call *call, handler_fn *fn);
 /* call_read: `read` on a thread, with its api: nothing of the loop's is touched; false: call->err. Then `done` on the loop's thread, which
  * ends the call. */
-void call_read(struct call *call, bool (*read)(struct call *call), void (*done)(struct call *call));
+void call_read(struct call *call, bool (*read)(struct call *call), handler_fn *done);
 /* A chore is begun by the loop again and again, and not twice at once. read: on a thread, with its api; what it puts into `out` may live in
  * the arena; false: it came to nothing. done: on the loop's thread, with that. beside_chore_begin false: there are no threads. */
 struct beside_chore;
 struct beside_chore *beside_chore_new(bool (*read)(struct api *, struct arena *, void *), void (*done)(struct api *, void *), void *out);
 bool beside_chore_begin(struct api *api, struct beside_chore *chore);
 void beside_chore_free(struct beside_chore *chore); /* after beside_free */
+bool beside_chore_runs(const struct beside_chore *chore);
+/* store_there: can the store be asked now? Never waits. A connection of the loop that was lost is made anew by a thread, which it is lent
+ * to meanwhile. */
+bool store_there(struct api *api);
+void waits_begin(struct api *api); /* at_least.c */
+void waits_end(struct api *api);
 
 /* ---- work on another thread (aside.c) ---- */
 struct aside {
@@ -370,6 +407,7 @@ void uploads_ended(struct api *api, const struct finish_item *items, size_t n); 
 /* uploads_room: bytes that uploads of the tenant's attempts may have together; 0: any. As many as its quota of files while it has kept less
  * than that, so that what runs isn't cut off by what was kept before; none (quota_full) from then on. So it has twice its quota at most. */
 bool uploads_room(struct api *api, struct str tenant, int64_t *out_room, struct err *err);
+void files_used_release(struct files_used *used);
 
 /* ---- results of old tasks go (retention.c) ---- */
 /* ---- the coordination service's register ---- */

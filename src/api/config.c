@@ -71,17 +71,17 @@ static void differs_all(struct call *call, struct json *json, const struct serve
             config_differs_render(call, json, rows[i].name, rows[i].differs);
 }
 
-void serve_config_get(struct call *call)
-{
-    struct site_key *rows, keys[SITE_KEYS];
+struct config_read {
+    struct site_key keys[SITE_KEYS];
     struct server_row *servers;
-    size_t n, n_servers;
-    if (!reader_site(call->api->config.reader, &call->arena, &rows, &n, &call->err) ||
-        !servers_look(call->api, &call->arena, &servers, &n_servers, &call->err)) {
-        call_problem(call);
-        return;
-    }
-    keys_read(rows, n, keys);
+    size_t n_servers;
+};
+
+static void config_show(struct call *call)
+{
+    const struct config_read *read = call->state;
+    const struct site_key *keys = read->keys;
+    servers_take(call->api, read->servers, read->n_servers);
     struct json json = json_to(&call->out);
     json_object_begin(&json);
     json_key(&json, "keys");
@@ -92,10 +92,26 @@ void serve_config_get(struct call *call)
     text_render(call, &json, keys);
     json_key(&json, "warnings");
     json_array_begin(&json);
-    differs_all(call, &json, servers, n_servers);
+    differs_all(call, &json, read->servers, read->n_servers);
     json_array_end(&json);
     json_object_end(&json);
     call_answer(call, 200);
+}
+
+void serve_config_get(struct call *call)
+{
+    struct config_read *read = ARENA_NEW(&call->arena, struct config_read);
+    struct reader *reader = call->api->config.reader;
+    struct site_key *rows;
+    size_t n;
+    if (!reader_site(reader, &call->arena, &rows, &n, &call->err) ||
+        !reader_servers(reader, &call->arena, &read->servers, &read->n_servers, &call->err)) {
+        call_problem(call);
+        return;
+    }
+    keys_read(rows, n, read->keys);
+    call->state = read;
+    call_home(call, config_show);
 }
 
 /* ---- changed ---- */

@@ -1,7 +1,9 @@
 /* events: what happened, as JSON lines or server-sent events, from any seq on, for as long as the client likes.
  *
  * A stream remembers the last seq that it looked at; it is fed in batches, whenever a turn has been committed or the client has taken what
- * was there, and never holds more than a batch beyond what the client has taken. Filters: by lane in the store, by task here. */
+ * was there, and never holds more than a batch beyond what the client has taken. A batch is read beside the loop where there are threads
+ * for that; what woke the stream meanwhile counts when it is back. Filters: by lane in the store, by task here. One that doesn't follow and
+ * can't be read to its end breaks off, so that nobody takes it for all there was. */
 #include <string.h>
 
 #include "api/call.h"
@@ -15,7 +17,9 @@ struct events_stream {
     int64_t lane;         /* 0: all; -1: one that doesn't exist yet */
     struct str lane_name;
     int64_t task;
-    bool follow, sse, pumping;
+    bool follow, sse;
+    bool pumping, woken; /* pumping: also while a thread reads */
+    bool good, more;     /* what the last batch came to; more: there may be others at once */
     struct arena batch;
     struct buf out;
     struct loop_timer next; /* it goes on reading in the loop's next round */
@@ -58,8 +62,8 @@ static bool event_visible(const struct call *call, const struct event *event)
     return str_eqz(tenant, TENANT_DEFAULT) && (cut < 0 || call->site);
 }
 
-/* batch_read: false: the store could not be read. *out_more: there may be more at once. */
-static bool batch_read(struct events_stream *stream, bool *out_more)
+/* batch_read: false: the store could not be read. */
+static bool batch_read(struct events_stream *stream)
 {
     struct call *call = stream->call;
     struct api *api = call->api;
@@ -68,10 +72,9 @@ static bool batch_read(struct events_stream *stream, bool *out_more)
     int64_t last = stream->since;
     if (stream->lane < 0 && !lane_id_of(api, call->actor.tenant, stream->lane_name, &stream->lane, &call->err))
         return false;
-    if (stream->lane < 0) {
-        *out_more = false;
+    stream->more = false;
+    if (stream->lane < 0)
         return true;
-    }
     arena_reset(&stream->batch);
     if (!reader_events(api->config.reader, &stream->batch, stream->since, stream->lane, BATCH, &events, &n, &last, &call->err))
         return false;
@@ -81,7 +84,7 @@ static bool batch_read(struct events_stream *stream, bool *out_more)
         if ((stream->task == 0 || events[i].task == stream->task) && event_visible(call, &events[i]))
             event_add(stream, &events[i]);
     }
-    *out_more = last > stream->since;
+    stream->more = last > stream->since;
     stream->since = last;
     return true;
 }
@@ -91,27 +94,65 @@ static bool stream_ended(const struct events_stream *stream)
     return stream->limit == 0 || (!stream->follow && stream->since >= stream->until);
 }
 
+/* batch_send: false: that was the end, and the stream is gone. */
+static bool batch_send(struct events_stream *stream)
+{
+    struct call *call = stream->call;
+    struct loop *loop = call->api->config.loop;
+    bool over = stream_ended(stream) || (!stream->more && !stream->follow) || call->api->closing, good = stream->good;
+    if (stream->out.len > 0)
+        http_stream_add(call->request, buf_str(&stream->out));
+    if (!good && !stream->follow)
+        call_stream_break(call);
+    else if (!good || over)
+        call_stream_end(call);
+    else if (stream->more && stream->out.len == 0) /* nothing for this reader: others have their turn first */
+        loop_arm(loop, &stream->next, loop_now(loop));
+    else if (stream->more)
+        stream->woken = true;
+    return good && !over;
+}
+
+static void pump(struct events_stream *stream);
+
+static void batch_home(struct call *call)
+{
+    struct events_stream *stream = call->state;
+    stream->pumping = false;
+    if (batch_send(stream) && stream->woken)
+        pump(stream);
+}
+
+static void batch_run(struct call *call)
+{
+    struct events_stream *stream = call->state;
+    buf_reset(&stream->out);
+    stream->good = batch_read(stream);
+    if (call->beside != NULL)
+        call_home(call, batch_home);
+}
+
 /* pump: reads and sends until there is nothing more or the client has enough to take. The stream may be gone afterwards. */
 static void pump(struct events_stream *stream)
 {
     struct call *call = stream->call;
-    bool more = true, good = true;
+    stream->woken = true;
     if (stream->pumping)
         return;
+    if (call->api->closing) {
+        call_stream_end(call);
+        return;
+    }
     stream->pumping = true;
-    while (more && good && !stream_ended(stream) && http_stream_pending(call->request) < PENDING_MAX) {
-        buf_reset(&stream->out);
-        good = batch_read(stream, &more);
-        if (stream->out.len > 0)
-            http_stream_add(call->request, buf_str(&stream->out));
-        else if (good && more && !stream_ended(stream) && !call->api->closing) { /* nothing for this reader: others have their turn first */
-            loop_arm(call->api->config.loop, &stream->next, loop_now(call->api->config.loop));
-            break;
-        }
+    while (stream->woken && http_stream_pending(call->request) < PENDING_MAX) {
+        stream->woken = false;
+        if (call_moves(call, batch_run))
+            return; /* batch_home goes on */
+        batch_run(call);
+        if (!batch_send(stream))
+            return;
     }
     stream->pumping = false;
-    if (!good || stream_ended(stream) || (!more && !stream->follow) || call->api->closing)
-        call_stream_end(call);
 }
 
 static void next_due(struct loop_timer *timer)
@@ -161,7 +202,7 @@ static bool lane_read(struct call *call, struct events_stream *stream)
 
 static bool since_read(struct call *call, struct events_stream *stream)
 {
-    struct str last = http_header(call->request, "Last-Event-ID");
+    struct str last = call_header(call, "Last-Event-ID");
     if (!call_param_i64(call, "since", 0, INT64_MAX, &stream->since))
         return false;
     if (last.len > 0 && stream->sse && (!str_to_i64(last, &stream->since) || stream->since < 0))
@@ -185,11 +226,30 @@ static bool task_read(struct call *call, struct events_stream *stream, bool *out
     return true;
 }
 
-void serve_events_get(struct call *call)
+static void stream_open(struct call *call)
 {
     struct api *api = call->api;
+    struct events_stream *stream = call->state;
+    if (!call_stream_begin(call, 200, stream->sse ? "text/event-stream" : "application/x-ndjson", stream_drained))
+        return;
+    if (stream->out.len > 0)
+        http_stream_add(call->request, buf_str(&stream->out));
+    if (stream_ended(stream)) {
+        call_stream_end(call);
+        return;
+    }
+    if (stream->follow) {
+        if (api->events_followers.n == 0)
+            loop_arm(api->config.loop, &api->heartbeat, loop_now(api->config.loop) + HEARTBEAT_MS);
+        list_append(&api->events_followers, &stream->node);
+    }
+    pump(stream);
+}
+
+void serve_events_get(struct call *call)
+{
     struct events_stream *stream = ARENA_NEW(&call->arena, struct events_stream);
-    struct str accept = http_header(call->request, "Accept");
+    struct str accept = call_header(call, "Accept");
     bool answered = false;
     stream->call = call;
     stream->next = (struct loop_timer){ .due = next_due, .owner = stream };
@@ -202,7 +262,7 @@ void serve_events_get(struct call *call)
         return;
     struct store_head head = { 0 };
     if (good)
-        good = reader_head(api->config.reader, &head, &call->err);
+        good = reader_head(call->api->config.reader, &head, &call->err);
     stream->until = head.seq;
     buf_init(&stream->out, 64 * MIB);
     call->state = stream;
@@ -213,16 +273,7 @@ void serve_events_get(struct call *call)
         call_problem(call);
         return;
     }
-    if (!call_stream_begin(call, 200, stream->sse ? "text/event-stream" : "application/x-ndjson", stream_drained))
-        return;
-    if (stream->out.len > 0)
-        http_stream_add(call->request, buf_str(&stream->out));
-    if (stream->follow) {
-        if (api->events_followers.n == 0)
-            loop_arm(api->config.loop, &api->heartbeat, loop_now(api->config.loop) + HEARTBEAT_MS);
-        list_append(&api->events_followers, &stream->node);
-    }
-    pump(stream);
+    call_home(call, stream_open);
 }
 
 void events_wake(struct api *api)
@@ -241,7 +292,7 @@ void events_heartbeat_due(struct loop_timer *timer)
     for (struct list_node *node = api->events_followers.first, *next; node != NULL; node = next) {
         struct events_stream *stream = CONTAINER_OF(node, struct events_stream, node);
         next = node->next;
-        if (stream->sse && http_stream_pending(stream->call->request) == 0)
+        if (stream->sse && stream->call->beside == NULL && http_stream_pending(stream->call->request) == 0)
             http_stream_add(stream->call->request, STR(":\n\n"));
     }
 }

@@ -146,11 +146,11 @@ bool executor_visible(const struct call *call, const struct executor *executor)
 }
 
 /* executor_elsewhere: for the site's admin, looks through the executors of all tenants. NULL: the call was answered. */
-static const struct executor *executor_elsewhere(struct call *call)
+static struct executor *executor_elsewhere(struct call *call)
 {
     struct executor **executors;
     size_t n = 0, n_found = 0;
-    const struct executor *found = NULL;
+    struct executor *found = NULL;
     if (call->site && !call->tenant_named && !reader_executors(call->api->config.reader, &call->arena, &executors, &n, &call->err)) {
         call_problem(call);
         return NULL;
@@ -168,7 +168,7 @@ static const struct executor *executor_elsewhere(struct call *call)
 }
 
 /* executor_find: by id or name; NULL: answered. */
-static const struct executor *executor_find(struct call *call)
+static struct executor *executor_find(struct call *call)
 {
     struct executor *found = NULL;
     int64_t id = 0;
@@ -451,17 +451,6 @@ static void seen_read(struct call *call, struct json_reader *reader)
         command->in.poll.seen_seq = 0;
 }
 
-/* poll_executor: the id in the path, without a read when it is a number. */
-static bool poll_executor(struct call *call, int64_t *out)
-{
-    if (str_to_i64(call->arg, out) && *out > 0)
-        return true;
-    const struct executor *executor = executor_find(call);
-    if (executor != NULL)
-        *out = executor->id;
-    return executor != NULL;
-}
-
 static void poll_submit(struct call *call)
 {
     poll_opened(call, map_find(&call->api->polls, (uint64_t)call->command.in.poll.executor)); /* else when the engine has answered */
@@ -471,14 +460,14 @@ static void poll_submit(struct call *call)
     call_submit(call, poll_answered);
 }
 
-void serve_executors_poll(struct call *call)
+static void poll_begin(struct call *call)
 {
     struct json_reader reader;
     struct command *command = &call->command;
-    int64_t executor, wait_max = call->api->config.lease_ms / 3;
-    if (!poll_executor(call, &executor) || !call_object_or_nothing(call, &reader))
+    int64_t wait_max = call->api->config.lease_ms / 3;
+    if (!call_object_or_nothing(call, &reader))
         return;
-    command->in.poll.executor = executor;
+    call->state = NULL;
     command->in.poll.seq = -1;
     json_read_i64(&reader, "free", 0, SLOTS_MAX, &command->in.poll.free);
     json_read_i64(&reader, "ahead", 0, AHEAD_MAX, &command->in.poll.ahead);
@@ -499,6 +488,27 @@ void serve_executors_poll(struct call *call)
         command->in.poll.wait_ms = 0; /* what is refused is told at once */
     command->kind = CMD_POLL;
     artifacts_prove(call, command->in.poll.finishes, command->in.poll.n_finishes, poll_submit);
+}
+
+static void poll_named(struct call *call)
+{
+    const struct executor *executor = executor_find(call);
+    if (executor == NULL)
+        return;
+    call->command.in.poll.executor = executor->id;
+    call_home(call, poll_begin);
+}
+
+/* Nothing is read when the path has its id. */
+void serve_executors_poll(struct call *call)
+{
+    int64_t id;
+    if (str_to_i64(call->arg, &id) && id > 0) {
+        call->command.in.poll.executor = id;
+        poll_begin(call);
+    } else {
+        call_beside(call, poll_named);
+    }
 }
 
 const struct executor_live *executor_live_find(const struct executor_live *live, size_t n, int64_t id)
@@ -568,8 +578,9 @@ void serve_executors_list(struct call *call)
     call_read(call, executors_read, executors_render);
 }
 
-static void executor_answer(struct call *call, const struct executor *executor)
+static void executor_answer(struct call *call)
 {
+    const struct executor *executor = call->state;
     struct executor_live heard;
     const struct executor_live *live = engine_executor(call->api->config.engine, executor->id, &heard) ? &heard : NULL;
     struct json json = json_to(&call->out);
@@ -579,14 +590,16 @@ static void executor_answer(struct call *call, const struct executor *executor)
 
 void serve_executors_get(struct call *call)
 {
-    const struct executor *executor = executor_find(call);
-    if (executor != NULL)
-        executor_answer(call, executor);
+    struct executor *executor = executor_find(call);
+    if (executor == NULL)
+        return;
+    call->state = executor;
+    call_home(call, executor_answer);
 }
 
 static void state_changed(struct call *call)
 {
-    serve_executors_get(call);
+    call_beside(call, serve_executors_get);
 }
 
 static void state_command(struct call *call, enum executor_state state)

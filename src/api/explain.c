@@ -454,7 +454,8 @@ static void graph_step(struct loop_timer *timer)
     struct call *call = timer->owner;
     struct graph *graph = call->state;
     bool good = true;
-    for (size_t i = 0; i < GRAPH_STEP && graph->at < graph->n_tasks && good; i++)
+    bool beside = call->beside != NULL; /* then nobody waits for a step */
+    for (size_t i = 0; (i < GRAPH_STEP || beside) && graph->at < graph->n_tasks && good; i++)
         good = graph_expand(call, graph, graph->tasks[graph->at++]);
     if (good && graph->at < graph->n_tasks) {
         loop_arm(call->api->config.loop, &graph->timer, loop_now(call->api->config.loop));

@@ -50,17 +50,19 @@ static struct str job_tenant(struct call *call, int64_t task)
     return str_dup(&call->arena, lane_tenant_of(call->api, row.lane));
 }
 
-bool job_token_check(struct call *call, struct str text)
+bool job_token_is(const struct api *api, struct str text, struct fence *out)
 {
     struct str prefix = STR(PREFIX);
     ptrdiff_t cut = str_rindex(text, '_');
-    struct fence fence;
     if (!str_starts(text, prefix) || cut < (ptrdiff_t)prefix.len ||
-        !fence_open(&call->api->fence_key, str_sub(text, prefix.len, (size_t)cut), &fence))
+        !fence_open(&api->fence_key, str_sub(text, prefix.len, (size_t)cut), out))
         return false;
-    struct job_token_text right = job_token_format(call->api, fence_seal(&call->api->fence_key, fence).z);
-    if (strlen(right.z) != text.len || sodium_memcmp(right.z, text.ptr, text.len) != 0)
-        return false;
+    struct job_token_text right = job_token_format(api, fence_seal(&api->fence_key, *out).z);
+    return strlen(right.z) == text.len && sodium_memcmp(right.z, text.ptr, text.len) == 0;
+}
+
+bool job_token_check(struct call *call, struct fence fence)
+{
     int64_t newest;
     enum task_state state;
     bool found;

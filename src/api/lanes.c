@@ -70,13 +70,12 @@ void serve_lanes_list(struct call *call)
         call_problem(call);
 }
 
-static void lane_changed(struct call *call)
+static void lane_show(struct call *call)
 {
     struct str name = call->command.in.pause.lane;
     struct lane lane = { 0 };
     bool found = false;
     struct str tenant = str_eqz(name, "all") ? (struct str){ 0 } : call->actor.tenant;
-    loop_wake(call->api->config.loop); /* a restored store that is resumed follows its repositories from now on */
     if (!reader_lane(call->api->config.reader, &call->arena, tenant, name, &lane, &found, &call->err)) {
         call_problem(call);
         return;
@@ -86,6 +85,12 @@ static void lane_changed(struct call *call)
     struct json json = json_to(&call->out);
     lane_render(&json, &lane, false);
     call_answer(call, 200);
+}
+
+static void lane_changed(struct call *call)
+{
+    loop_wake(call->api->config.loop); /* a restored store that is resumed follows its repositories from now on */
+    call_beside(call, lane_show);
 }
 
 static void lane_command(struct call *call, bool pause)

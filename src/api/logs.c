@@ -4,6 +4,9 @@
  * them, the last bytes that came with the finish. A follower is woken by new chunks and by commits, and ends when the attempt has ended and
  * all is sent.
  *
+ * Pieces are read beside the loop where there are threads for that. One that can't be read breaks a stream off, unless it follows: who
+ * follows asks again from where it came to.
+ *
  * Bytes that an ended attempt wrote and nobody has (a worker that didn't send them, a disk that lost them) are never passed over in
  * silence: who asks for such bytes gets a problem, who asks for what is before them gets that, exactly, and a header with their number. */
 #include <stdio.h>
@@ -19,12 +22,20 @@ struct log_stream {
     int64_t task, grant; /* grant 0: follows a task that has no attempt yet */
     int64_t offset;
     int64_t wrote; /* bytes of an ended attempt, as its finish says; -1: not known */
-    bool follow, ended, pumping;
+    bool follow, ended;
+    bool pumping, woken;     /* pumping: also while a thread reads */
+    bool good, whole, again; /* what the last step came to; again: there may be more at once */
+    int64_t missing;         /* bytes that nobody has */
     struct log_tail tail; /* bytes of the finish, in the call's arena */
     bool tail_known;
     struct buf out;
     struct list_node node;
     struct call *call;
+};
+
+struct log_appended {
+    int64_t task;
+    struct log_position position;
 };
 
 /* owner_check: a grant is its executor's, and that is its token's; `admin` speaks for all of the tenant's (call_task_of_executor). */
@@ -72,29 +83,37 @@ bool fence_param(struct call *call, int64_t task, struct fence *out)
     return true;
 }
 
+static void log_appended(struct call *call)
+{
+    struct api *api = call->api;
+    const struct log_appended *appended = call->state;
+    struct json json = json_to(&call->out);
+    json_object_begin(&json);
+    json_put_i64(&json, "stored", appended->position.stored);
+    json_put_i64(&json, "durable", appended->position.durable);
+    json_object_end(&json);
+    int64_t task = appended->task;
+    call_answer(call, 200);
+    logs_wake_followers(api, task);
+}
+
 void serve_logs_post(struct call *call)
 {
-    int64_t task, offset = -1;
+    int64_t offset = -1;
     struct fence fence;
-    struct log_position position;
-    if (!call_task_of_executor(call, &task))
+    struct log_appended *appended = ARENA_NEW(&call->arena, struct log_appended);
+    if (!call_task_of_executor(call, &appended->task))
         return;
-    bool good = fence_param(call, task, &fence) && call_param_i64(call, "offset", 0, INT64_MAX, &offset);
+    bool good = fence_param(call, appended->task, &fence) && call_param_i64(call, "offset", 0, INT64_MAX, &offset);
     if (good && offset < 0)
         good = err_item(&call->err, ERR_bad_request, STR("offset"), "the query parameter 'offset' is required");
     if (!good || !grant_check(call, fence) ||
-        !logs_append(call->api->config.logs, task, fence.grant, offset, call->request->body, &position, &call->err)) {
+        !logs_append(call->api->config.logs, appended->task, fence.grant, offset, call->request->body, &appended->position, &call->err)) {
         call_problem(call);
         return;
     }
-    struct json json = json_to(&call->out);
-    json_object_begin(&json);
-    json_put_i64(&json, "stored", position.stored);
-    json_put_i64(&json, "durable", position.durable);
-    json_object_end(&json);
-    struct api *api = call->api;
-    call_answer(call, 200);
-    logs_wake_followers(api, task);
+    call->state = appended;
+    call_home(call, log_appended);
 }
 
 static void stream_released(struct call *call)
@@ -189,30 +208,68 @@ static bool piece_read(struct log_stream *stream)
     return true;
 }
 
+static void step_home(struct call *call);
+
+/* step_run: the next piece; where there is none, what has become of the attempt. */
+static void step_run(struct call *call)
+{
+    struct log_stream *stream = call->state;
+    stream->whole = false;
+    stream->good = stream->again = piece_read(stream);
+    if (stream->good && stream->out.len == 0) {
+        int64_t grant = stream->grant;
+        stream->whole = !stream->follow || stream->ended;
+        stream->good = stream->whole || state_refresh(stream);
+        stream->again = stream->ended || stream->grant != grant; /* it has ended or begun meanwhile: there may be bytes from then */
+    }
+    if (call->beside != NULL)
+        call_home(call, step_home);
+}
+
+/* step_send: false: that was the end, and the stream is gone. */
+static bool step_send(struct log_stream *stream)
+{
+    struct call *call = stream->call;
+    bool over = stream->whole || call->api->closing, good = stream->good;
+    if (stream->out.len > 0)
+        http_stream_add(call->request, buf_str(&stream->out));
+    stream->woken |= stream->again;
+    if (!good && !stream->follow)
+        call_stream_break(call);
+    else if (!good || over)
+        call_stream_end(call);
+    return good && !over;
+}
+
 /* pump: sends until nothing more is there or the client has enough to take. The stream may be gone afterwards. */
 static void pump(struct log_stream *stream)
 {
     struct call *call = stream->call;
-    bool good = true, whole = false;
+    stream->woken = true;
     if (stream->pumping)
         return;
+    if (call->api->closing) {
+        call_stream_end(call);
+        return;
+    }
     stream->pumping = true;
-    while (http_stream_pending(call->request) < PENDING_MAX) {
-        good = piece_read(stream);
-        if (stream->out.len > 0)
-            http_stream_add(call->request, buf_str(&stream->out));
-        if (!good)
-            break;
-        if (stream->out.len > 0)
-            continue;
-        whole = !stream->follow || stream->ended;
-        int64_t grant = stream->grant;
-        if (whole || !(good = state_refresh(stream)) || (!stream->ended && stream->grant == grant))
-            break; /* else: it has ended or begun meanwhile, and there may be bytes from then */
+    while (stream->woken && http_stream_pending(call->request) < PENDING_MAX) {
+        stream->woken = false;
+        if (call_moves(call, step_run))
+            return; /* step_home goes on */
+        step_run(call);
+        if (!step_send(stream))
+            return;
     }
     stream->pumping = false;
-    if (!good || whole || call->api->closing)
-        call_stream_end(call);
+}
+
+static void step_home(struct call *call)
+{
+    struct log_stream *stream = call->state;
+    stream->pumping = false;
+    if (step_send(stream) && stream->woken)
+        pump(stream);
 }
 
 static void stream_drained(struct http_request *request)
@@ -255,21 +312,24 @@ static bool missing_asked(const struct log_stream *stream, int64_t total)
     return stream->offset >= total && stream->offset < stream->wrote && !in_tail;
 }
 
-/* small_answer: a log that fits one piece is answered with its length; true: done. */
-static bool small_answer(struct log_stream *stream, int64_t total, const char *missing)
+/* small_read: a log that fits one piece is answered with its length; false: this one doesn't. */
+static bool small_read(struct log_stream *stream, int64_t total)
 {
     struct call *call = stream->call;
-    const char *const headers[] = { "X-Content-Type-Options", "nosniff", missing != NULL ? "Weir-Log-Missing" : NULL, missing, NULL };
     if (stream->follow || total - stream->offset > (int64_t)PIECE_BYTES)
         return false;
     stream->ended = true; /* the tail counts, whether or not somebody still writes */
     while (piece_read(stream) && stream->out.len > 0)
         buf_add_str(&call->out, buf_str(&stream->out));
-    if (call->err.code != ERR_none)
-        call_problem(call);
-    else
-        call_answer_as(call, 200, "application/octet-stream", buf_str(&call->out), headers);
     return true;
+}
+
+static void small_answer(struct call *call)
+{
+    const struct log_stream *stream = call->state;
+    struct i64_text count = i64_format(stream->missing);
+    const char *const headers[] = { "X-Content-Type-Options", "nosniff", stream->missing > 0 ? "Weir-Log-Missing" : NULL, count.z, NULL };
+    call_answer_as(call, 200, "application/octet-stream", buf_str(&call->out), headers);
 }
 
 /* check_later: chunks that come to another server of a shared store wake nobody here. */
@@ -277,6 +337,23 @@ static void check_later(struct api *api)
 {
     if (api->log_followers.n > 0 && api->log_check.node.pos == 0 && reader_is_shared(api->config.reader))
         loop_arm(api->config.loop, &api->log_check, loop_now(api->config.loop) + SHARED_CHECK_MS);
+}
+
+static void stream_open(struct call *call)
+{
+    struct log_stream *stream = call->state;
+    if (stream->missing > 0)
+        http_stream_header(call->request, "Weir-Log-Missing", i64_format(stream->missing).z);
+    http_stream_header(call->request, "X-Content-Type-Options", "nosniff");
+    if (!call_stream_begin(call, 200, "application/octet-stream", stream_drained))
+        return;
+    if (stream->out.len > 0)
+        http_stream_add(call->request, buf_str(&stream->out));
+    if (stream->follow) {
+        list_append(&call->api->log_followers, &stream->node);
+        check_later(call->api);
+    }
+    pump(stream);
 }
 
 void serve_logs_get(struct call *call)
@@ -308,32 +385,17 @@ void serve_logs_get(struct call *call)
             (long long)stream->wrote);
         return;
     }
-    int64_t missing = missing_bytes(stream, total);
-    if (missing > 0 && missing_asked(stream, total)) {
-        call_refuse(call, ERR_not_found, "%lld of the %lld bytes of this log are missing, from byte %lld on", (long long)missing,
+    stream->missing = missing_bytes(stream, total);
+    if (stream->missing > 0 && missing_asked(stream, total)) {
+        call_refuse(call, ERR_not_found, "%lld of the %lld bytes of this log are missing, from byte %lld on", (long long)stream->missing,
             (long long)stream->wrote, (long long)total);
         return;
     }
-    char count[24];
-    snprintf(count, sizeof count, "%lld", (long long)missing);
-    if (small_answer(stream, total, missing > 0 ? count : NULL))
-        return;
-    if (!piece_read(stream)) { /* before the answer begins: it may have to be another one */
+    bool small = small_read(stream, total);
+    if (call->err.code != ERR_none || (!small && !piece_read(stream))) /* before the answer begins: it may have to be another one */
         call_problem(call);
-        return;
-    }
-    if (missing > 0)
-        http_stream_header(call->request, "Weir-Log-Missing", count);
-    http_stream_header(call->request, "X-Content-Type-Options", "nosniff");
-    if (!call_stream_begin(call, 200, "application/octet-stream", stream_drained))
-        return;
-    if (stream->out.len > 0)
-        http_stream_add(call->request, buf_str(&stream->out));
-    if (stream->follow) {
-        list_append(&call->api->log_followers, &stream->node);
-        check_later(call->api);
-    }
-    pump(stream);
+    else
+        call_home(call, small ? small_answer : stream_open);
 }
 
 void logs_wake_followers(struct api *api, int64_t task)

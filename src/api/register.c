@@ -42,19 +42,20 @@ static struct str content_of(struct api *api, struct arena *arena, const struct 
     return out;
 }
 
-static void tell_due(struct loop_timer *timer)
+static bool rows_read(struct api *hand, struct arena *arena, void *out)
 {
-    struct api *api = timer->owner;
-    struct arena arena = { 0 };
-    struct executor **executors;
-    struct executor_live *lives;
-    size_t n = 0, n_told = 0;
+    struct executor_rows *read = out;
     struct err ignored = { 0 };
-    loop_arm(api->config.loop, timer, loop_now(api->config.loop) + TELL_MS);
-    if (api->polls.n > 0 && !reader_executors(api->config.reader, &arena, &executors, &n, &ignored)) {
-        arena_release(&arena);
-        return; /* the store is away: what was told stays */
-    }
+    return reader_executors(hand->config.reader, arena, &read->rows, &read->n, &ignored);
+}
+
+static void rows_tell(struct api *api, void *out)
+{
+    const struct executor_rows *read = out;
+    struct executor **executors = read->rows;
+    struct arena arena = { 0 };
+    struct executor_live *lives;
+    size_t n = read->n, n_told = 0;
     size_t n_lives = engine_executors(api->config.engine, &arena, &lives);
     struct coord_member *told = ARENA_ARRAY(&arena, struct coord_member, n + 1);
     for (size_t i = 0; i < n; i++) {
@@ -70,6 +71,20 @@ static void tell_due(struct loop_timer *timer)
     arena_release(&arena);
 }
 
+/* A store that is away: what was told stays. */
+static void tell_due(struct loop_timer *timer)
+{
+    struct api *api = timer->owner;
+    struct arena arena = { 0 };
+    struct executor_rows rows = { 0 };
+    loop_arm(api->config.loop, timer, loop_now(api->config.loop) + TELL_MS);
+    if (api->polls.n > 0 && beside_chore_begin(api, api->register_chore))
+        return;
+    if (api->polls.n == 0 || rows_read(api, &arena, &rows))
+        rows_tell(api, &rows);
+    arena_release(&arena);
+}
+
 static bool is_advised(struct api *api)
 {
     return engine_coord(api->config.engine)->ops->tell_executors != NULL;
@@ -78,6 +93,7 @@ static bool is_advised(struct api *api)
 void register_begin(struct api *api)
 {
     api->register_tell = (struct loop_timer){ .due = tell_due, .owner = api };
+    api->register_chore = beside_chore_new(rows_read, rows_tell, &api->register_rows);
     if (is_advised(api))
         loop_arm(api->config.loop, &api->register_tell, loop_now(api->config.loop) + SOON_MS);
 }
@@ -85,6 +101,7 @@ void register_begin(struct api *api)
 void register_end(struct api *api)
 {
     loop_disarm(api->config.loop, &api->register_tell);
+    beside_chore_free(api->register_chore);
 }
 
 void register_soon(struct api *api)

@@ -196,15 +196,15 @@ static void revision_step(struct loop_timer *timer)
     struct revision_read *read = call->state;
     struct task_view *views;
     size_t n;
-    int64_t next;
-    if (!reader_tasks(call->api->config.reader, &call->arena, &read->filter, &views, &n, &next, &call->err)) {
-        call_problem(call);
-        return;
-    }
-    for (size_t i = 0; i < n; i++)
-        *ARENA_PUSH(&call->arena, read->tasks, read->n_tasks, read->cap_tasks) = views[i];
-    read->filter.before = next;
-    if (next > 0)
+    do {
+        if (!reader_tasks(call->api->config.reader, &call->arena, &read->filter, &views, &n, &read->filter.before, &call->err)) {
+            call_problem(call);
+            return;
+        }
+        for (size_t i = 0; i < n; i++)
+            *ARENA_PUSH(&call->arena, read->tasks, read->n_tasks, read->cap_tasks) = views[i];
+    } while (read->filter.before > 0 && call->beside != NULL); /* there nobody waits for a step */
+    if (read->filter.before > 0)
         loop_arm(call->api->config.loop, &read->timer, loop_now(call->api->config.loop));
     else
         revision_answer(call, read);
@@ -233,6 +233,8 @@ void serve_revisions_get(struct call *call)
 
 struct revision_post {
     struct definition *definition;
+    struct archive_view view;
+    bool known; /* the revision that a repository's archive is told of */
 };
 
 static void post_release(struct call *call)
@@ -310,25 +312,15 @@ static bool post_read(struct call *call, struct json_reader *reader, struct revi
 }
 
 /* hint_answer: the repository is what is true: it is looked at, and that is all that a post does. */
-static void hint_answer(struct call *call, const struct archive_view *view, const struct revision *row)
+static void hint_answer(struct call *call)
 {
-    struct revision known;
-    bool found = false;
+    const struct revision_post *post = call->state;
+    const struct archive_view *view = &post->view;
+    const struct revision *row = &call->command.in.revision.row;
     struct watch *watch = call->api->config.watch;
-    if (!reader_revision(call->api->config.reader, &call->arena, view->archive.lane, row->rev, &known, &found, &call->err)) {
-        call_problem(call);
-        return;
-    }
-    int64_t youngest = view->archive.youngest >= view->archive.first ? view->archive.youngest : view->archive.first - 1;
-    if (!found && row->rev - youngest > REVISION_GAP_MAX) {
-        err_item(&call->err, ERR_gap_too_large, STR("/rev"), "revision %lld is more than %d ahead of the youngest known one, %lld",
-            (long long)row->rev, REVISION_GAP_MAX, (long long)youngest);
-        call_problem(call);
-        return;
-    }
     struct watch_hint hint = { .rev = row->rev, .txn = row->txn, .cause = call->command.in.revision.cause };
     bool told = watch != NULL && watch_hint(watch, view->lane.id, &hint); /* of a known one there may be news too: its cause */
-    if (!found && !told) {
+    if (!post->known && !told) {
         call_refuse(call, ERR_unavailable, "the repository of '%.*s' isn't followed at the moment", STR_ARG(view->lane.name));
         return;
     }
@@ -337,38 +329,57 @@ static void hint_answer(struct call *call, const struct archive_view *view, cons
     json_put_str(&json, "archive", view->lane.name);
     json_put_i64(&json, "rev", row->rev);
     json_object_end(&json);
-    call_answer(call, found ? 200 : 202);
+    call_answer(call, post->known ? 200 : 202);
+}
+
+static void hint_read(struct call *call)
+{
+    struct revision_post *post = call->state;
+    const struct archive_view *view = &post->view;
+    const struct revision *row = &call->command.in.revision.row;
+    struct revision known;
+    if (!reader_revision(call->api->config.reader, &call->arena, view->archive.lane, row->rev, &known, &post->known, &call->err)) {
+        call_problem(call);
+        return;
+    }
+    int64_t youngest = view->archive.youngest >= view->archive.first ? view->archive.youngest : view->archive.first - 1;
+    if (!post->known && row->rev - youngest > REVISION_GAP_MAX) {
+        err_item(&call->err, ERR_gap_too_large, STR("/rev"), "revision %lld is more than %d ahead of the youngest known one, %lld",
+            (long long)row->rev, REVISION_GAP_MAX, (long long)youngest);
+        call_problem(call);
+        return;
+    }
+    call_home(call, hint_answer);
 }
 
 void serve_revisions_create(struct call *call)
 {
-    struct archive_view view;
     struct json_reader reader;
     struct command *command = &call->command;
     struct revision *row = &command->in.revision.row;
     struct revision_post *post = ARENA_NEW(&call->arena, struct revision_post);
     call->state = post;
     call->on_release = post_release;
-    if (!call_idempotency(call) || !call_archive(call, &view) || !call_object(call, &reader))
+    if (!call_idempotency(call) || !call_archive(call, &post->view) || !call_object(call, &reader))
         return;
-    bool external = view.archive.kind == ARCHIVE_EXTERNAL;
+    bool external = post->view.archive.kind == ARCHIVE_EXTERNAL;
     command->idempotency.route = str_fmt(&call->arena, "POST %.*s", STR_ARG(call->request->path));
     post_read(call, &reader, row);
     const json_t *workflow = json_read_any(&reader, "workflow"), *touched = json_read_any(&reader, "touched");
     if (workflow != NULL && !external)
         err_item(&call->err, ERR_invalid, STR("/workflow"), "the workflow of a %s archive stands in its repository",
-            archive_kind_name(view.archive.kind));
+            archive_kind_name(post->view.archive.kind));
     else if (workflow != NULL)
         posted_workflow_read(call, &post->definition);
     posted_workflow_touched(call, touched, post->definition, &command->in.revision.touched);
     if (!call_read_done(call, &reader))
         return;
     if (!external) {
-        hint_answer(call, &view, row);
+        hint_read(call);
         return;
     }
     command->kind = CMD_REVISION;
-    command->in.revision.archive = view.lane.name;
+    command->in.revision.archive = post->view.lane.name;
     command->in.revision.definition = post->definition;
     call_submit(call, revision_posted);
 }
@@ -376,6 +387,8 @@ void serve_revisions_create(struct call *call)
 /* ---- its files ---- */
 
 struct tree_stream {
+    struct archive_view view;
+    struct revision row;
     struct watch_tree *tree; /* NULL: it has ended */
     bool begun;
 };
@@ -424,25 +437,29 @@ static void tree_end(void *owner, const struct err *err)
         call_answer_as(call, 200, "application/x-tar", (struct str){ 0 }, NULL);
 }
 
-void serve_revisions_tree(struct call *call)
+static void tree_open(struct call *call)
 {
-    struct archive_view view;
-    struct revision row;
-    struct watch *watch = call->api->config.watch;
-    if (!call_revision(call, &view, &row))
-        return;
-    if (view.archive.kind == ARCHIVE_EXTERNAL) {
-        call_refuse(call, ERR_not_found, "'%.*s' is an external archive: it has no files here", STR_ARG(view.lane.name));
-        return;
-    }
-    struct tree_stream *stream = ARENA_NEW(&call->arena, struct tree_stream);
+    struct tree_stream *stream = call->state;
     struct watch_tree_sink sink = { tree_bytes, tree_end, call };
-    call->state = stream;
-    call->on_release = tree_release;
+    struct watch *watch = call->api->config.watch;
     if (watch == NULL)
         err_set(&call->err, ERR_unavailable, "repositories aren't read by this server");
     else
-        stream->tree = watch_tree(watch, &view.archive, row.rev, row.ident, &sink, &call->err);
+        stream->tree = watch_tree(watch, &stream->view.archive, stream->row.rev, stream->row.ident, &sink, &call->err);
     if (stream->tree == NULL)
         call_problem(call);
+}
+
+void serve_revisions_tree(struct call *call)
+{
+    struct tree_stream *stream = ARENA_NEW(&call->arena, struct tree_stream);
+    if (!call_revision(call, &stream->view, &stream->row))
+        return;
+    if (stream->view.archive.kind == ARCHIVE_EXTERNAL) {
+        call_refuse(call, ERR_not_found, "'%.*s' is an external archive: it has no files here", STR_ARG(stream->view.lane.name));
+        return;
+    }
+    call->state = stream;
+    call->on_release = tree_release;
+    call_home(call, tree_open);
 }

@@ -21,7 +21,7 @@ static void run_release(struct call *call)
     definition_release(run->definition);
 }
 
-static void run_made(struct call *call)
+static void run_show(struct call *call)
 {
     struct task_view view;
     bool found;
@@ -37,6 +37,11 @@ static void run_made(struct call *call)
     struct json json = json_to(&call->out);
     render_task(call->api, &json, &view, (struct str){ 0 });
     call_answer(call, call->command.status != 0 ? call->command.status : 201);
+}
+
+static void run_made(struct call *call)
+{
+    call_beside(call, run_show);
 }
 
 /* param_same: both would be the same variable: WEIR_PARAM_ and the name in upper case, with _ for what is no letter or digit. */

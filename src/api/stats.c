@@ -499,7 +499,7 @@ void serve_ready_get(struct call *call)
         call_refuse(call, ERR_unavailable, "%s", call->api->closing ? "the server is stopping" : text);
         return;
     }
-    if (!reader_present(call->api->config.reader)) { /* what is written gets through, but nothing can be shown or checked */
+    if (!store_there(call->api)) { /* what is written gets through, but nothing can be shown or checked */
         call_refuse(call, ERR_unavailable, "the store can't be read: no connection for reading comes about; it is tried again");
         return;
     }

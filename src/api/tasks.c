@@ -25,7 +25,7 @@ static bool task_add(struct call *call, struct json *json, int64_t id, bool exis
     return true;
 }
 
-static void tasks_created(struct call *call)
+static void tasks_show(struct call *call)
 {
     const struct command *command = &call->command;
     const struct posted *posted = call->state;
@@ -53,24 +53,54 @@ static void tasks_created(struct call *call)
     call_answer(call, command->status != 0 ? command->status : 201);
 }
 
+/* What was just created is known without a read, but for the keys of what it comes after. */
+static void tasks_created(struct call *call)
+{
+    const struct command *command = &call->command;
+    const struct posted *posted = call->state;
+    bool known = !command->replay;
+    for (size_t i = 0; known && i < command->out.enqueue.n_tasks; i++)
+        known = !command->out.enqueue.tasks[i].existing && posted->defs[i].n_refs == 0;
+    if (known)
+        tasks_show(call);
+    else
+        call_beside(call, tasks_show);
+}
+
+struct posting {
+    struct posted posted; /* first */
+    bool reads;           /* it names tasks that have to be looked up, and this is the loop */
+};
+
 static bool archive_task_find(void *owner, const struct key *key, int64_t *out_id, struct err *err)
 {
     const struct call *call = owner;
-    return reader_find(call->api->config.reader, call->actor.tenant, key->lane, key->rev, key->name, key->variant, key->run, out_id, err);
+    struct posting *posting = call->state;
+    *out_id = 0;
+    posting->reads = call->api->beside != NULL;
+    return posting->reads || reader_find(call->api->config.reader, call->actor.tenant, key->lane, key->rev, key->name, key->variant,
+                                 key->run, out_id, err);
 }
 
 void serve_tasks_create(struct call *call)
 {
     if (!call_idempotency(call))
         return;
-    struct posted *posted = ARENA_NEW(&call->arena, struct posted);
+    struct posting *posting = ARENA_NEW(&call->arena, struct posting);
+    struct posted *posted = &posting->posted;
     posted->find = archive_task_find;
     posted->owner = call;
-    if (!posted_read(&call->arena, call->request->body, posted, &call->err)) {
+    call->state = posting;
+    bool good = posted_read(&call->arena, call->request->body, posted, &call->err);
+    if (posting->reads) {
+        call->err = (struct err){ .arena = &call->arena };
+        call_beside(call, serve_tasks_create);
+        return;
+    }
+    if (!good) {
         call_problem(call);
         return;
     }
-    call->state = posted;
     call->command.kind = CMD_ENQUEUE;
     call->command.in.enqueue.defs = posted->defs;
     call->command.in.enqueue.n_defs = posted->n;
@@ -162,13 +192,18 @@ void serve_tasks_get(struct call *call)
     call_answer(call, 200);
 }
 
-static void task_changed(struct call *call)
+static void task_show(struct call *call)
 {
     struct json json = json_to(&call->out);
     if (task_add(call, &json, call->command.in.task.task, false))
         call_answer(call, call->command.status != 0 ? call->command.status : 200);
     else
         call_problem(call);
+}
+
+static void task_changed(struct call *call)
+{
+    call_beside(call, task_show);
 }
 
 /* task_command: cancel, retry and promote differ in their kind and in whether `force` means something. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "api/call.h"
+#include "io/clock.h"
 #include "store/blobs.h"
 
 enum { LOOK_MS = 5000, LOOK_MAX_MS = 60000, SOON_MS = 200, LATE_S = 24 * 3600, USED_MS = 1000 };
@@ -19,12 +20,10 @@ struct uploads {
     pthread_t thread;
     bool looking;
     atomic_bool over, stop, left;
-    struct smap used; /* tenant -> struct files_used: what finishes have listed */
-    struct arena used_arena;
-    int64_t used_ms; /* when it was read; 0: never */
+    atomic_uint used_version; /* a finish has listed more */
 };
 
-struct files_used {
+struct tenant_used {
     int64_t bytes;
 };
 
@@ -120,7 +119,7 @@ void uploads_ended(struct api *api, const struct finish_item *items, size_t n)
         if (items[i].code != ERR_none || items[i].malformed)
             continue;
         if (items[i].files)
-            api->uploads->used_ms = 0;
+            atomic_fetch_add(&api->uploads->used_version, 1);
         if (!blobs_is_shared(api->blobs))
             blobs_forget(api->blobs, items[i].fence.task, items[i].fence.grant);
         else if (items[i].files || api->uploads->look.node.pos > 0)
@@ -130,28 +129,37 @@ void uploads_ended(struct api *api, const struct finish_item *items, size_t n)
 
 /* ---- quotas ---- */
 
-/* used_read: kept files by tenant, at most USED_MS old. */
-static bool used_read(struct uploads *u, struct err *err)
+void files_used_release(struct files_used *used)
 {
-    int64_t now = loop_now(u->api->config.loop);
+    smap_release(&used->by_tenant);
+    arena_release(&used->arena);
+}
+
+/* used_read: kept files by tenant, at most USED_MS old; each thread that reads has its own. */
+static bool used_read(struct api *api, struct err *err)
+{
+    struct files_used *used = &api->files_used;
+    int64_t now = clock_boot_ms();
+    unsigned version = atomic_load(&api->uploads->used_version);
     struct lane **lanes;
     size_t n;
-    if (u->used_ms > 0 && now - u->used_ms < USED_MS)
+    if (used->read_ms > 0 && now - used->read_ms < USED_MS && used->version == version)
         return true;
-    smap_clear(&u->used);
-    arena_reset(&u->used_arena);
-    u->used_ms = 0;
-    if (!reader_lanes(u->api->config.reader, &u->used_arena, &lanes, &n, err))
+    smap_clear(&used->by_tenant);
+    arena_reset(&used->arena);
+    used->read_ms = 0;
+    if (!reader_lanes(api->config.reader, &used->arena, &lanes, &n, err))
         return false;
     for (size_t i = 0; i < n; i++) {
-        struct files_used *used = smap_find(&u->used, lanes[i]->tenant);
-        if (used == NULL) {
-            used = ARENA_NEW(&u->used_arena, struct files_used);
-            smap_put(&u->used, lanes[i]->tenant, used);
+        struct tenant_used *tenant = smap_find(&used->by_tenant, lanes[i]->tenant);
+        if (tenant == NULL) {
+            tenant = ARENA_NEW(&used->arena, struct tenant_used);
+            smap_put(&used->by_tenant, lanes[i]->tenant, tenant);
         }
-        used->bytes += lanes[i]->file_bytes;
+        tenant->bytes += lanes[i]->file_bytes;
     }
-    u->used_ms = now;
+    used->read_ms = now;
+    used->version = version;
     return true;
 }
 
@@ -161,9 +169,9 @@ bool uploads_room(struct api *api, struct str tenant, int64_t *out_room, struct 
     *out_room = 0;
     if (known == NULL || known->files < 0)
         return true;
-    if (!used_read(api->uploads, err))
+    if (!used_read(api, err))
         return false;
-    const struct files_used *used = smap_find(&api->uploads->used, tenant);
+    const struct tenant_used *used = smap_find(&api->files_used.by_tenant, tenant);
     *out_room = known->files;
     return used == NULL || used->bytes < known->files ||
            err_set(err, ERR_quota_full,
@@ -194,7 +202,5 @@ void uploads_free(struct uploads *u)
         pthread_join(u->thread, NULL);
     loop_forget(u->api->config.loop, u);
     loop_disarm(u->api->config.loop, &u->look);
-    smap_release(&u->used);
-    arena_release(&u->used_arena);
     mem_free(u);
 }

@@ -668,11 +668,11 @@ static void server_close(struct server *server)
     struct err ignored = { 0 };
     if (server->store != NULL && server->store->ops->on_others)
         (void)server->store->ops->on_others(server->store, NULL, NULL, &ignored); /* nobody wakes the engine any more */
+    if (server->api != NULL)
+        api_threads_end(server->api); /* they read bodies of requests */
     if (server->http != NULL)
         http_server_close(server->http);
     tls_close(server->tls);
-    if (server->api != NULL)
-        api_threads_end(server->api);
     if (server->engine != NULL)
         engine_free(server->engine);
     while (server->reloads.first != NULL) /* they waited for the lock */

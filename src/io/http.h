@@ -69,6 +69,7 @@ void http_stream_begin(struct http_request *request, int status, const char *con
 void http_stream_header(struct http_request *request, const char *name, const char *value); /* before http_stream_begin */
 void http_stream_add(struct http_request *request, struct str bytes);
 size_t http_stream_pending(const struct http_request *request);
+void http_stream_break(struct http_request *request); /* before http_stream_end: the client sees that what it got isn't all */
 void http_stream_end(struct http_request *request);
 
 #endif

@@ -358,6 +358,11 @@ size_t http_stream_pending(const struct http_request *request)
     return request->connection->out.len - request->connection->out_sent;
 }
 
+void http_stream_break(struct http_request *request)
+{
+    request->connection->overflowed = true;
+}
+
 void http_stream_end(struct http_request *request)
 {
     struct http_connection *connection = request->connection;

@@ -112,6 +112,9 @@ bool reader_revision_of_ident(struct reader *reader, int64_t lane, struct str id
 bool reader_schedules(struct reader *reader, struct arena *arena, int64_t lane, struct schedule **out, size_t *out_n, struct err *err);
 /* reader_present: can the store be asked now? A connection that has ended is made anew; one whose network is gone isn't noticed here. */
 bool reader_present(struct reader *reader);
+bool reader_there(struct reader *reader); /* the same without making one: never waits */
+/* reader_limit: what is asked after that moment (boot ms; 0: none) is refused: ERR_unavailable. What was asked before has its own limit. */
+void reader_limit(struct reader *reader, int64_t boot_ms);
 /* reader_held_until: boot ms until which something is refused because a lock in the database holds it up; 0: nothing was. */
 int64_t reader_held_until(const struct reader *reader);
 /* reader_servers: those that share the store; none of a store that is one server's (then reader_is_shared is false). */

@@ -7,6 +7,8 @@
 struct reader_ops {
     void (*close)(struct reader *reader);
     bool (*present)(struct reader *reader); /* may be NULL: always */
+    bool (*there)(struct reader *reader);   /* likewise */
+    void (*limit)(struct reader *reader, int64_t boot_ms); /* may be NULL: what it reads is short */
     int64_t (*held_until)(void);            /* may be NULL: never */
     bool (*task)(struct reader *reader, struct arena *arena, int64_t id, struct task_view *out, bool *out_found, struct err *err);
     bool (*row)(struct reader *reader, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err);

@@ -374,6 +374,17 @@ bool reader_present(struct reader *reader)
     return !reader->ops->present || reader->ops->present(reader);
 }
 
+bool reader_there(struct reader *reader)
+{
+    return !reader->ops->there || reader->ops->there(reader);
+}
+
+void reader_limit(struct reader *reader, int64_t boot_ms)
+{
+    if (reader->ops->limit)
+        reader->ops->limit(reader, boot_ms);
+}
+
 int64_t reader_held_until(const struct reader *reader)
 {
     return reader->ops->held_until ? reader->ops->held_until() : 0;

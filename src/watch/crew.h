@@ -12,7 +12,7 @@
 #include "io/loop.h"
 
 /* name, most threads. Served repositories may hang for as long as their server does: they never take a thread from the local ones. */
-#define CREW_COMPANIES(X) X(LOCAL, 16) X(SERVED, 64) X(PROBE, 8) X(TREE, 16)
+#define CREW_COMPANIES(X) X(LOCAL, 16) X(SERVED, 64) X(PROBE, 8) X(TREE, 16) X(STORE, 1)
 enum crew_company {
 #define X(name, threads) CREW_##name,
     CREW_COMPANIES(X)

@@ -130,7 +130,8 @@ struct watch {
     int64_t epoch;             /* of the duty; 0: another server follows the repositories */
     bool lapsed;               /* follows rest because the duty may be another's; whether it is isn't known yet */
     uint64_t archives_version; /* the engine's, when the store was asked last */
-    struct list probes, trees;
+    struct list probes, trees, looks;
+    struct loop_timer look_timer; /* at all archives, once more */
     struct watch *left_before;
     atomic_size_t sources_open;
     pthread_mutex_t lock;
@@ -149,6 +150,13 @@ struct watch {
     struct loop_fd eyes_fd;
     struct map eyes; /* by wd; under lock */
 };
+
+/* look.c. then: when it was read, once and in any case; view NULL: there is none, or it couldn't be read, or the watch ends. */
+typedef void look_fn(struct watch *watch, const struct archive_view *view, void *owner);
+void looks_begin(struct watch *watch);
+void look_at_lane(struct watch *watch, int64_t lane);
+void look_for(struct watch *watch, struct str name, look_fn *then, void *owner); /* whoever has one of that name */
+void looks_release(struct watch *watch, bool all_joined);
 
 /* follow.c: the loop's side */
 bool place_is_served(enum archive_kind kind, struct str url);

@@ -23,27 +23,6 @@
 
 enum { WINDOW_MS = 100, WINDOW_NOTES = 256, READS_MAX = 64 };
 
-/* not_followed: why; an archive that the store has and we don't was added without our hearing of it. */
-static enum note_answer not_followed(struct watch *watch, const struct note *note)
-{
-    struct arena arena = { 0 };
-    struct archive_view view = { 0 };
-    struct err err = { 0 };
-    bool found = false;
-    enum note_answer answer = NOTE_unknown;
-    if (!reader_archive(watch->reader, &arena, (struct str){ 0 }, note->archive, &view, &found, &err))
-        log_warn("notify.failed", "error=%s", log_quote(str_of(err.text)).z);
-    else if (found && view.archive.removed == 0 && view.archive.kind == ARCHIVE_EXTERNAL)
-        answer = NOTE_external;
-    else if (found && view.archive.removed == 0) {
-        watch_archives_changed(watch);
-        if (follows_hint(watch, note->archive, &(struct watch_hint){ note->rev, note->commit, note->txn, note->cause }))
-            answer = NOTE_ok;
-    }
-    arena_release(&arena);
-    return answer;
-}
-
 /* ---- from one server to the other ---- */
 
 struct passed { /* on its way in, or out through the engine */
@@ -138,14 +117,53 @@ void notes_release(struct watch *watch)
 
 /* ---- from hooks ---- */
 
-static enum note_answer note_take(struct watch *watch, struct str bytes)
+struct noted { /* who waits for an answer */
+    struct sockaddr_un from;
+    socklen_t from_len;
+    size_t n;
+    char bytes[NOTE_BYTES_MAX + 1];
+};
+
+static void note_answer(struct watch *watch, const struct noted *noted, enum note_answer answer)
+{
+    const char *word = note_answer_name(answer);
+    log_debug("notify", "answer=%s bytes=%zu", word, noted->n);
+    if (noted->from_len > sizeof(sa_family_t) && watch->notify_fd.fd >= 0) /* else nobody waits */
+        sendto(watch->notify_fd.fd, word, strlen(word), MSG_DONTWAIT | MSG_NOSIGNAL, (const struct sockaddr *)&noted->from,
+            noted->from_len);
+}
+
+static bool note_hint(struct watch *watch, const struct note *note)
+{
+    return follows_hint(watch, note->archive, &(struct watch_hint){ note->rev, note->commit, note->txn, note->cause });
+}
+
+/* not_followed: why; an archive that the store has and we don't was added without our hearing of it, and is followed now. */
+static void not_followed(struct watch *watch, const struct archive_view *view, void *owner)
+{
+    struct noted *noted = owner;
+    struct note note;
+    bool there = view != NULL && view->archive.removed == 0;
+    enum note_answer answer = there && view->archive.kind == ARCHIVE_EXTERNAL ? NOTE_external : NOTE_unknown;
+    if (there && answer == NOTE_unknown && note_parse((struct str){ noted->bytes, noted->n }, &note) && note_hint(watch, &note))
+        answer = NOTE_ok;
+    if (!watch->closing)
+        note_answer(watch, noted, answer);
+    mem_free(noted);
+}
+
+static void note_take(struct watch *watch, const struct noted *noted)
 {
     struct note note;
-    if (!note_parse(bytes, &note))
-        return NOTE_malformed;
-    if (follows_hint(watch, note.archive, &(struct watch_hint){ note.rev, note.commit, note.txn, note.cause }))
-        return NOTE_ok;
-    return not_followed(watch, &note);
+    if (!note_parse((struct str){ noted->bytes, noted->n }, &note))
+        note_answer(watch, noted, NOTE_malformed);
+    else if (note_hint(watch, &note))
+        note_answer(watch, noted, NOTE_ok);
+    else {
+        struct noted *kept = mem_alloc(sizeof *kept);
+        *kept = *noted;
+        look_for(watch, note.archive, not_followed, kept);
+    }
 }
 
 /* budget_left: false when the window is used up; then the door is shut until the next one. */
@@ -172,21 +190,16 @@ static void window_over(struct loop_timer *timer)
 static void notify_ready(struct loop_fd *self, uint32_t epoll_events)
 {
     struct watch *watch = self->owner;
-    char bytes[NOTE_BYTES_MAX + 1];
+    struct noted noted;
     (void)epoll_events;
     for (unsigned i = 0; i < READS_MAX && budget_left(watch); i++) {
-        struct sockaddr_un from;
-        socklen_t from_len = sizeof from;
-        ssize_t n = recvfrom(self->fd, bytes, sizeof bytes, MSG_DONTWAIT, (struct sockaddr *)&from, &from_len);
+        noted.from_len = sizeof noted.from;
+        ssize_t n = recvfrom(self->fd, noted.bytes, sizeof noted.bytes, MSG_DONTWAIT, (struct sockaddr *)&noted.from, &noted.from_len);
         if (n < 0)
             return;
+        noted.n = (size_t)n;
         watch->notify_taken++;
-        enum note_answer answer = note_take(watch, (struct str){ bytes, (size_t)n });
-        log_debug("notify", "answer=%s bytes=%zd", note_answer_name(answer), n);
-        if (from_len <= sizeof(sa_family_t))
-            continue; /* nobody waits */
-        const char *word = note_answer_name(answer);
-        sendto(self->fd, word, strlen(word), MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&from, from_len);
+        note_take(watch, &noted);
     }
 }
 
@@ -237,6 +250,7 @@ void notify_release(struct watch *watch)
     loop_remove(watch->config.loop, &watch->notify_fd);
     loop_disarm(watch->config.loop, &watch->notify_timer);
     close(watch->notify_fd.fd);
+    watch->notify_fd.fd = -1;
     unlink(watch->notify_path);
     mem_free(watch->notify_path);
 }

@@ -52,7 +52,7 @@ static void unfollow(struct watch *watch, struct follow *follow)
     follow_end(follow);
 }
 
-static void archive_take(struct watch *watch, const struct archive_view *view)
+void watch_archive_told(struct watch *watch, const struct archive_view *view)
 {
     const struct archive *archive = &view->archive;
     struct follow *follow = follow_find(watch, archive->lane);
@@ -73,6 +73,7 @@ static void archive_take(struct watch *watch, const struct archive_view *view)
     follow_poke(follow);
 }
 
+/* archives_read: before the loop runs. */
 static bool archives_read(struct watch *watch, struct err *err)
 {
     struct arena arena = { 0 };
@@ -80,44 +81,9 @@ static bool archives_read(struct watch *watch, struct err *err)
     size_t n = 0;
     bool good = reader_archives(watch->reader, &arena, &views, &n, err);
     for (size_t i = 0; good && i < n; i++)
-        archive_take(watch, &views[i]);
+        watch_archive_told(watch, &views[i]);
     arena_release(&arena);
     return good;
-}
-
-void watch_archives_changed(struct watch *watch)
-{
-    struct err err = { 0 };
-    if (watch->closing || archives_read(watch, &err))
-        return;
-    log_error("watch.archives", "error=%s", log_quote(str_of(err.text)).z);
-}
-
-void watch_archive_changed(struct watch *watch, struct str tenant, struct str name)
-{
-    struct arena arena = { 0 };
-    struct archive_view view;
-    struct err err = { 0 };
-    bool found = false;
-    if (watch->closing)
-        return;
-    if (!reader_archive(watch->reader, &arena, tenant, name, &view, &found, &err))
-        log_error("watch.archives", "error=%s", log_quote(str_of(err.text)).z);
-    else if (found)
-        archive_take(watch, &view);
-    arena_release(&arena);
-}
-
-static void lane_changed(struct watch *watch, int64_t id)
-{
-    struct arena arena = { 0 };
-    struct lane *lane = NULL;
-    struct err err = { 0 };
-    if (!reader_lane_of(watch->reader, &arena, id, &lane, &err))
-        log_error("watch.archives", "error=%s", log_quote(str_of(err.text)).z);
-    else if (lane != NULL)
-        watch_archive_changed(watch, lane->tenant, lane->name);
-    arena_release(&arena);
 }
 
 /* ---- hints and states ---- */
@@ -171,7 +137,7 @@ static void woken(void *owner)
     if (all || any)
         watch_archives_changed(watch); /* and a look at each */
     for (size_t i = 0; i < n && !all && !any; i++)
-        lane_changed(watch, lanes[i]);
+        look_at_lane(watch, lanes[i]);
     notes_take(watch);
 }
 
@@ -218,6 +184,7 @@ struct watch *watch_open(const struct watch_config *config, struct err *err)
     pthread_mutex_init(&watch->lock, NULL);
     watch->crew = crew_new(config->loop, config->store);
     eyes_init(watch);
+    looks_begin(watch);
     watch->reader = reader_open(config->store, err);
     if (watch->reader != NULL && notify_init(watch, err) && archives_read(watch, err))
         return watch;
@@ -230,6 +197,7 @@ void watch_closing(struct watch *watch)
     watch->closing = true;
     loop_forget(watch->config.loop, watch);
     loop_disarm(watch->config.loop, &watch->timer);
+    loop_disarm(watch->config.loop, &watch->look_timer);
     notify_release(watch);
     trees_stop(watch);
 }
@@ -243,6 +211,7 @@ bool watch_close(struct watch *watch)
     bool all = crew_close(watch->crew);
     probes_release(watch, all);
     trees_release(watch, all);
+    looks_release(watch, all);
     if (watch->reader != NULL)
         reader_close(watch->reader);
     for (struct list_node *node = watch->follows.first, *next; node != NULL; node = next) {

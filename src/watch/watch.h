@@ -47,6 +47,9 @@ bool watch_close(struct watch *watch);
 void watch_archives_changed(struct watch *watch);
 /* watch_archive_changed: the same of one archive, at the cost of one, however many there are. */
 void watch_archive_changed(struct watch *watch, struct str tenant, struct str name);
+/* watch_archive_told: the same, by who has read it. The other two are looked at a moment later where servers share the store. */
+struct archive_view;
+void watch_archive_told(struct watch *watch, const struct archive_view *view);
 
 /* watch_hint: somebody says that there is a revision. What it says of a revision's cause and transaction goes with the revision when it is
  * read; where that has happened, the engine is told of it afterwards. false: no svn or git archive of this lane is followed. */

@@ -50,11 +50,19 @@ struct reader *postgres_reader_open(const struct store_config *config, struct er
     return &self->port;
 }
 
+static bool in_time(const struct postgres_reader *self, struct err *err)
+{
+    return self->limit_ms == 0 || clock_boot_ms() < self->limit_ms ||
+           err_set(err, ERR_unavailable, "the database of the store is slow: what was asked for couldn't be read in time");
+}
+
 bool reader_ready(struct postgres_reader *self, struct err *err)
 {
     if (!self->pg.lost && timeline_current(&self->pg))
         return true;
     bool tried = self->pg.lost && clock_boot_ms() < self->retry_ms && self->retry_epoch == writer_epoch();
+    if (!in_time(self, err))
+        return false;
     if (writer_is_away() || tried)
         return err_set(err, ERR_unavailable, "the database of the store is away");
     pg_close(&self->pg);
@@ -71,6 +79,8 @@ bool reader_ask(struct postgres_reader *self, enum pg_id id, const struct pg_arg
 {
     struct err why = { 0 };
     bool current = timeline_current(&self->pg);
+    if (!in_time(self, err))
+        return false;
     if (current && pg_run(&self->pg, id, args, out, &why))
         return true;
     if (current && !self->pg.lost)
@@ -85,6 +95,19 @@ static bool read_present(struct reader *reader)
     if (!self->pg.lost)
         pg_look(&self->pg);
     return reader_ready(self, &ignored);
+}
+
+static bool read_there(struct reader *reader)
+{
+    struct postgres_reader *self = postgres_reader_of(reader);
+    if (!self->pg.lost)
+        pg_look(&self->pg);
+    return !self->pg.lost && timeline_current(&self->pg);
+}
+
+static void read_limit(struct reader *reader, int64_t boot_ms)
+{
+    postgres_reader_of(reader)->limit_ms = boot_ms;
 }
 
 /* An error on the way out doesn't matter to what was read; after a refused statement COMMIT rolls back. */
@@ -592,6 +615,8 @@ static bool read_log_tail(struct reader *reader, struct arena *arena, int64_t ta
 const struct reader_ops postgres_reader_ops = {
     .close = close_reader,
     .present = read_present,
+    .there = read_there,
+    .limit = read_limit,
     .held_until = pg_held_until,
     .task = read_task,
     .row = read_row,

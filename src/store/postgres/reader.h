@@ -16,6 +16,7 @@ struct postgres_reader {
     struct pg pg;
     char *url;
     bool hurried;     /* pg_hurry */
+    int64_t limit_ms; /* boot time: nothing is asked later; what was asked before then has its own limit. 0: none */
     int64_t retry_ms; /* after a connection that didn't come about: not before then, unless the engine's has come about meanwhile */
     int retry_epoch;
 };
