@@ -66,6 +66,7 @@
     X(limit_unheard, "a semaphore that is raised wakes nobody") \
     X(admits_forgotten, "waiters for whom a turn had no time are forgotten") \
     X(tells_forgotten, "those whom a turn had no time to tell of an end are forgotten") \
+    X(returns_once, "of the dependents of what is retried the second batch is forgotten") \
     X(silence_once, "an executor that was heard when its silence was due isn't looked at again") \
     X(tells_unread, "whom a turn before has left to be told of an end is taken for told") \
     X(incarnation_unchecked, "a finish of another incarnation is accepted") \

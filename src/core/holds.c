@@ -77,12 +77,12 @@ static void mark_put(struct slice *slice, struct hold_mark **list, size_t at)
 /* Only these are asked for by key. */
 static bool kind_queues(enum hold_kind kind)
 {
-    return kind == HOLD_slot || kind == HOLD_pause || kind == HOLD_executor || kind == HOLD_telling;
+    return kind == HOLD_slot || kind == HOLD_pause || kind == HOLD_executor || kind == HOLD_telling || kind == HOLD_returning;
 }
 
 static struct hold_queue *queue_get(struct slice *slice, enum hold_kind kind, int64_t key)
 {
-    uint64_t at = (uint64_t)key << 2 | (kind == HOLD_pause ? 1 : kind == HOLD_executor ? 2 : kind == HOLD_telling ? 3 : 0);
+    uint64_t at = (uint64_t)key << 3 | (uint64_t)kind; /* keys are numbers of lanes, slots and classes */
     struct hold_queue *queue = map_find(&slice->queues, at);
     if (queue) return queue;
     queue = ARENA_NEW(slice->arena, struct hold_queue);

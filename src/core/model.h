@@ -70,12 +70,13 @@ enum hold_kind { /* stored: a new one comes last */
     HOLD_held,     /* not a wait: the task has this slot */
     HOLD_executor, /* it wants slots, and no active executor fits it */
     HOLD_telling,  /* not a wait: the task has ended, and not all who wait for it have been told yet */
+    HOLD_returning, /* not a wait: the task was retried, and not all who had ended because of it are back yet */
     HOLD_KIND_COUNT
 };
 struct hold {
     enum hold_kind kind;
-    int64_t key;  /* time: until; pause: lane; slot, held: slot id; executor: class; telling: 0 */
-    int64_t rank; /* slot, executor: order among the waiters; telling: the waiter, by number, up to which all know; else 0 */
+    int64_t key;  /* time: until; pause: lane; slot, held: slot id; executor: class; telling, returning: 0 */
+    int64_t rank; /* slot, executor: order among the waiters; telling, returning: the waiter, by number, up to which all know; else 0 */
     int64_t task;
     int64_t since;
 };

@@ -62,6 +62,7 @@ enum {
     BIT_HELD = 1u << HOLD_held,
     BIT_EXECUTOR = 1u << HOLD_executor,
     BIT_TELLING = 1u << HOLD_telling,
+    BIT_RETURNING = 1u << HOLD_returning,
 };
 
 const struct lane *lane_closed(struct slice *slice, int64_t lane)
@@ -420,14 +421,53 @@ static void telling_over(struct slice *slice, struct node *node)
     node->told_to = 0;
 }
 
+/* --- retries ---------------------------------------------------------------------------------------------------------------------- */
+
+struct restaged { /* tasks that are taken back to S, in this turn and at once */
+    const struct because *because;
+    struct node **list;
+    size_t n, cap;
+};
+
+static void restaged_add(struct slice *slice, struct restaged *all, struct node *node)
+{
+    slice_move(slice, node, STATE_S, all->because);
+    *ARENA_PUSH(slice->arena, all->list, all->n, all->cap) = node;
+}
+
 /* Only `depends` passes an end on, so only there can a retry take it back. */
-static void restage_dependents(
-    struct slice *slice, struct node *node, const struct because *because, struct node ***stack, size_t *n_stack, size_t *cap)
+static void dependent_restage(struct slice *slice, struct restaged *all, struct node *waiter, const struct node *node)
+{
+    bool ended = waiter->row.state == STATE_F || waiter->row.state == STATE_A;
+    if (ended && waiter->row.cause == node->row.id && waiter->row.outcome == OUTCOME_none) restaged_add(slice, all, waiter);
+}
+
+static void waiter_recount(struct slice *slice, struct node *waiter, const struct because *because)
+{
+    if (waiter->row.state == STATE_P && waits_count(slice, waiter) > 0) { /* not started yet: the order is kept */
+        holds_drop(slice, waiter, BIT_HELD);
+        slice_move(slice, waiter, STATE_S, because);
+    }
+    if (waiter->row.state != STATE_S) return;
+    if (!PLANT(retry_no_recount)) waiter->row.waits = waits_count(slice, waiter);
+    waiter->dirty = true;
+    task_consider(slice, waiter); /* its place among the waiters for a slot is given up */
+}
+
+/* Those who come after the task wait for it again from now on. Of more dependents than this turn may bring back, all come in the next ones
+ * (task_return_rest): they have ended, so nothing is counted for them meanwhile. A task of a revision takes all along at once: what is
+ * allowed to come back, and in which order, was looked at just now. */
+static void restage_waiters(struct slice *slice, struct restaged *all, struct node *node)
 {
     size_t n;
-    struct edge *outs = slice_outs(slice, node, &n);
+    bool later = node->row.rev == 0 && (size_t)node->row.out > slice->tells_left;
+    struct edge *outs = later ? slice_outs_others(slice, node, EDGE_DEPENDS, &n) : slice_outs(slice, node, &n);
     int64_t told_to = held(node, HOLD_telling) ? slice_told_to(slice, node) : INT64_MAX;
     telling_over(slice, node); /* who wasn't told of its end waits for the next one */
+    holds_drop(slice, node, BIT_RETURNING);
+    if (later) hold_put(slice, node, HOLD_returning, 0, 0);
+    slice->telling |= later;
+    slice->tells_left -= later ? 0 : n < slice->tells_left ? n : slice->tells_left;
     for (size_t i = 0; i < n; i++) { /* before anything is counted: the same waiter may have another edge */
         struct node *waiter = outs[i].kind == EDGE_CANCELS && outs[i].flags & EDGE_FIRED ? slice_find(slice, outs[i].waiter) : NULL;
         if (waiter && outs[i].waiter > told_to && edge_counts(EDGE_CANCELS, outs[i].flags)) edge_satisfied(slice, waiter, &outs[i]);
@@ -435,21 +475,8 @@ static void restage_dependents(
     }
     for (size_t i = 0; i < n; i++) {
         struct node *waiter = outs[i].kind == EDGE_CANCELS ? NULL : slice_find(slice, outs[i].waiter);
-        if (!waiter) continue;
-        if (outs[i].kind == EDGE_DEPENDS && (waiter->row.state == STATE_F || waiter->row.state == STATE_A) &&
-            waiter->row.cause == node->row.id && waiter->row.outcome == OUTCOME_none) {
-            slice_move(slice, waiter, STATE_S, because);
-            *ARENA_PUSH(slice->arena, *stack, *n_stack, *cap) = waiter;
-        }
-        if (waiter->row.state == STATE_P && waits_count(slice, waiter) > 0) { /* not started yet: the order is kept */
-            holds_drop(slice, waiter, BIT_HELD);
-            slice_move(slice, waiter, STATE_S, because);
-        }
-        if (waiter->row.state == STATE_S) {
-            if (!PLANT(retry_no_recount)) waiter->row.waits = waits_count(slice, waiter);
-            waiter->dirty = true;
-            task_consider(slice, waiter); /* its place among the waiters for a slot is given up */
-        }
+        if (waiter && outs[i].kind == EDGE_DEPENDS) dependent_restage(slice, all, waiter, node);
+        if (waiter) waiter_recount(slice, waiter, all->because);
     }
 }
 
@@ -464,23 +491,52 @@ static const struct node *dependency_failed(struct slice *slice, struct node *no
     return NULL;
 }
 
+/* What comes back with them, and so on; then all of them are looked at. */
+static void restaged_settle(struct slice *slice, struct restaged *all)
+{
+    for (size_t i = 0; i < all->n; i++) restage_waiters(slice, all, all->list[i]);
+    for (size_t i = 0; i < all->n; i++) all->list[i]->row.waits = waits_count(slice, all->list[i]); /* all, before any of them ends again */
+    for (size_t i = 0; i < all->n; i++)
+        *ARENA_PUSH(slice->arena, slice->restaged, slice->n_restaged, slice->cap_restaged) = all->list[i];
+    for (size_t i = 0; i < all->n; i++) {
+        const struct node *failed = dependency_failed(slice, all->list[i]);
+        if (failed) task_pass_on(slice, all->list[i], failed); /* another one it depends on has failed too */
+        else task_consider(slice, all->list[i]);
+    }
+}
+
 void task_restage(struct slice *slice, struct node *node, const struct because *because)
 {
-    struct node **stack = NULL;
-    size_t n_stack = 0, cap = 0;
+    struct restaged all = { .because = because };
     node->row.base = node->row.attempts;
     node->row.not_before = 0;
-    slice_move(slice, node, STATE_S, because);
+    restaged_add(slice, &all, node);
     node->row.waits = waits_count(slice, node);
-    *ARENA_PUSH(slice->arena, stack, n_stack, cap) = node;
-    for (size_t i = 0; i < n_stack; i++) restage_dependents(slice, stack[i], because, &stack, &n_stack, &cap);
-    for (size_t i = 0; i < n_stack; i++) stack[i]->row.waits = waits_count(slice, stack[i]); /* all, before any of them ends again */
-    for (size_t i = 0; i < n_stack; i++) *ARENA_PUSH(slice->arena, slice->restaged, slice->n_restaged, slice->cap_restaged) = stack[i];
-    for (size_t i = 0; i < n_stack; i++) {
-        const struct node *failed = dependency_failed(slice, stack[i]);
-        if (failed) task_pass_on(slice, stack[i], failed); /* another one it depends on has failed too */
-        else task_consider(slice, stack[i]);
+    restaged_settle(slice, &all);
+}
+
+void task_return_rest(struct slice *slice, struct node *node)
+{
+    struct because because = { .actor = by_engine.actor, .reason = STR("a dependency was retried"), .cause = node->row.id };
+    struct restaged all = { .because = &because };
+    size_t n, most = slice->tells_left, n_holds;
+    bool more;
+    int64_t at = 0;
+    const struct hold *holds = slice_holds_of_task(slice, node->row.id, &n_holds);
+    for (size_t i = 0; i < n_holds; i++)
+        if (holds[i].kind == HOLD_returning) at = holds[i].rank;
+    slice->telling |= most == 0;
+    if (most == 0 || !held(node, HOLD_returning)) return;
+    const struct edge *outs = slice_outs_after(slice, node, at, most, &n, &more);
+    slice->tells_left -= n < most ? n : most;
+    holds_drop(slice, node, BIT_RETURNING);
+    if (more && !PLANT(returns_once)) hold_put(slice, node, HOLD_returning, 0, outs[n - 1].waiter);
+    slice->telling |= more;
+    for (size_t i = 0; i < n; i++) {
+        struct node *waiter = outs[i].kind == EDGE_DEPENDS ? slice_find(slice, outs[i].waiter) : NULL;
+        if (waiter) dependent_restage(slice, &all, waiter, node);
     }
+    restaged_settle(slice, &all);
 }
 
 /* --- the consequences ----------------------------------------------------------------------------------------------------------- */

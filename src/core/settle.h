@@ -32,8 +32,10 @@ bool locks_clash(const struct task *a, const struct task *b); /* two tasks of on
 void task_wait(struct slice *slice, struct node *node, int64_t until, const struct because *because);
 
 /* task_restage: an ended task goes back to S (a retry); so do its dependents that ended because of it, transitively; all counters are taken
- * anew from the edges. */
+ * anew from the edges. Dependents are brought back as far as tells_left goes; for the others a hold says how far (HOLD_returning).
+ * task_return_rest: goes on with those of such a task, whatever has become of it since. */
 void task_restage(struct slice *slice, struct node *node, const struct because *because);
+void task_return_rest(struct slice *slice, struct node *node);
 
 /* task_return: an executing task that didn't come to an end goes back to P, or to S when what it waits for was retried meanwhile. */
 void task_return(struct slice *slice, struct node *node, const struct because *because);

@@ -357,6 +357,24 @@ struct edge *slice_outs_after(struct slice *slice, struct node *node, int64_t af
     return edges;
 }
 
+struct edge *slice_outs_others(struct slice *slice, struct node *node, enum edge_kind but, size_t *out_n)
+{
+    struct edge *edges = NULL;
+    size_t n = 0, cap = 0, kept = 0;
+    bool rest = !node->outs_loaded && !slice->failed && node->row.out > (int64_t)node->n_outs_new;
+    if (rest && !slice->rows->outs_others(slice->rows->owner, slice->arena, node->row.id, but, &edges, &n, slice->err)) {
+        slice->failed = true;
+        n = 0;
+    }
+    cap = n;
+    edges_patch(slice, edges, n);
+    outs_known(slice, node, 0, &edges, &n, &cap);
+    for (size_t i = 0; i < n; i++)
+        if (edges[i].kind != but) edges[kept++] = edges[i];
+    *out_n = kept;
+    return edges;
+}
+
 int64_t slice_told_to(struct slice *slice, struct node *node)
 {
     size_t n = 0;

@@ -21,6 +21,8 @@ struct rows {
     /* The first n edges whose predecessor is `pred` and whose waiter's number is above `after`, by waiter. */
     bool (*outs_after)(void *owner, struct arena *arena, int64_t pred, int64_t after, size_t n, struct edge **out, size_t *out_n,
                        struct err *err);
+    bool (*outs_others)(void *owner, struct arena *arena, int64_t pred, enum edge_kind but, struct edge **out, size_t *out_n,
+                        struct err *err); /* all but those of that kind */
     const struct spec *(*spec)(void *owner, int64_t id, struct err *err);
     bool (*holds_of)(
         void *owner, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n, struct err *err);
@@ -130,6 +132,8 @@ struct edge *slice_ins(struct slice *slice, struct node *node, size_t *out_n);
 /* slice_outs_after: a batch of slice_outs, behind the waiter of that number, by waiter: about n of them, all of each waiter's. *out_more:
  * there are others behind them. They aren't kept: a task may have a million successors. */
 struct edge *slice_outs_after(struct slice *slice, struct node *node, int64_t after, size_t n, size_t *out_n, bool *out_more);
+/* slice_outs_others: those of slice_outs that aren't of that kind; of a task with very many this is less to read. */
+struct edge *slice_outs_others(struct slice *slice, struct node *node, enum edge_kind but, size_t *out_n);
 int64_t slice_told_to(struct slice *slice, struct node *node); /* all who wait for it, up to that number, know that it has ended */
 /* slice_edge_open: is what the edge stands for still to come, for its waiter? An end of which the waiter hasn't been told is. */
 bool slice_edge_open(struct slice *slice, const struct edge *edge, struct node *pred);

@@ -561,6 +561,13 @@ static bool rows_outs_after(
     return store->ops->load_outs(store, arena, pred, after, n, out, out_n, err);
 }
 
+static bool rows_outs_others(
+    void *owner, struct arena *arena, int64_t pred, enum edge_kind but, struct edge **out, size_t *out_n, struct err *err)
+{
+    struct store *store = ((struct engine *)owner)->store;
+    return store->ops->load_others_outs(store, arena, pred, but, out, out_n, err);
+}
+
 static bool rows_holds_of(
     void *owner, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n, struct err *err)
 {
@@ -583,7 +590,7 @@ static bool rows_served(void *owner, int64_t class_id)
 struct rows caches_rows(struct engine *engine)
 {
     return (struct rows){ .owner = engine, .task = rows_task, .edges = rows_edges,
-                          .outs_after = rows_outs_after, .spec = rows_spec, .holds_of = rows_holds_of,
+                          .outs_after = rows_outs_after, .outs_others = rows_outs_others, .spec = rows_spec, .holds_of = rows_holds_of,
                           .holds_of_task = rows_holds_of_task, .lane = rows_lane, .slot = rows_slot,
                           .slot_open = rows_slot_open, .class_there = rows_class_there,
                           .class_make = rows_class_make, .served = rows_served };

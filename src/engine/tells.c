@@ -4,7 +4,10 @@
  * turn goes along a batch of edges (core/settle.c, propagate). The end itself is committed with its command; who isn't told stands in the
  * store, as a hold of the ended task (HOLD_telling) that says how far its waiters know. So nothing is lost with this process: whoever opens
  * the store looks for such holds, and on a shared one the server that has the timers does so once a lease. Until it is told a waiter waits,
- * and `why` says so. */
+ * and `why` says so.
+ *
+ * A retry the other way round: those who had ended because of the task come back, a batch a turn, and so do those who had ended because of
+ * them. What is left stands in the store likewise (HOLD_returning, of a task in whatever state: it goes on meanwhile). */
 #include "engine/turn.h"
 
 size_t turn_batch(const struct engine *engine)
@@ -50,6 +53,25 @@ static void waiters_expect(struct turn *turn, const struct hold *holds, size_t n
     expect(turn, &(struct turn_needs){ .tasks = tasks, .n_tasks = n_tasks });
 }
 
+/* What was retried brings its dependents back, as far as this turn goes. */
+static void returns_run(struct turn *turn, struct hold *holds, size_t most)
+{
+    struct slice *slice = turn->slice;
+    size_t n = slice_holds_first(slice, HOLD_returning, 0, most, holds);
+    if (slice->tells_left) {
+        holds_expect(turn, holds, n);
+        waiters_expect(turn, holds, n);
+    }
+    for (size_t i = 0; i < n && !slice->failed; i++) {
+        size_t from = slice->n_restaged;
+        struct node *node = slice_find(slice, holds[i].task);
+        if (node) task_return_rest(slice, node);
+        locks_again(turn, from, NULL);
+        slice_settle(slice);
+    }
+    slice->telling |= n == most;
+}
+
 void tells_run(struct turn *turn)
 {
     struct engine *engine = turn->engine;
@@ -69,6 +91,7 @@ void tells_run(struct turn *turn)
     }
     slice_settle(slice);
     slice->telling |= n == most;
+    returns_run(turn, holds, most);
 }
 
 void tells_follow(struct turn *turn)

@@ -176,6 +176,9 @@ struct store_ops {
     /* The first n edges whose pred is id and whose waiter is above `after`, by (waiter, kind). */
     bool (*load_outs)(struct store *store, struct arena *arena, int64_t id, int64_t after, size_t n, struct edge **out, size_t *out_n,
                       struct err *err);
+    /* Edges whose pred is id, but for those of that kind. */
+    bool (*load_others_outs)(struct store *store, struct arena *arena, int64_t id, enum edge_kind but, struct edge **out, size_t *out_n,
+                             struct err *err);
     bool (*load_spec)(struct store *store, struct arena *arena, int64_t id, struct spec *out, struct err *err);
     bool (*load_attempt)(struct store *store, int64_t task, int64_t grant, struct attempt *out, bool *out_found, struct err *err);
     bool (*load_outputs)(struct store *store, struct arena *arena, int64_t task, struct str *out_json, struct err *err);

@@ -241,6 +241,10 @@ static void edges_are_kept_and_marked(void **state)
     assert_true(n == 1 && out[0].waiter == 5);
     MUST(&w, OPS(&w)->load_outs(w.store, &w.arena, 1, 5, 9, &out, &n, &w.err));
     assert_int_equal(n, 0);
+    MUST(&w, OPS(&w)->load_others_outs(w.store, &w.arena, 1, EDGE_AFTER, &out, &n, &w.err)); /* all but those of one kind */
+    assert_true(n == 1 && out[0].waiter == 3 && out[0].kind == EDGE_DEPENDS);
+    MUST(&w, OPS(&w)->load_others_outs(w.store, &w.arena, 1, EDGE_CANCELS, &out, &n, &w.err));
+    assert_int_equal(n, 3);
     world_release(&w);
 }
 

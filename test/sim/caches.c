@@ -109,7 +109,7 @@ void admits_note(struct world *w, bool plain)
 int64_t tells_left(const struct world *w)
 {
     for (size_t i = 0; i < w->store->n_holds; i++)
-        if (w->store->holds[i].kind == HOLD_telling) return w->store->holds[i].task;
+        if (w->store->holds[i].kind == HOLD_telling || w->store->holds[i].kind == HOLD_returning) return w->store->holds[i].task;
     return 0;
 }
 

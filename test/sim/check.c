@@ -77,8 +77,9 @@ static void check_move(struct world *w, const struct event *e)
     mark_move(w, e);
     if (w->known.folded[id] != e->from) world_fail(w, "I11 a move starts elsewhere than the last one ended", id);
     if (!move_legal(e->from, e->to)) world_fail(w, "an illegal move", id);
-    if (state_ended(e->from) && !str_eqz(e->reason, "sim") && !str_eqz(e->reason, "a late result"))
-        world_fail(w, "an ended task went on by itself", id);
+    bool again = str_eqz(e->reason, "sim") || str_eqz(e->reason, "a late result");
+    bool after = str_eqz(e->reason, "a dependency was retried") && w->known.retried[e->cause]; /* that one was, in a turn before */
+    if (state_ended(e->from) && !again && !after) world_fail(w, "an ended task went on by itself", id);
     if (state_ended(e->from) && str_eqz(e->reason, "sim")) MARK(w, retry);
     if (state_ended(e->from)) w->known.retried[id] = true;
     if (state_ended(e->from) && w->before[id].holds & 1u << HOLD_telling) MARK(w, tell_retried);
@@ -150,6 +151,25 @@ static int64_t waits_of(struct world *w, const struct task *task)
     return waits;
 }
 
+/* Who ended because of a dependency that has been retried since comes back, now or when the turns that bring them back come to it. */
+static void check_left_behind(struct world *w, const struct task *task)
+{
+    const struct edges *ins = map_find(&w->store->ins, (uint64_t)task->id);
+    if ((task->state != STATE_F && task->state != STATE_A) || task->outcome != OUTCOME_none || !task->cause) return;
+    for (size_t i = 0; ins && i < ins->n; i++) {
+        const struct edge *e = &ins->edges[i];
+        const struct task *pred = e->kind == EDGE_DEPENDS && e->pred == task->cause ? store_task(w, e->pred) : NULL;
+        bool due = false;
+        for (size_t k = 0; pred && k < w->store->n_holds; k++) {
+            const struct hold *hold = &w->store->holds[k];
+            due |= hold->kind == HOLD_returning && hold->task == pred->id && hold->rank < task->id;
+        }
+        if (due) MARK(w, return_batches);
+        if (pred && !due && (!state_ended(pred->state) || pred->state == STATE_D))
+            world_fail(w, "a dependent of what was retried is left behind", task->id);
+    }
+}
+
 static void check_task(struct world *w, const struct task *task)
 {
     struct memstore *m = w->store;
@@ -167,7 +187,8 @@ static void check_task(struct world *w, const struct task *task)
     if (live != (task->state == STATE_X)) world_fail(w, "I7 not exactly one live grant of an executing task", task->id);
     if (holds != task->holds) world_fail(w, "holds differ from their rows", task->id);
     if (task->ending && task->state != STATE_X) world_fail(w, "ending beside a state that isn't X", task->id);
-    if (state_ended(task->state) && task->holds & ~(1u << HOLD_telling)) world_fail(w, "I9 an ended task holds something", task->id);
+    if (state_ended(task->state) && task->holds & ~(1u << HOLD_telling | 1u << HOLD_returning))
+        world_fail(w, "I9 an ended task holds something", task->id);
     if (!state_ended(task->state) && task->holds & 1u << HOLD_telling) world_fail(w, "an end is told that isn't one", task->id);
     if ((task->state == STATE_P || task->state == STATE_X) && held != spec->n_slots + (running_slot(w, task->lane) != 0))
         world_fail(w, "I8 started without its slots", task->id);
@@ -180,8 +201,10 @@ static void check_task(struct world *w, const struct task *task)
             trace(w, "  waits %lld, counted %lld", (long long)task->waits, (long long)waits_of(w, task));
             world_fail(w, "waits is not the number of unsatisfied edges", task->id);
         }
-        if (task->waits == 0 && !(task->holds & ~(1u << HOLD_held))) world_fail(w, "I10 a staged task without a reason", task->id);
+        if (task->waits == 0 && !(task->holds & ~(1u << HOLD_held | 1u << HOLD_returning)))
+            world_fail(w, "I10 a staged task without a reason", task->id);
     }
+    check_left_behind(w, task);
     if (task->state == STATE_P && w->known.promoted[task->id] && task->vt != 0) world_fail(w, "a promotion was forgotten", task->id);
     if (task->state == STATE_Q && task->unique.len) world_fail(w, "R6 a unique key was taken before its revision's turn", task->id);
     if (task->state == STATE_Q && !task->rev) world_fail(w, "a queue's task left in Q", task->id);

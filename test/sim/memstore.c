@@ -422,6 +422,17 @@ static bool mem_outs(struct store *store, struct arena *arena, int64_t id, int64
     return true;
 }
 
+static bool mem_others_outs(
+    struct store *store, struct arena *arena, int64_t id, enum edge_kind but, struct edge **out, size_t *out_n, struct err *err)
+{
+    size_t n_all, n = 0;
+    if (!mem_edges(store, arena, id, true, out, &n_all, err)) return false;
+    for (size_t i = 0; i < n_all; i++)
+        if ((*out)[i].kind != but) (*out)[n++] = (*out)[i];
+    *out_n = n;
+    return true;
+}
+
 static bool mem_spec(struct store *store, struct arena *arena, int64_t id, struct spec *out, struct err *err)
 {
     const struct spec *spec = map_find(&mem(store)->specs, (uint64_t)id);
@@ -553,6 +564,7 @@ struct store_ops memstore_ops = {
     .load_task = mem_task,
     .load_edges = mem_edges,
     .load_outs = mem_outs,
+    .load_others_outs = mem_others_outs,
     .load_spec = mem_spec,
     .load_attempt = mem_attempt,
     .load_outputs = mem_outputs,

@@ -350,6 +350,12 @@ static bool shared_edges(
     return !memport_read_fails(store, err) && memstore_ops.load_edges(store, arena, id, by_pred, out, out_n, err);
 }
 
+static bool shared_others_outs(
+    struct store *store, struct arena *arena, int64_t id, enum edge_kind but, struct edge **out, size_t *out_n, struct err *err)
+{
+    return !memport_read_fails(store, err) && memstore_ops.load_others_outs(store, arena, id, but, out, out_n, err);
+}
+
 static bool shared_outs(struct store *store, struct arena *arena, int64_t id, int64_t after, size_t n, struct edge **out, size_t *out_n,
     struct err *err)
 {
@@ -406,6 +412,7 @@ void memport_open(struct memport *port, struct memstore *m, int index)
     ops.load_task = shared_task;
     ops.load_edges = shared_edges;
     ops.load_outs = shared_outs;
+    ops.load_others_outs = shared_others_outs;
     ops.ready_first = shared_ready;
     ops.ready_passed = shared_passed;
     ops.archive_lock = shared_archive_lock;

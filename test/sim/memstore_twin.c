@@ -266,6 +266,18 @@ static bool twin_edges(
     SAID(a, b, "edges");
 }
 
+static bool twin_others_outs(
+    struct store *store, struct arena *arena, int64_t id, enum edge_kind but, struct edge **out, size_t *out_n, struct err *err)
+{
+    struct edge *edges;
+    size_t n;
+    uint64_t a = 0, b = 0;
+    LOAD(load_others_outs, (real, arena, id, but, out, out_n, err), (store, &scratch, id, but, &edges, &n, err));
+    SUM_OF(a, *out, *out_n, edge_sum);
+    SUM_OF(b, edges, n, edge_sum);
+    SAID(a, b, "edges but of one kind");
+}
+
 static bool twin_outs(struct store *store, struct arena *arena, int64_t id, int64_t after, size_t n, struct edge **out, size_t *out_n,
     struct err *err)
 {
@@ -507,6 +519,7 @@ void memport_twin(struct memport *port, struct store *real)
     ops.load_task = twin_task;
     ops.load_edges = twin_edges;
     ops.load_outs = twin_outs;
+    ops.load_others_outs = twin_others_outs;
     ops.load_spec = twin_spec;
     ops.load_attempt = twin_attempt;
     ops.load_outputs = twin_outputs;

@@ -36,6 +36,13 @@ static bool rows_outs_after(
     return store->ops->load_outs(store, arena, pred, after, n, out, out_n, err);
 }
 
+static bool rows_outs_others(
+    void *owner, struct arena *arena, int64_t pred, enum edge_kind but, struct edge **out, size_t *out_n, struct err *err)
+{
+    struct store *store = &((struct memstore *)owner)->own.store;
+    return store->ops->load_others_outs(store, arena, pred, but, out, out_n, err);
+}
+
 static bool rows_holds_of(
     void *owner, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n, struct err *err)
 {
@@ -288,7 +295,8 @@ static struct task lifted(struct world *w, const struct why_facts *facts, const 
     struct arena arena = { 0 };
     struct err err = { 0 };
     struct slice slice = { 0 };
-    struct rows rows = { .owner = w->store, .task = rows_task, .edges = rows_edges, .outs_after = rows_outs_after, .spec = rows_spec,
+    struct rows rows = { .owner = w->store, .task = rows_task, .edges = rows_edges, .outs_after = rows_outs_after,
+                         .outs_others = rows_outs_others, .spec = rows_spec,
                          .holds_of = rows_holds_of, .holds_of_task = rows_holds_of_task, .lane = rows_lane, .slot = rows_slot,
                          .slot_open = rows_slot_open, .class_there = rows_class_there, .served = rows_served_now };
     asked = w;

@@ -597,6 +597,8 @@ static void check_wakeups(struct world *w)
             if (w->at->next_turn > w->boot + in) world_fail(w, "I10 no wake-up for a time", hold->task);
         }
         if (hold->kind == HOLD_telling) MARK(w, tell_batches);
+        if (hold->kind == HOLD_returning && w->at->next_turn > w->boot && !several(w))
+            world_fail(w, "I10 who ended because of what was retried isn't brought back, and no turn comes", hold->task);
         if (hold->kind == HOLD_telling && w->at->next_turn > w->boot && !several(w))
             world_fail(w, "I10 who waits for what has ended isn't told, and no turn comes", hold->task);
         if (hold->kind != HOLD_pause) continue;

@@ -56,6 +56,7 @@ enum { EXECUTORS_MAX = 5, JOBS_MAX = 6, TASKS_MAX = 400, LEASE_MS = 3000, CALLS_
     X(executor_paused, "an executor was paused") \
     X(admit_batches, "waiters for slots were left to another turn") \
     X(tell_batches, "those who waited for an end were told of it in more than one turn") \
+    X(return_batches, "dependents of what was retried came back in more than one turn") \
     X(silence_batches, "executors that fell silent together were lost in more than one turn") \
     X(lapse_batches, "leases that lapsed together were given up in more than one turn") \
     X(tell_retried, "a task was retried before all who wait for it knew of its end") \

@@ -123,6 +123,15 @@ static bool load_outs(struct store *store, struct arena *arena, int64_t id, int6
     return ask_edges(store, arena, PG_outs_after, &args, out, out_n, err);
 }
 
+static bool load_others_outs(
+    struct store *store, struct arena *arena, int64_t id, enum edge_kind but, struct edge **out, size_t *out_n, struct err *err)
+{
+    struct pg_args args = { 0 };
+    arg_i64(&args, id);
+    arg_i64(&args, but);
+    return ask_edges(store, arena, PG_outs_others, &args, out, out_n, err);
+}
+
 static bool load_spec(struct store *store, struct arena *arena, int64_t id, struct spec *out, struct err *err)
 {
     struct pg_args args = { 0 };
@@ -428,6 +437,7 @@ const struct store_ops postgres_ops = {
     .load_task = load_task,
     .load_edges = load_edges,
     .load_outs = load_outs,
+    .load_others_outs = load_others_outs,
     .load_spec = load_spec,
     .load_attempt = load_attempt,
     .load_outputs = load_outputs,

@@ -65,6 +65,9 @@ SELECT @edge_columns@ FROM edge WHERE pred = $1 ORDER BY waiter, kind;
 -- name: outs_after
 SELECT @edge_columns@ FROM edge WHERE pred = $1 AND waiter > $2 ORDER BY waiter, kind LIMIT $3;
 
+-- name: outs_others
+SELECT @edge_columns@ FROM edge WHERE pred = $1 AND kind <> $2;
+
 -- name: attempt_get
 SELECT @attempt_columns@ FROM attempt WHERE task = $1 AND grant_no = $2;
 

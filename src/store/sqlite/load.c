@@ -111,6 +111,21 @@ static bool load_outs(struct store *store, struct arena *arena, int64_t id, int6
     return step == DB_DONE;
 }
 
+static bool load_others_outs(
+    struct store *store, struct arena *arena, int64_t id, enum edge_kind but, struct edge **out, size_t *out_n, struct err *err)
+{
+    struct db *db = &sqlite_of(store)->db;
+    sqlite3_stmt *stmt = db->stmts[SQL_outs_others];
+    size_t cap = 0;
+    enum db_step step;
+    *out = NULL, *out_n = 0;
+    bind_i64(stmt, 1, id);
+    bind_i64(stmt, 2, but);
+    while ((step = db_next(db, SQL_outs_others, err)) == DB_ROW)
+        row_edge(stmt, ARENA_PUSH(arena, *out, *out_n, cap));
+    return step == DB_DONE;
+}
+
 static bool load_spec(struct store *store, struct arena *arena, int64_t id, struct spec *out, struct err *err)
 {
     struct db *db = &sqlite_of(store)->db;
@@ -322,6 +337,7 @@ const struct store_ops sqlite_ops = {
     .load_task = load_task,
     .load_edges = load_edges,
     .load_outs = load_outs,
+    .load_others_outs = load_others_outs,
     .load_spec = load_spec,
     .load_attempt = load_attempt,
     .load_outputs = load_outputs,

@@ -156,6 +156,68 @@ static void test_a_retry_before_all_are_told(void **state)
     assert_string_equal(rig_states(&rig, id, 5), "PPPPP");
 }
 
+static void turns(struct rig *rig, int n)
+{
+    for (int i = 0; i < n; i++) rig_turn(rig, NULL, 0);
+}
+
+/* Those who had ended because of what is retried come back a batch a turn: side by side or one behind the other, also when the server ends
+ * between, and the task itself goes on meanwhile. */
+static void test_a_retry_brings_dependents_back_in_batches(void **state)
+{
+    (void)state;
+    for (int chain = 0; chain < 2; chain++) {
+        RIG(rig, 4);
+        int64_t first, e;
+        struct fence fence = begin(&rig, &first);
+        int64_t id = make(&rig, "t depends=#", first, MANY, chain);
+        assert_int_equal(rig_finish(&rig, fence, 1, -1), ERR_none);
+        turns(&rig, MANY);
+        assert_int_equal(count(&rig, id, MANY, 'F'), MANY);
+        assert_int_equal(rig_order(&rig, CMD_RETRY, first), ERR_none);
+        assert_int_equal(rig_state(&rig, first), 'P');
+        assert_in_range(count(&rig, id, MANY, 'S'), 0, 4);
+        assert_true(rig.next <= rig.boot); /* the rest at once */
+        turns(&rig, 1);
+        assert_in_range(count(&rig, id, MANY, 'S'), 4, 8);
+        rig_restart(&rig);
+        e = rig_executor(&rig, "e", NULL);
+        assert_int_equal(rig_finish(&rig, granted(rig_poll(&rig, e, 1)), 0, -1), ERR_none); /* it is done before all are back */
+        turns(&rig, 2 * MANY);
+        assert_int_equal(count(&rig, id, MANY, 'P'), chain ? 1 : MANY);
+        assert_int_equal(count(&rig, id, MANY, 'S'), chain ? MANY - 1 : 0);
+        assert_int_equal(rig_task(&rig, first).holds, 0);
+        assert_true(rig.next > rig.boot); /* and nothing is left to do */
+    }
+}
+
+/* It fails again, or is retried twice, before all are back: in the end all stand as if each had been one turn. */
+static void test_a_retry_that_fails_before_all_are_back(void **state)
+{
+    (void)state;
+    RIG(rig, 2);
+    int64_t first, other = ENQUEUE(&rig, "other at=99999999999999");
+    struct fence fence = begin(&rig, &first);
+    char text[64];
+    snprintf(text, sizeof text, "t depends=#%lld after=#%lld", (long long)first, (long long)other);
+    int64_t id = ENQUEUE(&rig, text, text, text, text, text, text, text);
+    assert_int_equal(rig_finish(&rig, fence, 1, -1), ERR_none);
+    turns(&rig, 8);
+    assert_string_equal(rig_states(&rig, id, 7), "FFFFFFF");
+    for (int i = 0; i < 2; i++) { /* cancelled, and retried again, each time with some of them back */
+        assert_int_equal(rig_order(&rig, CMD_RETRY, first), ERR_none);
+        turns(&rig, 1);
+        assert_in_range(count(&rig, id, 7, 'S'), 1, 6);
+        assert_int_equal(rig_order(&rig, CMD_CANCEL, first), ERR_none);
+    }
+    turns(&rig, 12);
+    assert_string_equal(rig_states(&rig, id, 7), "FFFFFFF");
+    assert_int_equal(rig_order(&rig, CMD_RETRY, first), ERR_none);
+    turns(&rig, 12);
+    assert_string_equal(rig_states(&rig, id, 7), "SSSSSSS");
+    for (int64_t i = 0; i < 7; i++) assert_int_equal(rig_task(&rig, id + i).waits, 2);
+}
+
 /* Executors that fall silent together: a batch of their jobs is given up in each turn. */
 static void test_leases_lapse_in_batches(void **state)
 {
@@ -293,6 +355,44 @@ static void cascades(const char *url_small, const char *url_large)
     }
 }
 
+/* Nor does one grow with those who come back with what is retried. */
+static void retries(const char *url_small, const char *url_large)
+{
+    for (int chain = 0; chain < 2; chain++) {
+        struct largest most[2];
+        const char *urls[] = { url_small, url_large };
+        for (size_t i = 0; i < 2; i++) {
+            size_t n = i ? 320 : 80;
+            struct rig rig = { .batch = 20, .url = chain ? NULL : urls[i] };
+            rig_open(&rig);
+            int64_t first;
+            struct fence fence = begin(&rig, &first);
+            int64_t id = make(&rig, "t depends=#", first, n, chain);
+            (void)largest_turn(&rig, fence, 1);
+            assert_int_equal(count(&rig, id, n, 'F'), n);
+            int64_t seq = engine_seq(rig.engine);
+            assert_int_equal(rig_order(&rig, CMD_RETRY, first), ERR_none);
+            most[i] = turns_follow(&rig, seq);
+            assert_int_equal(count(&rig, id, n, 'S'), n);
+            rig_close(&rig);
+        }
+        if (most[1].events > most[0].events || most[1].nodes > most[0].nodes + 4 || most[1].bytes > most[0].bytes * 5 / 4)
+            fail_msg("retry %d: a turn of %lld events, %zu rows and %zu bytes became one of %lld, %zu and %zu", chain,
+                (long long)most[0].events, most[0].nodes, most[0].bytes, (long long)most[1].events, most[1].nodes, most[1].bytes);
+        assert_true(most[0].events <= 50);
+    }
+}
+
+static void test_no_turn_grows_with_a_retry(void **state)
+{
+    (void)state;
+    char small[200], large[200];
+    database(small, sizeof small, "retry_small");
+    database(large, sizeof large, "retry_large");
+    retries(NULL, NULL);
+    retries(small, large);
+}
+
 static void test_no_turn_grows_with_a_cascade(void **state)
 {
     (void)state;
@@ -412,9 +512,12 @@ int main(void)
         cmocka_unit_test(test_a_restart_goes_on_with_the_rest),
         cmocka_unit_test(test_a_chain_is_walked_in_batches),
         cmocka_unit_test(test_a_retry_before_all_are_told),
+        cmocka_unit_test(test_a_retry_brings_dependents_back_in_batches),
+        cmocka_unit_test(test_a_retry_that_fails_before_all_are_back),
         cmocka_unit_test(test_leases_lapse_in_batches),
         cmocka_unit_test(test_silent_executors_are_lost_in_batches),
         cmocka_unit_test(test_no_turn_grows_with_a_cascade),
+        cmocka_unit_test(test_no_turn_grows_with_a_retry),
         cmocka_unit_test(test_no_turn_grows_with_silent_executors),
         cmocka_unit_test(test_no_turn_grows_with_executors_that_are_heard),
         cmocka_unit_test(test_another_server_goes_on_with_the_rest),

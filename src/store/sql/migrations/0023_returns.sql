@@ -1,0 +1,1 @@
+-- Nothing: holds of kind 7 (HOLD_returning) are read since this step, and written since the next.

@@ -1,0 +1,2 @@
+-- Nothing: from this step on a task that was retried may have a hold that says which of its dependents are still to come back. A server that
+-- doesn't bring them back (22) is too far behind to be beside.
