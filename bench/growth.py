@@ -21,6 +21,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 MOST, TIMES, START_S = 1.6, 4, 120
+IDLE, QUIET_S, REST_S = 20000, 3, 20
 TASKS_A_CALL, VOICES = 2000, 8
 QUOTAS = {'tasks': 10**8, 'archives': 10**6, 'queues': 10**6, 'semaphores': 10**6, 'tokens': 10**6, 'executors': 10**6}
 WORKFLOW = [{'name': 'build', 'command': 'true', 'checkout': False}]
@@ -90,6 +91,16 @@ class Site:
         for p in new:
             p.unlink()
         return max(found)
+
+    def rest(self, seconds=0):
+        """until it has done nothing by itself for so long: a second after its start there is some work, once, that lasts over several measures"""
+        since = begin = time.monotonic()
+        while (busy := self.instructions() > IDLE) or time.monotonic() - since < seconds:
+            now = time.monotonic()
+            if now - begin > REST_S:
+                break
+            since = now if busy else since
+            time.sleep(0.02)
 
 
 def fill(site, n):
@@ -211,7 +222,7 @@ COMMANDS = [  # name, what is made ready, what is measured
 def measured(site, work, ready, run):
     things = [ready(work) if ready else None for _ in range(TIMES + 1)]
     run(work, things[0])  # the first time prepares statements
-    site.instructions()
+    site.rest()
     counts = []
     for thing in things[1:]:
         run(work, thing)
@@ -233,6 +244,8 @@ def sample(weir, folder, n, names, store=None):
     try:
         site.wait()
         work = Work(site)
+        site.rest(QUIET_S)
+        site.connections.clear()  # they may have idled out
         for name, ready, run in COMMANDS:
             if names and name not in names:
                 continue
