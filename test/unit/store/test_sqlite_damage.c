@@ -9,7 +9,7 @@
 #include "base/map.h"
 #include "world.h"
 
-enum { ROW_FLIPS = 600, FILE_FLIPS = 400 };
+enum { ROW_FLIPS = 600, FILE_FLIPS = 500 };
 
 struct scene {
     struct world w;
