@@ -177,7 +177,7 @@ ok(w('verify', '--data', str(TMP / 'state' / 'weir')).returncode == 0, 'verify -
 same(w('backup', str(TMP / 'b.db')).returncode, 0, 'backup')
 ok(w('restore', str(TMP / 'b.db')).returncode != 0, 'restore over a living store is refused')
 same(w('restore', str(TMP / 'b.db'), '--data', str(TMP / 'restored')).returncode, 0, 'restore elsewhere')
-same(json.loads(w('restore', str(TMP / 'b.db'), '--data', str(TMP / 'restored2'), '--json').out), dict(data=str(TMP / 'restored2'), paused=True, artifacts=0, artifacts_missing=0, without_artifacts=False), 'restore --json')
+same(json.loads(w('restore', str(TMP / 'b.db'), '--data', str(TMP / 'restored2'), '--json').out), dict(data=str(TMP / 'restored2'), paused=True, logs_missing=0, artifacts=0, artifacts_missing=0, without_artifacts=False), 'restore --json')
 done = w('verify', '--data', str(TMP / 'restored'))
 ok(done.returncode == 0, 'and it verifies', done.out, done.err)
 ok(w('restore', str(TMP / 'nothing'), '--data', str(TMP / 'x')).returncode in (1, 66), 'restore of nothing')
