@@ -26,23 +26,23 @@ static bool hex_good(struct str hex)
     return hex.len == BLOB_HEX;
 }
 
-static void artifact_read(struct json_reader *list, const json_t *value, struct str path, struct json *json)
+static void artifact_read(const struct doc_node *value, struct str path, struct arena *arena, struct err *err, struct json *json)
 {
     struct json_reader item;
     struct str name = { 0 }, hex = { 0 }, mode = { 0 };
     int64_t bytes = -1;
-    if (!json_read_object(&item, value, path, list->arena, list->err))
+    if (!json_read_object(&item, value, path, arena, err))
         return;
     if (json_read_str(&item, "name", FILE_NAME_BYTES_MAX, &name) && !file_name_is_valid(name))
-        err_item(list->err, ERR_invalid, json_read_path(&item, "name"), "'name' must be a path without '..' beneath the working directory");
+        err_item(err, ERR_invalid, json_read_path(&item, "name"), "'name' must be a path without '..' beneath the working directory");
     json_read_i64(&item, "bytes", 0, ARTIFACT_BYTES_MAX, &bytes);
     if (json_read_str(&item, "sha256", BLOB_HEX, &hex) && !hex_good(hex))
-        err_item(list->err, ERR_invalid, json_read_path(&item, "sha256"), "'sha256' must be %d hexadecimal digits", BLOB_HEX);
+        err_item(err, ERR_invalid, json_read_path(&item, "sha256"), "'sha256' must be %d hexadecimal digits", BLOB_HEX);
     if (json_read_str(&item, "mode", MODE_BYTES_MAX, &mode) && !str_eqz(mode, "0644") && !str_eqz(mode, "0755"))
-        err_item(list->err, ERR_invalid, json_read_path(&item, "mode"), "'mode' must be \"0644\" or \"0755\"");
+        err_item(err, ERR_invalid, json_read_path(&item, "mode"), "'mode' must be \"0644\" or \"0755\"");
     json_read_end(&item);
-    if (list->err->code == ERR_none && (name.len == 0 || hex.len == 0 || bytes < 0))
-        err_item(list->err, ERR_invalid, path, "an artifact has 'name', 'bytes' and 'sha256'");
+    if (err->code == ERR_none && (name.len == 0 || hex.len == 0 || bytes < 0))
+        err_item(err, ERR_invalid, path, "an artifact has 'name', 'bytes' and 'sha256'");
     json_object_begin(json);
     json_put_str(json, "name", name);
     json_put_i64(json, "bytes", bytes);
@@ -53,37 +53,42 @@ static void artifact_read(struct json_reader *list, const json_t *value, struct 
 }
 
 /* names_check: each once. */
-static void names_check(struct json_reader *reader, const json_t *list)
+static void names_check(const struct doc_node *list, struct str path, struct arena *arena, struct err *err)
 {
     struct smap seen = { 0 };
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const char *name = json_string_value(json_object_get(json_array_get(list, i), "name"));
-        if (name == NULL)
+    for (size_t i = 0; i < list->n; i++) {
+        const struct doc_node *value = node_find(list->items[i], STR("name"));
+        struct str name;
+        if (value == NULL || !node_is_text(value, &name))
             continue;
-        if (smap_find(&seen, str_of(name)) != NULL)
-            err_item(reader->err, ERR_invalid, json_pointer_at(reader->arena, json_read_path(reader, "artifacts"), i),
-                "'%.200s' is listed twice", name);
-        smap_put(&seen, str_of(name), &seen);
+        if (smap_find(&seen, name) != NULL)
+            err_item(err, ERR_invalid, json_pointer_at(arena, path, i), "'%.*s' is listed twice", STR_ARG(str_sub(name, 0, 200)));
+        smap_put(&seen, name, &seen);
     }
     smap_release(&seen);
 }
 
-void artifacts_read(struct json_reader *reader, struct finish_item *out)
+void artifacts_read(const struct doc_node *list, struct str path, struct arena *arena, struct err *err, struct finish_item *out)
 {
-    const json_t *list;
     struct buf text;
-    if (!json_read_array(reader, "artifacts", ARTIFACTS_MAX, &list))
+    if (list->kind != NODE_SEQUENCE) {
+        err_item(err, ERR_invalid, path, "'artifacts' must be an array, not %s", json_found(list));
         return;
+    }
+    if (list->n > ARTIFACTS_MAX) {
+        err_item(err, ERR_invalid, path, "'artifacts' has %zu items; at most %d are taken", list->n, ARTIFACTS_MAX);
+        return;
+    }
     buf_init(&text, 8 * MIB);
     struct json json = json_to(&text);
-    names_check(reader, list);
+    names_check(list, path, arena, err);
     json_array_begin(&json);
-    for (size_t i = 0; i < json_array_size(list); i++)
-        artifact_read(reader, json_array_get(list, i), json_pointer_at(reader->arena, json_read_path(reader, "artifacts"), i), &json);
+    for (size_t i = 0; i < list->n; i++)
+        artifact_read(list->items[i], json_pointer_at(arena, path, i), arena, err, &json);
     json_array_end(&json);
     struct str outputs = out->outputs.len > 0 ? out->outputs : STR("{}");
-    out->outputs = str_fmt(reader->arena, "%.*s\n%.*s", STR_ARG(outputs), STR_ARG(buf_str(&text)));
-    out->files = json_array_size(list) > 0;
+    out->outputs = str_fmt(arena, "%.*s\n%.*s", STR_ARG(outputs), STR_ARG(buf_str(&text)));
+    out->files = list->n > 0;
     buf_release(&text);
 }
 

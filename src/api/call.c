@@ -60,8 +60,6 @@ void call_released(struct call *call)
         call->request->user = NULL;
     }
     list_remove(&api->calls, &call->node);
-    if (call->body != NULL)
-        json_decref(call->body);
     if (call->out.size > OUT_KEPT_MAX) {
         buf_release(&call->out);
         buf_init(&call->out, OUT_BYTES_MAX);
@@ -224,8 +222,8 @@ void call_submit(struct call *call, void (*done)(struct call *call))
 
 bool call_json(struct call *call)
 {
-    json_decref(call->body); /* of a run that had to go beside */
-    call->body = json_parse(call->request->body, JSON_DEPTH_MAX, &call->err);
+    call->text = str_dup(&call->arena, call->request->body);
+    call->body = json_read_body(call->text, &call->arena, &call->err);
     if (call->body == NULL) {
         call_problem(call);
         return false;

@@ -15,8 +15,9 @@
 #include "store/read.h"
 #include "text/json.h"
 #include "text/json_read.h"
+#include "text/json_value.h"
 
-enum { SCOPE_OPEN = 0, SCOPE_SITE = 16, /* the site's admin */ JSON_DEPTH_MAX = 64, REASON_BYTES_MAX = 1000 };
+enum { SCOPE_OPEN = 0, SCOPE_SITE = 16, /* the site's admin */ REASON_BYTES_MAX = 1000 };
 #define KIB ((size_t)1024)
 #define MIB ((size_t)1024 * 1024)
 
@@ -62,7 +63,8 @@ struct call {
     int64_t job; /* the task whose job asks, by its own token; 0: somebody else */
     struct err err;
     struct buf out;
-    json_t *body; /* parsed; released with the call */
+    struct str text;         /* the body's bytes, kept as long as the call */
+    const struct doc_node *body; /* read; points into text */
     struct command command;
     void (*done)(struct call *call); /* what follows the command */
     void *state;                     /* the handler's, in arena */
@@ -321,13 +323,10 @@ bool seen_open(const struct fence_key *key, struct arena *arena, struct str text
 
 /* ---- finishes (finish.c) ---- */
 /* finish_read: one item; false: malformed, item->code and err say why. task 0: any. */
-bool finish_read(const struct fence_key *key, struct arena *arena, const json_t *value, struct str path, int64_t task,
+bool finish_read(const struct fence_key *key, struct arena *arena, const struct doc_node *value, struct str path, int64_t task,
     struct finish_item *out, struct err *err);
-bool finish_read_list(const struct fence_key *key, struct arena *arena, const json_t *list, struct str path, struct finish_item **out,
-    size_t *out_n, struct err *err);
-/* finishes_read_quick: {"items": [...]} of plain reports from its bytes; true: the same as the general way gives; false: nothing is said.
- */
-bool finishes_read_quick(const struct fence_key *key, struct arena *arena, struct str raw, struct finish_item **out, size_t *out_n);
+bool finish_read_list(const struct fence_key *key, struct arena *arena, const struct doc_node *list, struct str path,
+    struct finish_item **out, size_t *out_n, struct err *err);
 void finish_render_results(struct json *json, const struct finish_item *items, size_t n);
 
 /* ---- executors (executors.c) ---- */
@@ -343,8 +342,8 @@ bool grant_check(struct call *call, struct fence fence);              /* only th
 
 /* ---- artifacts (artifacts.c) ---- */
 /* artifacts_read: the `artifacts` of a finish: checked against what was sent; put behind the outputs (see artifacts_split). */
-struct json_reader;
-void artifacts_read(struct json_reader *reader, struct finish_item *out);
+/* artifacts_read: the list of a finish, behind its outputs. */
+void artifacts_read(const struct doc_node *list, struct str path, struct arena *arena, struct err *err, struct finish_item *out);
 /* artifacts_split: what the store keeps as outputs is a JSON object and, on a second line, the array of artifacts if there are any. */
 struct str artifacts_split(struct str *outputs);
 /* artifacts_prove: notes which items list files that their attempts haven't uploaded, then calls `next`; or answers the call itself. */

@@ -27,19 +27,19 @@ static void labels_read(struct json_reader *reader, struct executor *out)
     struct json_reader labels;
     if (!json_read_child(reader, "labels", &labels))
         return;
-    if (labels.n_fields > LABELS_MAX) {
-        err_item(reader->err, ERR_invalid, labels.path, "'labels' has %zu members; at most %d are taken", labels.n_fields, LABELS_MAX);
+    size_t n = labels.value->n;
+    if (n > LABELS_MAX) {
+        err_item(reader->err, ERR_invalid, labels.path, "'labels' has %zu members; at most %d are taken", n, LABELS_MAX);
         return;
     }
-    out->labels = ARENA_ARRAY(reader->arena, struct label, labels.n_fields);
-    for (size_t i = 0; i < labels.n_fields; i++) {
-        const struct json_field *field = &labels.fields[i];
-        struct str path = json_pointer_add(reader->arena, labels.path, str_sub(field->key, 0, TEXT_MAX));
-        if (!name_is_valid(field->key) || !json_is_string(field->value) || json_string_length(field->value) > NAME_CHARS_MAX)
+    out->labels = ARENA_ARRAY(reader->arena, struct label, n);
+    for (size_t i = 0; i < n; i++) {
+        struct str name = labels.value->pairs[i].key->text, text;
+        struct str path = json_pointer_add(reader->arena, labels.path, str_sub(name, 0, TEXT_MAX));
+        if (!name_is_valid(name) || !node_is_text(labels.value->pairs[i].value, &text) || text.len > NAME_CHARS_MAX)
             err_item(reader->err, ERR_invalid, path, "a label is a name with a string of at most %d bytes", NAME_CHARS_MAX);
         else
-            out->labels[out->n_labels++] = (struct label){ str_dup(reader->arena, field->key),
-                str_dup(reader->arena, (struct str){ json_string_value(field->value), json_string_length(field->value) }) };
+            out->labels[out->n_labels++] = (struct label){ str_dup(reader->arena, name), str_dup(reader->arena, text) };
     }
     if (out->n_labels > 1)
         qsort(out->labels, out->n_labels, sizeof out->labels[0], label_compare);
@@ -47,14 +47,14 @@ static void labels_read(struct json_reader *reader, struct executor *out)
 
 static void kinds_read(struct json_reader *reader, struct executor *out)
 {
-    const json_t *list;
+    const struct doc_node *list;
     out->kinds = KINDS_ALL;
     if (!json_read_array(reader, "kinds", KIND_COUNT, &list))
         return;
     out->kinds = 0;
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const char *word = json_string_value(json_array_get(list, i));
-        enum class_kind kind = class_kind_find(str_of(word));
+    for (size_t i = 0; i < list->n; i++) {
+        struct str word = { 0 };
+        enum class_kind kind = node_is_text(list->items[i], &word) ? class_kind_find(word) : KIND_NONE;
         if (kind == KIND_NONE)
             err_item(reader->err, ERR_invalid, json_pointer_at(reader->arena, json_read_path(reader, "kinds"), i),
                 "'kinds' knows command, script, image and data");
@@ -409,17 +409,17 @@ static void poll_answered(struct call *call)
 
 static void renew_read(struct call *call, struct json_reader *reader)
 {
-    const json_t *list;
+    const struct doc_node *list;
     struct command *command = &call->command;
     if (!json_read_array(reader, "renew", RENEW_MAX, &list))
         return;
     struct stray_renewals *strays = call->state = ARENA_NEW(&call->arena, struct stray_renewals);
-    command->in.poll.renew = ARENA_ARRAY(&call->arena, struct renew_item, json_array_size(list));
-    for (size_t i = 0; i < json_array_size(list); i++) {
+    command->in.poll.renew = ARENA_ARRAY(&call->arena, struct renew_item, list->n);
+    for (size_t i = 0; i < list->n; i++) {
         struct json_reader item;
         struct str text, path = json_pointer_at(&call->arena, STR("/renew"), i);
         int64_t task = 0;
-        if (!json_read_object(&item, json_array_get(list, i), path, &call->arena, &call->err))
+        if (!json_read_object(&item, list->items[i], path, &call->arena, &call->err))
             continue;
         struct fence *fence = &command->in.poll.renew[command->in.poll.n_renew].fence;
         json_read_i64(&item, "task", 1, INT64_MAX, &task);
@@ -441,11 +441,12 @@ static void renew_read(struct call *call, struct json_reader *reader)
 static void seen_read(struct call *call, struct json_reader *reader)
 {
     struct command *command = &call->command;
-    const json_t *value = json_read_any(reader, "seen");
-    struct str text = { json_string_value(value), json_string_length(value) };
-    if (value == NULL || json_is_integer(value))
+    const struct doc_node *value = json_read_any(reader, "seen");
+    struct str text;
+    int64_t bare;
+    if (value == NULL || node_is_whole(value, &bare))
         return;
-    if (!json_is_string(value) || text.len > TEXT_MAX)
+    if (!node_is_text(value, &text) || text.len > TEXT_MAX)
         err_item(&call->err, ERR_invalid, json_read_path(reader, "seen"), "'seen' must be the 'seen' of an answer, or be left out");
     else if (!seen_open(&call->api->fence_key, &call->arena, text, &command->in.poll.seen_incarnation, &command->in.poll.seen_seq))
         command->in.poll.seen_seq = 0;
@@ -475,7 +476,7 @@ static void poll_begin(struct call *call)
     json_read_i64(&reader, "seq", 0, INT64_MAX, &command->in.poll.seq);
     seen_read(call, &reader);
     renew_read(call, &reader);
-    const json_t *finishes = json_read_any(&reader, "finishes");
+    const struct doc_node *finishes = json_read_any(&reader, "finishes");
     if (finishes != NULL)
         finish_read_list(&call->api->fence_key, &call->arena, finishes, STR("/finishes"), &command->in.poll.finishes,
             &command->in.poll.n_finishes, &call->err);

@@ -6,92 +6,127 @@
 #include <string.h>
 
 #include "api/call.h"
-#include "api/quick.h"
-#include "api/raw.h"
+#include "base/when.h"
 
-enum {
-    ITEMS_MAX = 10000,
-    LOG_TAIL_MAX = 16 * 1024,
-    REASON_MAX = 1000,
-    OUTPUTS_MAX = 1000,
-    FENCE_BYTES_MAX = 96
-};
+enum { ITEMS_MAX = 10000, LOG_TAIL_MAX = 16 * 1024, REASON_MAX = 1000, OUTPUTS_MAX = 1000, FENCE_BYTES_MAX = 96 };
 /* So large that nothing is in the way, and so small that sums over all tasks of a tenant don't overflow. */
 #define LOG_BYTES_MAX ((int64_t)1 << 38) /* as store/logs_seek.h: 256 GiB */
+#define OUTPUTS_BYTES_MAX (512 * MIB)    /* more than any body becomes */
 #define USAGE_MAX ((int64_t)1 << 53)
 
-static void outputs_read(struct json_reader *reader, struct finish_item *out)
+/* A report being read: its members in the order they came in, each by its row. */
+struct finish_read {
+    const struct fence_key *key;
+    struct arena *arena;
+    struct err *err;
+    struct str path;
+    struct finish_item *out;
+    int64_t task; /* named by the report */
+    struct str fence;
+    bool fenced, fence_good;
+    const struct doc_node *artifacts;
+};
+
+static struct str path_of(struct finish_read *r, const char *name)
 {
-    const json_t *value = json_read_any(reader, "outputs");
-    if (value == NULL)
-        return;
-    struct str path = json_read_path(reader, "outputs");
-    if (!json_is_object(value) || json_object_size(value) > OUTPUTS_MAX) {
-        err_item(reader->err, ERR_invalid, path, "'outputs' must be an object of at most %d strings", OUTPUTS_MAX);
-        return;
-    }
-    struct json_reader outputs;
-    json_read_object(&outputs, value, path, reader->arena, reader->err);
-    for (size_t i = 0; i < outputs.n_fields; i++) {
-        const struct json_field *field = &outputs.fields[i];
-        struct str at = json_pointer_add(reader->arena, path, str_sub(field->key, 0, OUTPUT_NAME_BYTES_MAX));
-        if (!output_name_is_valid(field->key))
-            err_item(reader->err, ERR_invalid, at, "an output's name must have 1 to %d bytes", OUTPUT_NAME_BYTES_MAX);
-        else if (!json_is_string(field->value) || json_string_length(field->value) > OUTPUT_VALUE_BYTES_MAX)
-            err_item(reader->err, ERR_invalid, at, "an output must be a string of at most %d bytes", OUTPUT_VALUE_BYTES_MAX);
-    }
-    out->outputs = json_text(reader->arena, value, true);
+    return json_pointer_add(r->arena, r->path, str_of(name));
 }
 
-static void log_read(struct json_reader *reader, struct finish_item *out)
+static void number_read(struct finish_read *r, const char *name, const struct doc_node *value, int64_t min, int64_t max, int64_t *out)
+{
+    int64_t n;
+    if (!node_is_whole(value, &n))
+        err_item(r->err, ERR_invalid, path_of(r, name), "'%s' must be a whole number, not %s", name, json_found(value));
+    else if (n < min || n > max)
+        err_item(r->err, ERR_invalid, path_of(r, name), "'%s' must be from %lld to %lld, not %lld", name, (long long)min, (long long)max,
+            (long long)n);
+    else
+        *out = n;
+}
+
+static bool text_read(struct finish_read *r, const char *name, const struct doc_node *value, size_t len_max, struct str *out)
 {
     struct str text;
-    json_read_i64(reader, "log_offset", 0, LOG_BYTES_MAX, &out->log_offset);
-    if (!json_read_str(reader, "log", sodium_base64_ENCODED_LEN(LOG_TAIL_MAX, sodium_base64_VARIANT_ORIGINAL), &text))
+    if (!node_is_text(value, &text))
+        return err_item(r->err, ERR_invalid, path_of(r, name), "'%s' must be a string, not %s", name, json_found(value));
+    if (text.len > 0 && memchr(text.ptr, '\0', text.len) != NULL)
+        return err_item(r->err, ERR_invalid, path_of(r, name), "'%s' must not contain a NUL character", name);
+    if (text.len > len_max)
+        return err_item(r->err, ERR_invalid, path_of(r, name), "'%s' is longer than %zu bytes", name, len_max);
+    *out = text;
+    return true;
+}
+
+static int pair_compare(const void *a, const void *b)
+{
+    const struct node_pair *x = a, *y = b;
+    return str_cmp(x->key->text, y->key->text);
+}
+
+/* read_outputs: as text with sorted names, so that the same outputs are the same text. */
+static void read_outputs(struct finish_read *r, const struct doc_node *value)
+{
+    struct str path = path_of(r, "outputs"), text;
+    if (value->kind != NODE_MAPPING || value->n > OUTPUTS_MAX) {
+        err_item(r->err, ERR_invalid, path, "'outputs' must be an object of at most %d strings", OUTPUTS_MAX);
         return;
-    unsigned char *bytes = arena_alloc(reader->arena, text.len + 1);
+    }
+    struct node_pair *pairs = ARENA_ARRAY(r->arena, struct node_pair, value->n + 1);
+    memcpy(pairs, value->pairs, value->n * sizeof pairs[0]);
+    qsort(pairs, value->n, sizeof pairs[0], pair_compare);
+    struct buf out;
+    buf_init(&out, OUTPUTS_BYTES_MAX);
+    struct json json = json_to(&out);
+    json_object_begin(&json);
+    for (size_t i = 0; i < value->n; i++) {
+        struct str name = pairs[i].key->text, at = json_pointer_add(r->arena, path, str_sub(name, 0, OUTPUT_NAME_BYTES_MAX));
+        if (!output_name_is_valid(name))
+            err_item(r->err, ERR_invalid, at, "an output's name must have 1 to %d bytes", OUTPUT_NAME_BYTES_MAX);
+        else if (!node_is_text(pairs[i].value, &text) || text.len > OUTPUT_VALUE_BYTES_MAX)
+            err_item(r->err, ERR_invalid, at, "an output must be a string of at most %d bytes", OUTPUT_VALUE_BYTES_MAX);
+        else {
+            json_key_str(&json, name);
+            json_str(&json, text);
+        }
+    }
+    json_object_end(&json);
+    r->out->outputs = str_dup(r->arena, buf_str(&out));
+    buf_release(&out);
+}
+
+static void read_log(struct finish_read *r, const struct doc_node *value)
+{
+    struct str text;
+    if (!text_read(r, "log", value, sodium_base64_ENCODED_LEN(LOG_TAIL_MAX, sodium_base64_VARIANT_ORIGINAL), &text))
+        return;
+    unsigned char *bytes = arena_alloc(r->arena, text.len + 1);
     size_t n = 0;
-    if (sodium_base642bin(bytes, text.len + 1, text.ptr, text.len, NULL, &n, NULL, sodium_base64_VARIANT_ORIGINAL) != 0 ||
-        n > LOG_TAIL_MAX) {
-        err_item(reader->err, ERR_invalid, json_read_path(reader, "log"), "'log' must be at most %d bytes in base64", LOG_TAIL_MAX);
-        return;
-    }
-    out->log = (struct str){ (const char *)bytes, n };
+    if (sodium_base642bin(bytes, text.len + 1, text.ptr, text.len, NULL, &n, NULL, sodium_base64_VARIANT_ORIGINAL) != 0 || n > LOG_TAIL_MAX)
+        err_item(r->err, ERR_invalid, path_of(r, "log"), "'log' must be at most %d bytes in base64", LOG_TAIL_MAX);
+    else
+        r->out->log = (struct str){ (const char *)bytes, n };
 }
 
-static void usage_read(struct json_reader *reader, struct finish_item *out)
-{
-    struct json_reader usage;
-    if (!json_read_child(reader, "usage", &usage))
-        return;
-    json_read_i64(&usage, "cpu_ms", 0, USAGE_MAX, &out->cpu_ms);
-    json_read_i64(&usage, "max_rss_bytes", 0, USAGE_MAX, &out->max_rss_bytes);
-    json_read_end(&usage);
-}
-
-static void fence_read(const struct fence_key *key, struct json_reader *reader, int64_t task, struct finish_item *out)
+static void read_outcome(struct finish_read *r, const struct doc_node *value)
 {
     struct str text;
-    int64_t given = task;
-    json_read_i64(reader, "task", 1, INT64_MAX, &given);
-    out->task = given;
-    if (json_read_any(reader, "fence") == NULL) {
-        err_item(reader->err, ERR_invalid, json_read_path(reader, "fence"), "'fence' is required");
+    if (!text_read(r, "outcome", value, 40, &text))
         return;
-    }
-    if (!json_read_str(reader, "fence", FENCE_BYTES_MAX, &text))
-        return;
-    bool parsed = fence_open(key, text, &out->fence);
-    if (!parsed && given == 0)
-        given = fence_task(text);
-    if (task > 0 && given != task)
-        err_item(reader->err, ERR_invalid, json_read_path(reader, "task"), "'task' must be %lld here, not %lld", (long long)task,
-            (long long)given);
-    else if (given > 0 && (!parsed || given != out->fence.task))
-        out->fence = (struct fence){ .task = given }; /* opaque to who sends it: one that was never given out is as stale as an old one */
-    else if (!parsed)
-        err_item(
-            reader->err, ERR_invalid, json_read_path(reader, "fence"), "'fence' must be the fence of a grant, not \"%.*s\"", STR_ARG(text));
+    r->out->outcome = outcome_find(text);
+    if (r->out->outcome == OUTCOME_none)
+        err_item(r->err, ERR_invalid, path_of(r, "outcome"),
+            "'outcome' must be done, skipped, failed, permanent, temporary, timeout, killed, lost or cancelled, not \"%.*s\"",
+            STR_ARG(text));
+}
+
+/* read_time: the executor's own clock: looked at for its form, and ours is what counts. */
+static void read_time(struct finish_read *r, const char *name, const struct doc_node *value)
+{
+    struct str text;
+    int64_t when;
+    if (text_read(r, name, value, 64, &text) && !when_parse(text, &when))
+        err_item(r->err, ERR_invalid, path_of(r, name), "'%s' must be a time such as \"2026-11-15T05:46:00Z\" (RFC 3339), not \"%.*s\"",
+            name, STR_ARG(text));
 }
 
 static bool reason_good(struct str reason)
@@ -113,39 +148,164 @@ static void meaning_hash(struct finish_item *item)
     crypto_generichash_final(&state, item->hash, sizeof item->hash);
 }
 
-bool finish_read(const struct fence_key *key, struct arena *arena, const json_t *value, struct str path, int64_t task,
+static void read_task(struct finish_read *r, const struct doc_node *value)
+{
+    number_read(r, "task", value, 1, INT64_MAX, &r->task);
+}
+
+static void read_fence(struct finish_read *r, const struct doc_node *value)
+{
+    r->fenced = true;
+    r->fence_good = text_read(r, "fence", value, FENCE_BYTES_MAX, &r->fence);
+}
+
+static void read_exit(struct finish_read *r, const struct doc_node *value)
+{
+    number_read(r, "exit", value, 0, 255, &r->out->exit);
+}
+
+static void read_signal(struct finish_read *r, const struct doc_node *value)
+{
+    number_read(r, "signal", value, 1, 64, &r->out->signal);
+}
+
+static void read_artifacts(struct finish_read *r, const struct doc_node *value)
+{
+    r->artifacts = value;
+}
+
+static void read_reason(struct finish_read *r, const struct doc_node *value)
+{
+    struct str text;
+    if (!text_read(r, "reason", value, REASON_MAX, &text))
+        return;
+    if (!reason_good(text))
+        err_item(r->err, ERR_invalid, path_of(r, "reason"), "'reason' must not have control characters");
+    r->out->reason = str_dup(r->arena, text);
+}
+
+static void read_log_bytes(struct finish_read *r, const struct doc_node *value)
+{
+    number_read(r, "log_bytes", value, 0, LOG_BYTES_MAX, &r->out->log_bytes);
+}
+
+static void read_log_offset(struct finish_read *r, const struct doc_node *value)
+{
+    number_read(r, "log_offset", value, 0, LOG_BYTES_MAX, &r->out->log_offset);
+}
+
+static void read_started(struct finish_read *r, const struct doc_node *value)
+{
+    read_time(r, "started", value);
+}
+
+static void read_finished(struct finish_read *r, const struct doc_node *value)
+{
+    read_time(r, "finished", value);
+}
+
+struct field {
+    struct str name;
+    void (*read)(struct finish_read *r, const struct doc_node *value);
+};
+#define FIELD(name) \
+    { \
+        { #name, sizeof #name - 1 }, read_##name \
+    }
+
+static void field_unknown(struct finish_read *r, struct str name, const struct field *fields, size_t n)
+{
+    struct str *known = ARENA_ARRAY(r->arena, struct str, n);
+    for (size_t i = 0; i < n; i++)
+        known[i] = fields[i].name;
+    size_t before = r->err->n_items;
+    err_item(r->err, ERR_invalid, json_pointer_add(r->arena, r->path, str_sub(name, 0, 200)), "unknown field '%.*s'",
+        STR_ARG(str_sub(name, 0, 100)));
+    struct str near = str_closest(name, known, n);
+    if (near.len > 0 && r->err->n_items > before)
+        err_item_last(r->err)->suggestion = str_fmt(r->arena, "did you mean '%.*s'?", STR_ARG(near));
+}
+
+static void fields_read(struct finish_read *r, const struct doc_node *object, const struct field *fields, size_t n)
+{
+    for (size_t i = 0; i < object->n; i++) {
+        struct str name = object->pairs[i].key->text;
+        const struct doc_node *value = object->pairs[i].value;
+        size_t k = 0;
+        while (k < n && !str_eq(fields[k].name, name))
+            k++;
+        if (k == n)
+            field_unknown(r, name, fields, n);
+        else if (!node_is_null(value))
+            fields[k].read(r, value);
+    }
+}
+
+static void read_cpu_ms(struct finish_read *r, const struct doc_node *value)
+{
+    number_read(r, "cpu_ms", value, 0, USAGE_MAX, &r->out->cpu_ms);
+}
+
+static void read_max_rss_bytes(struct finish_read *r, const struct doc_node *value)
+{
+    number_read(r, "max_rss_bytes", value, 0, USAGE_MAX, &r->out->max_rss_bytes);
+}
+
+static const struct field usage_fields[] = { FIELD(cpu_ms), FIELD(max_rss_bytes) };
+
+static void read_usage(struct finish_read *r, const struct doc_node *value)
+{
+    struct str outside = r->path;
+    if (value->kind != NODE_MAPPING) {
+        err_item(r->err, ERR_invalid, path_of(r, "usage"), "'usage' must be an object, not %s", json_found(value));
+        return;
+    }
+    r->path = path_of(r, "usage");
+    fields_read(r, value, usage_fields, sizeof usage_fields / sizeof usage_fields[0]);
+    r->path = outside;
+}
+
+static const struct field finish_fields[] = { FIELD(task), FIELD(fence), FIELD(exit), FIELD(usage), FIELD(log_bytes), FIELD(signal),
+    FIELD(outcome), FIELD(outputs), FIELD(artifacts), FIELD(reason), FIELD(log_offset), FIELD(log), FIELD(started), FIELD(finished) };
+
+/* fence_settle: which grant the report is about. `task`: the one that the address names; 0: any. */
+static void fence_settle(struct finish_read *r, int64_t task)
+{
+    struct finish_item *out = r->out;
+    int64_t given = r->task > 0 ? r->task : task;
+    out->task = given;
+    if (!r->fenced)
+        err_item(r->err, ERR_invalid, path_of(r, "fence"), "'fence' is required");
+    if (!r->fence_good)
+        return;
+    bool opened = fence_open(r->key, r->fence, &out->fence);
+    if (!opened && given == 0)
+        given = fence_task(r->fence);
+    if (task > 0 && given != task)
+        err_item(r->err, ERR_invalid, path_of(r, "task"), "'task' must be %lld here, not %lld", (long long)task, (long long)given);
+    else if (given > 0 && (!opened || given != out->fence.task))
+        out->fence = (struct fence){ .task = given }; /* opaque to who sends it: one that was never given out is as stale as an old one */
+    else if (!opened)
+        err_item(r->err, ERR_invalid, path_of(r, "fence"), "'fence' must be the fence of a grant, not \"%.*s\"", STR_ARG(r->fence));
+}
+
+bool finish_read(const struct fence_key *key, struct arena *arena, const struct doc_node *value, struct str path, int64_t task,
     struct finish_item *out, struct err *err)
 {
-    struct json_reader reader;
-    struct str outcome;
-    int64_t when;
+    struct finish_read r = { .key = key, .arena = arena, .err = err, .path = path, .out = out };
     *out = (struct finish_item){ .exit = -1, .signal = -1, .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = -1, .task = task };
     out->malformed = true;
     out->code = ERR_invalid;
-    if (!json_read_object(&reader, value, path, arena, err))
-        return false;
-    fence_read(key, &reader, task, out);
-    json_read_i64(&reader, "exit", 0, 255, &out->exit);
-    json_read_i64(&reader, "signal", 1, 64, &out->signal);
-    if (json_read_str(&reader, "outcome", 40, &outcome)) {
-        out->outcome = outcome_find(outcome);
-        if (out->outcome == OUTCOME_none)
-            err_item(err, ERR_invalid, json_read_path(&reader, "outcome"),
-                "'outcome' must be done, skipped, failed, permanent, temporary, timeout, killed, lost or cancelled, not \"%.*s\"",
-                STR_ARG(outcome));
-    }
-    outputs_read(&reader, out);
-    artifacts_read(&reader, out);
-    usage_read(&reader, out);
-    if (json_read_str(&reader, "reason", REASON_MAX, &out->reason) && !reason_good(out->reason))
-        err_item(err, ERR_invalid, json_read_path(&reader, "reason"), "'reason' must not have control characters");
-    json_read_i64(&reader, "log_bytes", 0, LOG_BYTES_MAX, &out->log_bytes);
-    log_read(&reader, out);
-    json_read_time(&reader, "started", &when); /* the executor's own clock: taken, and ours is what counts */
-    json_read_time(&reader, "finished", &when);
-    json_read_end(&reader);
+    if (value->kind != NODE_MAPPING)
+        return path.len == 0 ? err_item(err, ERR_invalid, path, "the document must be an object, not %s", json_found(value))
+                             : err_item(err, ERR_invalid, path, "'%.*s' must be an object, not %s", STR_ARG(str_sub(path, 1, path.len)),
+                                   json_found(value));
+    fields_read(&r, value, finish_fields, sizeof finish_fields / sizeof finish_fields[0]);
+    fence_settle(&r, task);
+    if (r.artifacts != NULL)
+        artifacts_read(r.artifacts, path_of(&r, "artifacts"), arena, err, out);
     if (err->code == ERR_none && out->exit < 0 && out->signal < 0 && out->outcome == OUTCOME_none)
-        err_item(err, ERR_invalid, json_read_path(&reader, "exit"), "one of 'exit', 'signal' and 'outcome' is required");
+        err_item(err, ERR_invalid, path_of(&r, "exit"), "one of 'exit', 'signal' and 'outcome' is required");
     if (err->code != ERR_none)
         return false;
     meaning_hash(out);
@@ -155,88 +315,19 @@ bool finish_read(const struct fence_key *key, struct arena *arena, const json_t 
     return true;
 }
 
-bool finish_read_list(const struct fence_key *key, struct arena *arena, const json_t *list, struct str path, struct finish_item **out,
-    size_t *out_n, struct err *err)
+bool finish_read_list(const struct fence_key *key, struct arena *arena, const struct doc_node *list, struct str path,
+    struct finish_item **out, size_t *out_n, struct err *err)
 {
-    size_t n = json_array_size(list);
-    if (!json_is_array(list) || n > ITEMS_MAX)
+    size_t n = list->n;
+    if (list->kind != NODE_SEQUENCE || n > ITEMS_MAX)
         return err_item(err, ERR_invalid, path, "the finishes must be an array of at most %d items", ITEMS_MAX);
     *out = ARENA_ARRAY(arena, struct finish_item, n);
     *out_n = n;
     for (size_t i = 0; i < n; i++) {
         struct err fault = { .arena = arena };
-        finish_read(key, arena, json_array_get(list, i), json_pointer_at(arena, path, i), 0, &(*out)[i], &fault);
+        finish_read(key, arena, list->items[i], json_pointer_at(arena, path, i), 0, &(*out)[i], &fault);
     }
     return true;
-}
-
-/* ---- the quick way: plain reports from the bytes of a document that quick_check liked; anything else is left to the general one ---- */
-
-static bool quick_text(struct str raw, size_t max, struct str *out)
-{
-    if (raw.len < 2 || raw.len - 2 > max || raw.ptr[0] != '"' || memchr(raw.ptr, '\\', raw.len) != NULL)
-        return false;
-    *out = str_sub(raw, 1, raw.len - 1);
-    return true;
-}
-
-static bool quick_number(struct str raw, int64_t min, int64_t max, int64_t *out)
-{
-    return str_to_i64(raw, out) && *out >= min && *out <= max;
-}
-
-static bool quick_usage(struct str raw, struct finish_item *out)
-{
-    struct str rest = raw_members(raw), name, value;
-    if (raw.ptr[0] != '{')
-        return false;
-    while (raw_member_next(&rest, &name, &value)) {
-        int64_t *number = str_eqz(name, "cpu_ms") ? &out->cpu_ms : str_eqz(name, "max_rss_bytes") ? &out->max_rss_bytes : NULL;
-        if (number == NULL || !quick_number(value, 0, USAGE_MAX, number))
-            return false;
-    }
-    return true;
-}
-
-static bool quick_item(const struct fence_key *key, struct str raw, struct finish_item *out)
-{
-    struct str rest = raw_members(raw), name, value, text;
-    int64_t task = 0;
-    bool fenced = false, plain = raw.ptr[0] == '{';
-    *out = (struct finish_item){ .exit = -1, .signal = -1, .cpu_ms = -1, .max_rss_bytes = -1, .log_bytes = -1 };
-    while (plain && raw_member_next(&rest, &name, &value)) {
-        if (str_eqz(name, "fence"))
-            fenced = plain = quick_text(value, FENCE_BYTES_MAX, &text) && fence_open(key, text, &out->fence);
-        else if (str_eqz(name, "exit"))
-            plain = quick_number(value, 0, 255, &out->exit);
-        else if (str_eqz(name, "task"))
-            plain = quick_number(value, 1, INT64_MAX, &task);
-        else if (str_eqz(name, "usage"))
-            plain = quick_usage(value, out);
-        else if (str_eqz(name, "log_bytes"))
-            plain = quick_number(value, 0, LOG_BYTES_MAX, &out->log_bytes);
-        else
-            plain = false;
-    }
-    if (!plain || !fenced || out->exit < 0 || (task > 0 && task != out->fence.task))
-        return false;
-    out->task = out->fence.task;
-    meaning_hash(out);
-    return true;
-}
-
-bool finishes_read_quick(const struct fence_key *key, struct arena *arena, struct str raw, struct finish_item **out, size_t *out_n)
-{
-    struct str members = raw_members(raw), name, list, item, more;
-    if (!quick_check(raw) || str_trim(raw).ptr[0] != '{' || !raw_member_next(&members, &name, &list) || !str_eqz(name, "items") ||
-        list.ptr[0] != '[' || raw_member_next(&members, &more, &item))
-        return false;
-    size_t cap = 0;
-    *out = NULL, *out_n = 0;
-    for (struct str rest = raw_items(list); raw_next(&rest, &item);)
-        if (*out_n == ITEMS_MAX || !quick_item(key, item, ARENA_PUSH(arena, *out, *out_n, cap)))
-            return false;
-    return *out_n > 0;
 }
 
 void finish_render_results(struct json *json, const struct finish_item *items, size_t n)
@@ -331,14 +422,9 @@ void serve_finishes_create(struct call *call)
     call->command.kind = CMD_FINISH;
     struct finish_item **list = &call->command.in.finish.items;
     size_t *n = &call->command.in.finish.n_items;
-    if (finishes_read_quick(&call->api->fence_key, &call->arena, call->request->body, list, n)) {
-        call_submit(call, finishes_done);
-        return;
-    }
-    *n = 0;
     if (!call_object(call, &reader))
         return;
-    const json_t *items = json_read_any(&reader, "items");
+    const struct doc_node *items = json_read_any(&reader, "items");
     if (items == NULL)
         err_item(&call->err, ERR_invalid, STR("/items"), "'items' is required");
     else

@@ -12,13 +12,13 @@ enum { TASKS_MAX = 10000 };
 #define BODY_BYTES_MAX (48 * MIB)
 
 /* tasks_of: the list of tasks in the document; NULL: the document is itself one task, or a fault was found. */
-static const struct node *tasks_of(const struct node_context *context)
+static const struct doc_node *tasks_of(const struct node_context *context)
 {
-    const struct node *document = context->body, *list = node_find(document, STR("tasks"));
+    const struct doc_node *document = context->body, *list = node_find(document, STR("tasks"));
     if (list == NULL)
         return NULL;
     for (size_t i = 0; i < document->n; i++) {
-        const struct node *key = document->pairs[i].key;
+        const struct doc_node *key = document->pairs[i].key;
         if (document->pairs[i].value != list)
             node_fault(context, key, "unknown field '%.*s' beside 'tasks'", STR_ARG(diag_shown(key->text)));
     }
@@ -30,8 +30,8 @@ static const struct node *tasks_of(const struct node_context *context)
 }
 
 /* task_make: the definition of one, unless its call has a fault. */
-static void task_make(const struct node_context *context, const struct node *node, struct buf *scratch, struct task_links *links,
-    struct task_def *out)
+static void task_make(
+    const struct node_context *context, const struct doc_node *node, struct buf *scratch, struct task_links *links, struct task_def *out)
 {
     struct workflow_task task;
     task_doc_posted(context, node, &task, links);
@@ -46,7 +46,7 @@ static void task_make(const struct node_context *context, const struct node *nod
 
 static bool tasks_read(const struct node_context *context, struct posted *out, struct err *err)
 {
-    const struct node *list = tasks_of(context);
+    const struct doc_node *list = tasks_of(context);
     if (context->diags->n_errors > 0)
         return diags_to_err(context->diags, err);
     out->many = list != NULL;
@@ -72,11 +72,9 @@ static bool tasks_read(const struct node_context *context, struct posted *out, s
 bool posted_read(struct arena *arena, struct str raw, struct posted *out, struct err *err)
 {
     struct str text = str_dup(arena, raw); /* what the definitions point into */
-    const struct node *body = json_node_body(text, STR("data"), arena);
-    if (body == NULL) { /* the other reader says what is wrong with it */
-        json_decref(json_parse(raw, JSON_DEPTH_MAX, err));
-        return err->code == ERR_none ? err_set(err, ERR_bad_json, "the document isn't strict JSON") : false;
-    }
+    const struct doc_node *body = json_node_body(text, STR("data"), arena);
+    if (body == NULL)
+        return json_read_fault(text, err);
     struct diags diags = { .arena = arena };
     struct node_context context = { .arena = arena, .diags = &diags, .body = body };
     return tasks_read(&context, out, err);

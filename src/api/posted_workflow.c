@@ -7,9 +7,7 @@
 #include <sodium.h>
 #include <string.h>
 
-#include "api/raw.h"
 #include "text/glob.h"
-#include "text/json_node.h"
 
 enum { TOUCHED_MAX = 1000, PATH_BYTES_MAX = 4096 };
 
@@ -26,17 +24,9 @@ static size_t offset_of(struct str text, unsigned line, unsigned column)
     return at;
 }
 
-/* pointer_of: the JSON pointer of the deepest value that holds the byte. */
-static struct str pointer_of(struct arena *arena, struct str value, const char *at)
-{
-    const struct node *root = json_node_body(value, (struct str){ 0 }, arena);
-    struct str inside = root != NULL ? node_pointer(arena, root, at) : (struct str){ 0 };
-    return str_fmt(arena, "/workflow%.*s", STR_ARG(inside));
-}
-
 static void fault_add(struct call *call, struct str raw, const struct diag *diag)
 {
-    struct str body = call->request->body;
+    struct str body = call->text;
     struct diag_file whole = { .text = body };
     const char *at = raw.ptr;
     if (diag->place.line > 0) {
@@ -44,7 +34,7 @@ static void fault_add(struct call *call, struct str raw, const struct diag *diag
         at += offset < raw.len ? offset : raw.len - 1;
     }
     size_t before = call->err.n_items;
-    err_item(&call->err, ERR_invalid, diag->place.line > 0 ? pointer_of(&call->arena, raw, at) : STR("/workflow"), "%.*s",
+    err_item(&call->err, ERR_invalid, node_pointer(&call->arena, call->body, at), "%.*s",
         STR_ARG(diag->message));
     if (call->err.n_items == before)
         return;
@@ -87,13 +77,9 @@ static struct definition *definition_of(struct api *api, struct str raw)
     return definition;
 }
 
-void posted_workflow_read(struct call *call, struct definition **out)
+void posted_workflow_read(struct call *call, const struct doc_node *workflow, struct definition **out)
 {
-    struct str raw = raw_member(call->request->body, STR("workflow"));
-    if (raw.len == 0) { /* its name is spelled with escapes: taken as it was understood */
-        raw = json_text(&call->arena, json_object_get(call->body, "workflow"), false);
-        call->request->body = raw;
-    }
+    struct str raw = workflow->raw;
     struct definition *definition = definition_of(call->api, raw);
     *out = definition;
     if (definition->valid)
@@ -117,20 +103,18 @@ static bool task_touched(struct arena *arena, const struct workflow_task *task, 
     return false;
 }
 
-void posted_workflow_touched(struct call *call, const json_t *value, const struct definition *definition, const bool **out)
+void posted_workflow_touched(struct call *call, const struct doc_node *value, const struct definition *definition, const bool **out)
 {
     if (value == NULL)
         return;
-    if (!json_is_array(value) || json_array_size(value) > TOUCHED_MAX) {
+    if (value->kind != NODE_SEQUENCE || value->n > TOUCHED_MAX) {
         err_item(&call->err, ERR_invalid, STR("/touched"), "'touched' must be a list of at most %d paths", TOUCHED_MAX);
         return;
     }
-    size_t n = json_array_size(value);
+    size_t n = value->n;
     struct str *paths = ARENA_ARRAY(&call->arena, struct str, n);
     for (size_t i = 0; i < n; i++) {
-        const json_t *item = json_array_get(value, i);
-        paths[i] = (struct str){ json_is_string(item) ? json_string_value(item) : "", json_string_length(item) };
-        if (paths[i].len == 0 || paths[i].len > PATH_BYTES_MAX || paths[i].ptr[0] == '/')
+        if (!node_is_text(value->items[i], &paths[i]) || paths[i].len == 0 || paths[i].len > PATH_BYTES_MAX || paths[i].ptr[0] == '/')
             err_item(&call->err, ERR_invalid, json_pointer_at(&call->arena, STR("/touched"), i),
                 "a path is a text of 1 to %d bytes, from the archive's root, without a slash before it", PATH_BYTES_MAX);
     }

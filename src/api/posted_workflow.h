@@ -10,10 +10,10 @@
 
 /* posted_workflow_read: the definition, which the caller releases; faults are added to call->err: their path is a JSON pointer into the
  * body, line and column are those of the body. The body has been parsed. */
-void posted_workflow_read(struct call *call, struct definition **out);
+void posted_workflow_read(struct call *call, const struct doc_node *workflow, struct definition **out);
 
 /* posted_workflow_touched: which tasks with `paths` the paths that were posted touch; `value` NULL: nobody said, all do. */
-void posted_workflow_touched(struct call *call, const json_t *value, const struct definition *definition, const bool **out);
+void posted_workflow_touched(struct call *call, const struct doc_node *value, const struct definition *definition, const bool **out);
 
 /* posted_workflow_files: the files of a kept definition's text. */
 size_t posted_workflow_files(struct arena *arena, struct str text, struct definition_file **out);

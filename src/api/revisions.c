@@ -261,21 +261,20 @@ static void revision_posted(struct call *call)
 
 static void prev_read(struct call *call, struct json_reader *reader, struct revision *row)
 {
-    const json_t *value = json_read_any(reader, "prev");
+    const struct doc_node *value = json_read_any(reader, "prev");
+    int64_t one;
     if (value == NULL)
         return;
-    bool many = json_is_array(value);
-    size_t n = many ? json_array_size(value) : 1;
-    if (n == 0 || n > PREVS_MAX || (!many && !json_is_integer(value))) {
+    bool many = value->kind == NODE_SEQUENCE;
+    size_t n = many ? value->n : 1;
+    if (n == 0 || n > PREVS_MAX || (!many && !node_is_whole(value, &one))) {
         err_item(&call->err, ERR_invalid, STR("/prev"), "'prev' must be a revision, or a list of 1 to %d", PREVS_MAX);
         return;
     }
     int64_t *prevs = ARENA_ARRAY(&call->arena, int64_t, n);
     for (size_t i = 0; i < n; i++) {
-        const json_t *item = many ? json_array_get(value, i) : value;
         struct str path = many ? json_pointer_at(&call->arena, STR("/prev"), i) : STR("/prev");
-        prevs[i] = json_is_integer(item) ? (int64_t)json_integer_value(item) : 0;
-        if (prevs[i] < 1 || (row->rev > 0 && prevs[i] >= row->rev))
+        if (!node_is_whole(many ? value->items[i] : value, &prevs[i]) || prevs[i] < 1 || (row->rev > 0 && prevs[i] >= row->rev))
             err_item(&call->err, ERR_invalid, path, "'prev' must name an earlier revision: a number from 1, below 'rev'");
         for (size_t k = 0; k < i; k++)
             if (prevs[k] == prevs[i])
@@ -365,12 +364,12 @@ void serve_revisions_create(struct call *call)
     bool external = post->view.archive.kind == ARCHIVE_EXTERNAL;
     command->idempotency.route = str_fmt(&call->arena, "POST %.*s", STR_ARG(call->request->path));
     post_read(call, &reader, row);
-    const json_t *workflow = json_read_any(&reader, "workflow"), *touched = json_read_any(&reader, "touched");
+    const struct doc_node *workflow = json_read_any(&reader, "workflow"), *touched = json_read_any(&reader, "touched");
     if (workflow != NULL && !external)
         err_item(&call->err, ERR_invalid, STR("/workflow"), "the workflow of a %s archive stands in its repository",
             archive_kind_name(post->view.archive.kind));
     else if (workflow != NULL)
-        posted_workflow_read(call, &post->definition);
+        posted_workflow_read(call, workflow, &post->definition);
     posted_workflow_touched(call, touched, post->definition, &command->in.revision.touched);
     if (!call_read_done(call, &reader))
         return;

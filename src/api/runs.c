@@ -57,30 +57,28 @@ static bool param_same(struct str a, struct str b)
     return true;
 }
 
-static bool param_text(struct call *call, const json_t *value, struct str path, struct str *out)
+static bool param_text(struct call *call, const struct doc_node *value, struct str path, struct str *out)
 {
-    if (json_is_string(value))
-        *out = (struct str){ json_string_value(value), json_string_length(value) };
-    else if (json_is_integer(value) || json_is_boolean(value) || json_is_real(value))
-        *out = json_text(&call->arena, value, false);
+    if (value->kind == NODE_SCALAR && !node_is_null(value))
+        *out = value->text; /* a number as it is written */
     else
         return err_item(&call->err, ERR_invalid, path, "a parameter must be a text, a number or a boolean");
     if (out->len > PARAM_BYTES_MAX)
         return err_item(&call->err, ERR_invalid, path, "a parameter has at most %d bytes", PARAM_BYTES_MAX);
-    if (memchr(out->ptr, '\0', out->len) != NULL)
+    if (out->len > 0 && memchr(out->ptr, '\0', out->len) != NULL)
         return err_item(&call->err, ERR_invalid, path, "a parameter can't hold a NUL");
     return true;
 }
 
 static void params_read(struct call *call, struct json_reader *reader, struct str *out)
 {
-    const json_t *params = json_read_any(reader, "params");
+    const struct doc_node *params = json_read_any(reader, "params");
     struct str names[PARAMS_MAX], name, text;
     size_t n = 0;
     struct json_reader fields;
     if (params == NULL || !json_read_object(&fields, params, STR("/params"), &call->arena, &call->err))
         return;
-    if (fields.n_fields > PARAMS_MAX) {
+    if (params->n > PARAMS_MAX) {
         err_item(&call->err, ERR_invalid, STR("/params"), "there are at most %d parameters", PARAMS_MAX);
         return;
     }
@@ -88,8 +86,8 @@ static void params_read(struct call *call, struct json_reader *reader, struct st
     buf_init(&object, PARAMS_BYTES_MAX);
     struct json json = json_to(&object);
     json_object_begin(&json);
-    for (size_t i = 0; i < fields.n_fields; i++) {
-        name = fields.fields[i].key;
+    for (size_t i = 0; i < params->n; i++) {
+        name = params->pairs[i].key->text;
         struct str path = json_read_path(&fields, str_dupz(&call->arena, str_sub(name, 0, 200)));
         if (!name_is_valid(name)) {
             err_item(&call->err, ERR_invalid, path, "a parameter's name is made of letters, digits, '.', '_' and '-', at most %d",
@@ -100,7 +98,7 @@ static void params_read(struct call *call, struct json_reader *reader, struct st
             if (param_same(names[k], name))
                 err_item(&call->err, ERR_invalid, path, "'%.*s' and '%.*s' would be the same variable", STR_ARG(names[k]), STR_ARG(name));
         names[n++] = name;
-        if (param_text(call, fields.fields[i].value, path, &text)) {
+        if (param_text(call, params->pairs[i].value, path, &text)) {
             json_key_str(&json, name);
             json_str(&json, text);
         }
@@ -108,7 +106,7 @@ static void params_read(struct call *call, struct json_reader *reader, struct st
     json_object_end(&json);
     if (object.full)
         err_item(&call->err, ERR_invalid, STR("/params"), "the parameters have at most %zu bytes together", (size_t)PARAMS_BYTES_MAX);
-    else if (fields.n_fields > 0)
+    else if (params->n > 0)
         *out = str_dup(&call->arena, buf_str(&object));
     buf_release(&object);
 }

@@ -36,7 +36,7 @@ static void name_unknown(struct resolve *r, struct str path, struct str name)
 }
 
 /* target_read: who is meant; false: a fault was added. */
-static bool target_read(struct resolve *r, const struct node *value, struct str path, struct task_ref *out)
+static bool target_read(struct resolve *r, const struct doc_node *value, struct str path, struct task_ref *out)
 {
     if (value->kind == NODE_SCALAR && value->plain && str_to_i64(value->text, &out->id))
         return out->id > 0 ? true : err_item(r->err, ERR_invalid, path, "a task's id is a positive number, not %lld", (long long)out->id);
@@ -70,14 +70,14 @@ static bool target_read(struct resolve *r, const struct node *value, struct str 
 
 /* on_read: {task, on: success|finished}; the word decides what kind of edge it is, whichever list it stands in and whatever the other
  * allows. */
-static bool on_read(struct resolve *r, const struct node *value, struct str path, struct task_ref *out)
+static bool on_read(struct resolve *r, const struct doc_node *value, struct str path, struct task_ref *out)
 {
     size_t before = r->err->n_items;
     enum edge_kind said = EDGE_NONE;
-    const struct node *task = NULL;
+    const struct doc_node *task = NULL;
     for (size_t i = 0; i < value->n; i++) {
         struct str key = value->pairs[i].key->text, at = json_pointer_add(r->arena, path, key);
-        const struct node *item = value->pairs[i].value;
+        const struct doc_node *item = value->pairs[i].value;
         bool text = item->kind == NODE_SCALAR && !item->plain;
         if (str_eqz(key, "task") && !node_is_null(item))
             task = item;
@@ -126,7 +126,7 @@ static void ref_add(struct resolve *r, struct task_def *def, const struct task_r
         }
 }
 
-static void list_resolve(struct resolve *r, struct task_def *def, const char *name, enum edge_kind kind, const struct node *list)
+static void list_resolve(struct resolve *r, struct task_def *def, const char *name, enum edge_kind kind, const struct doc_node *list)
 {
     struct str base = json_pointer_add(r->arena, def->path, str_of(name));
     if (list->kind != NODE_SEQUENCE || list->n > REFS_MAX) {
@@ -134,10 +134,10 @@ static void list_resolve(struct resolve *r, struct task_def *def, const char *na
         return;
     }
     for (size_t i = 0; i < list->n; i++) {
-        const struct node *value = list->items[i];
+        const struct doc_node *value = list->items[i];
         struct task_ref ref = { .kind = kind, .path = json_pointer_at(r->arena, base, i), .needed = kind == EDGE_DEPENDS };
-        bool good = value->kind == NODE_MAPPING && kind != EDGE_CANCELS ? on_read(r, value, ref.path, &ref)
-                                                                        : target_read(r, value, ref.path, &ref);
+        bool good =
+            value->kind == NODE_MAPPING && kind != EDGE_CANCELS ? on_read(r, value, ref.path, &ref) : target_read(r, value, ref.path, &ref);
         if (good)
             ref_add(r, def, &ref);
     }
@@ -165,9 +165,8 @@ void refs_resolve(struct arena *arena, struct posted *posted, const struct task_
         const struct {
             const char *name;
             enum edge_kind kind;
-            const struct node *list;
-        } lists[] = { { "depends", EDGE_DEPENDS, links[i].depends },
-            { "after", EDGE_AFTER, links[i].after },
+            const struct doc_node *list;
+        } lists[] = { { "depends", EDGE_DEPENDS, links[i].depends }, { "after", EDGE_AFTER, links[i].after },
             { "cancels", EDGE_CANCELS, links[i].cancels } };
         if (links[i].depends != NULL || links[i].after != NULL || links[i].cancels != NULL)
             map_clear(&r.seen);

@@ -100,19 +100,20 @@ static void token_created(struct call *call)
 
 static void scopes_read(struct json_reader *reader, unsigned *out)
 {
-    const json_t *list;
+    const struct doc_node *list;
     bool given = json_read_any(reader, "scopes") != NULL;
     if (given && !json_read_array(reader, "scopes", 16, &list))
         return;
-    if (!given || json_array_size(list) == 0) {
+    if (!given || list->n == 0) {
         err_item(reader->err, ERR_invalid, STR("/scopes"), "'scopes' is required: one or more of read, enqueue, execute, admin");
         return;
     }
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const char *word = json_string_value(json_array_get(list, i));
+    for (size_t i = 0; i < list->n; i++) {
+        struct str word = { 0 };
         unsigned bit = 0;
+        node_is_text(list->items[i], &word);
         for (size_t k = 0; k < sizeof scope_names / sizeof scope_names[0]; k++)
-            if (word != NULL && strcmp(word, scope_names[k].name) == 0)
+            if (str_eqz(word, scope_names[k].name))
                 bit = scope_names[k].bit;
         if (bit == 0)
             err_item(reader->err, ERR_invalid, json_pointer_at(reader->arena, STR("/scopes"), i),

@@ -11,7 +11,7 @@
 #include "cmd/session.h"
 #include "cmd/task_text.h"
 #include "io/clock.h"
-#include "text/json_read.h"
+#include "text/json_value.h"
 
 enum { REVISIONS_SHOWN = 10 };
 

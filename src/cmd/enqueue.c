@@ -6,7 +6,7 @@
 #include "cmd/command.h"
 #include "cmd/session.h"
 #include "cmd/task_text.h"
-#include "text/json_read.h"
+#include "text/json_value.h"
 
 enum { INPUT_DEPTH_MAX = 64 };
 static const size_t INPUT_MAX = (size_t)32 << 20; /* what the server takes */

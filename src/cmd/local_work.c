@@ -11,7 +11,7 @@
 
 #include "base/map.h"
 #include "cmd/local.h"
-#include "text/json_read.h"
+#include "text/json_value.h"
 #include "cmd/term.h"
 
 enum { SPEC_DEPTH = 64 };

@@ -5,7 +5,7 @@
 #include "cmd/revision_text.h"
 #include "cmd/session.h"
 #include "cmd/task_text.h"
-#include "text/json_read.h"
+#include "text/json_value.h"
 
 static const struct option_spec run_options[] = {
     { "rev", 0, "N", "of this revision (default: the newest)", 0, NULL },

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "text/json.h"
-#include "text/json_read.h"
+#include "text/json_value.h"
 
 enum { TOKEN_BYTES_MAX = 4096, JSON_DEPTH_MAX = 128, PATH_CAP = 64 * 1024 };
 

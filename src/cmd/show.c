@@ -5,7 +5,7 @@
 #include "cmd/task_table.h"
 #include "cmd/task_text.h"
 #include "io/clock.h"
-#include "text/json_read.h"
+#include "text/json_value.h"
 
 const struct command_spec show_spec = {
     .name = "show",

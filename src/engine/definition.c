@@ -5,7 +5,7 @@
 
 #include "io/zone.h"
 #include "text/json.h"
-#include "text/json_read.h"
+#include "text/json_value.h"
 #include "text/task_doc.h"
 #include "text/workflow.h"
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "engine/turn.h"
-#include "text/json_read.h"
+#include "text/json_value.h"
 
 struct known_tenant *tenant_find(struct engine *engine, struct str name)
 {

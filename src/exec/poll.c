@@ -23,7 +23,7 @@
 #include "exec/agent.h"
 #include "io/clock.h"
 #include "io/log.h"
-#include "text/json_read.h"
+#include "text/json_value.h"
 
 enum { ANSWER_DEPTH_MAX = 256, REQUEST_TIMEOUT_MS = 10000, LISTEN_PAUSE_MS = 10, SPARE_SEATS = 4, ENDS_MAX = 256, SICK_MS = 1000 };
 enum { UNREAD_MAX = 3 };

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "text/json_read.h"
+#include "text/json_value.h"
 
 enum { ENVIRONMENT_MAX = 4096, STRICT_PIDS = 512 };
 #define STRICT_DISK_BYTES ((int64_t)10 << 30)

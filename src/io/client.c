@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/list.h"
-#include "text/json_read.h"
+#include "text/json_value.h"
 
 enum { POOL_MAX = 16, CONNECT_TIMEOUT_MS = 3000, CONNECTIONS_KEPT = 32 };
 static const size_t ANSWER_MAX = (size_t)64 << 20;

@@ -64,7 +64,7 @@ struct load {
     struct arena *arena;
     struct diags *diags;
     struct conf *conf;
-    const struct node *found[N_SETTINGS]; /* in the file */
+    const struct doc_node *found[N_SETTINGS]; /* in the file */
 };
 
 const char *conf_setting_key(size_t i)
@@ -124,7 +124,7 @@ static bool same_section(const char *a, const char *b, size_t depth)
 }
 
 /* section_find: the values of one section and, by recursion, of those in it. `first` is any setting of the section. */
-static void section_find(struct load *load, const struct node *node, size_t first, size_t depth, const char *what)
+static void section_find(struct load *load, const struct doc_node *node, size_t first, size_t depth, const char *what)
 {
     struct node_context context = { load->input->file, load->arena, load->diags, NULL };
     struct node_reader reader;
@@ -137,7 +137,7 @@ static void section_find(struct load *load, const struct node *node, size_t firs
             continue;
         before = part;
         const char *key = str_dupz(load->arena, part);
-        const struct node *value = node_read_any(&reader, key);
+        const struct doc_node *value = node_read_any(&reader, key);
         if (value != NULL && key_part(settings[i].key, depth + 1, &deeper))
             section_find(load, value, i, depth + 1, key);
         else
@@ -156,10 +156,10 @@ static struct str variable_find(const struct conf_input *input, struct str name)
     return (struct str){ 0 };
 }
 
-static const struct node *text_node(struct load *load, struct str text)
+static const struct doc_node *text_node(struct load *load, struct str text)
 {
-    struct node *node = ARENA_NEW(load->arena, struct node);
-    *node = (struct node){ .kind = NODE_SCALAR, .plain = true, .text = text, .weight = 1, .height = 1 };
+    struct doc_node *node = ARENA_NEW(load->arena, struct doc_node);
+    *node = (struct doc_node){ .kind = NODE_SCALAR, .plain = true, .text = text, .weight = 1, .height = 1 };
     return node;
 }
 
@@ -170,18 +170,18 @@ static bool option_matches(struct str given, struct str name, const struct conf_
 }
 
 /* option_find: the last one given; labels are all of them together. */
-static const struct node *option_find(struct load *load, size_t i, struct str name)
+static const struct doc_node *option_find(struct load *load, size_t i, struct str name)
 {
     const struct conf_input *input = load->input;
-    const struct node **items = ARENA_ARRAY(load->arena, const struct node *, input->n_options);
+    const struct doc_node **items = ARENA_ARRAY(load->arena, const struct doc_node *, input->n_options);
     size_t n = 0;
     for (size_t k = 0; k < input->n_options; k++)
         if (option_matches(input->options[k].name, name, &settings[i]))
             items[n++] = text_node(load, input->options[k].value);
     if (n == 0 || settings[i].kind != CONF_LABELS)
         return n == 0 ? NULL : items[n - 1];
-    struct node *all = ARENA_NEW(load->arena, struct node);
-    *all = (struct node){ .kind = NODE_SEQUENCE, .items = items, .n = n, .weight = 1 + n, .height = 2 };
+    struct doc_node *all = ARENA_NEW(load->arena, struct doc_node);
+    *all = (struct doc_node){ .kind = NODE_SEQUENCE, .items = items, .n = n, .weight = 1 + n, .height = 2 };
     return all;
 }
 
@@ -217,7 +217,7 @@ static void setting_load(struct load *load, size_t i)
     struct conf_value *value = &load->conf->values[i];
     struct str option = name_make(load, conf_setting_option, i), variable = name_make(load, conf_setting_variable, i);
     bool scalar = conf_setting_is_scalar(i);
-    const struct node *node = scalar ? option_find(load, i, option) : NULL;
+    const struct doc_node *node = scalar ? option_find(load, i, option) : NULL;
     struct str text = scalar ? variable_find(load->input, variable) : (struct str){ 0 };
     struct diag_file *file = ARENA_NEW(load->arena, struct diag_file);
     if (node != NULL) {
@@ -302,7 +302,7 @@ bool conf_parse(const struct conf_input *input, struct arena *arena, struct diag
     size_t n_errors = diags->n_errors;
     *out = (struct conf){ 0 };
     struct load load = { .input = input, .arena = arena, .diags = diags, .conf = out };
-    const struct node *root = input->file != NULL ? node_parse(input->file, arena, diags) : NULL;
+    const struct doc_node *root = input->file != NULL ? node_parse(input->file, arena, diags) : NULL;
     if (root != NULL && !node_is_null(root))
         section_find(&load, root, 0, 0, "the file");
     for (size_t i = 0; i < N_SETTINGS; i++)

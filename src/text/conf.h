@@ -73,7 +73,7 @@ struct conf {
         int64_t rollback_limit;
         struct { uint64_t unpacked_bytes, meta_bytes; int64_t files, path_bytes, depth; } limits;
     } changesets;
-    const struct node *targets, *resque, *screwdriver; /* checked for shape; NULL: none */
+    const struct doc_node *targets, *resque, *screwdriver; /* checked for shape; NULL: none */
     int64_t history_ms; /* retention; -1: for ever */
 
     struct conf_value values[CONF_SETTINGS_MAX]; /* by setting, see conf_setting_key */

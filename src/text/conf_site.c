@@ -34,17 +34,17 @@ static void retention_write(struct buf *out, const struct site_conf *conf)
     json_object_end(&json);
 }
 
-static bool semaphores_set(const struct node_context *context, const struct node *node, struct site_conf *out)
+static bool semaphores_set(const struct node_context *context, const struct doc_node *node, struct site_conf *out)
 {
     return conf_semaphores_set(context, "semaphores", node, &out->semaphores);
 }
 
-static bool tenants_set(const struct node_context *context, const struct node *node, struct site_conf *out)
+static bool tenants_set(const struct node_context *context, const struct doc_node *node, struct site_conf *out)
 {
     return conf_tenants_set(context, node, &out->tenants);
 }
 
-static bool retention_set(const struct node_context *context, const struct node *node, struct site_conf *out)
+static bool retention_set(const struct node_context *context, const struct doc_node *node, struct site_conf *out)
 {
     static const struct conf_setting history = { .key = "retention.history", .kind = CONF_HISTORY, .min = HISTORY_MS_MIN,
         .max = HISTORY_MS_MAX, .offset = offsetof(struct conf, history_ms) };
@@ -53,7 +53,7 @@ static bool retention_set(const struct node_context *context, const struct node 
     size_t before = context->diags->n_errors;
     if (!node_read_begin(&reader, context, node, "retention"))
         return false;
-    const struct node *value = node_read_any(&reader, "history");
+    const struct doc_node *value = node_read_any(&reader, "history");
     if (value != NULL)
         (void)conf_value_set(context, &history, value, (struct str){ 0 }, &conf);
     node_read_end(&reader);
@@ -64,7 +64,7 @@ static bool retention_set(const struct node_context *context, const struct node 
 static const struct {
     const char *name;
     void (*write)(struct buf *out, const struct site_conf *conf);
-    bool (*set)(const struct node_context *context, const struct node *node, struct site_conf *out);
+    bool (*set)(const struct node_context *context, const struct doc_node *node, struct site_conf *out);
 } keys[SITE_KEYS] = {
     [SITE_SEMAPHORES] = { "semaphores", semaphores_write, semaphores_set },
     [SITE_TENANTS] = { "tenants", tenants_write, tenants_set },
@@ -82,7 +82,7 @@ void site_key_write(struct buf *out, const struct site_conf *conf, size_t key)
 }
 
 /* body_parse: what the store has; NULL: not our words. */
-static const struct node *body_parse(struct str body, struct node_context *context)
+static const struct doc_node *body_parse(struct str body, struct node_context *context)
 {
     struct diag_file *file = ARENA_NEW(context->arena, struct diag_file);
     struct diags *diags = ARENA_NEW(context->arena, struct diags);
@@ -96,7 +96,7 @@ static const struct node *body_parse(struct str body, struct node_context *conte
 bool site_key_parse(struct str body, size_t key, struct arena *arena, struct site_conf *out)
 {
     struct node_context context = { .arena = arena };
-    const struct node *node = body_parse(body, &context);
+    const struct doc_node *node = body_parse(body, &context);
     return node != NULL && keys[key].set(&context, node, out);
 }
 
@@ -148,7 +148,7 @@ void site_of(const struct conf *conf, struct site_conf *out)
 }
 
 /* foreign_say: a key that isn't the site's: one server's, one of a part to come, or nobody's. */
-static void foreign_say(const struct node_context *context, const struct node *key)
+static void foreign_say(const struct node_context *context, const struct doc_node *key)
 {
     static const char *const later[] = { "hooks", "changesets", "targets", "resque", "screwdriver" };
     struct str known[SITE_KEYS];
@@ -173,7 +173,7 @@ bool site_parse(const struct diag_file *file, struct arena *arena, struct diags 
     struct node_context context = { file, arena, diags, NULL };
     struct node_reader reader; /* for the sentence when it isn't a mapping */
     *out = (struct site_conf){ .history_ms = -1, .silent = (1U << SITE_KEYS) - 1 };
-    const struct node *root = node_parse(file, arena, diags);
+    const struct doc_node *root = node_parse(file, arena, diags);
     if (root != NULL && !node_is_null(root) && node_read_begin(&reader, &context, root, "the file"))
         for (size_t i = 0; i < root->n; i++) {
             const struct node_pair *pair = &root->pairs[i];
@@ -200,12 +200,12 @@ struct changes_list {
     size_t n, cap;
 };
 
-static struct str shown(struct arena *arena, const struct node *node)
+static struct str shown(struct arena *arena, const struct doc_node *node)
 {
     return node != NULL ? conf_value_show(arena, node) : (struct str){ 0 };
 }
 
-static void compare(struct changes_list *list, struct str path, const struct node *before, const struct node *after)
+static void compare(struct changes_list *list, struct str path, const struct doc_node *before, const struct doc_node *after)
 {
     bool deeper = before != NULL && after != NULL && before->kind == NODE_MAPPING && after->kind == NODE_MAPPING;
     if (!deeper) {
@@ -229,7 +229,7 @@ size_t site_changes(struct arena *arena, size_t key, struct str before, struct s
 {
     struct node_context context = { .arena = arena };
     struct changes_list list = { .arena = arena };
-    const struct node *was = body_parse(before, &context), *is = body_parse(after, &context);
+    const struct doc_node *was = body_parse(before, &context), *is = body_parse(after, &context);
     compare(&list, str_of(keys[key].name), was, is);
     *out = list.items;
     return list.n;

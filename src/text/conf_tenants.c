@@ -17,7 +17,7 @@ enum { TENANTS_MAX = 1000, LIMIT_MAX = 1000000 };
 #define COUNT_MAX ((int64_t)1 << 40)
 #define SITE_BYTES_MAX ((size_t)1 << 20)
 
-bool conf_semaphores_set(const struct node_context *context, const char *key, const struct node *node, struct conf_semaphores *out)
+bool conf_semaphores_set(const struct node_context *context, const char *key, const struct doc_node *node, struct conf_semaphores *out)
 {
     struct node_reader reader; /* for the sentence when it isn't a mapping */
     if (!node_read_begin(&reader, context, node, key))
@@ -36,7 +36,7 @@ bool conf_semaphores_set(const struct node_context *context, const char *key, co
     return ok;
 }
 
-static bool quotas_set(const struct node_context *context, const struct node *node, struct conf_tenant *out)
+static bool quotas_set(const struct node_context *context, const struct doc_node *node, struct conf_tenant *out)
 {
     struct node_reader reader;
     size_t before = context->diags->n_errors;
@@ -65,7 +65,7 @@ static bool tenant_set(const struct node_context *context, const struct node_pai
         return ok;
     if (!node_read_begin(&reader, context, pair->value, "tenant"))
         return false;
-    const struct node *semaphores = node_read_mapping(&reader, "semaphores"), *quotas = node_read_mapping(&reader, "quotas");
+    const struct doc_node *semaphores = node_read_mapping(&reader, "semaphores"), *quotas = node_read_mapping(&reader, "quotas");
     if (semaphores != NULL)
         ok = conf_semaphores_set(context, "semaphores", semaphores, &out->semaphores) && ok;
     if (quotas != NULL)
@@ -74,7 +74,7 @@ static bool tenant_set(const struct node_context *context, const struct node_pai
     return ok;
 }
 
-bool conf_tenants_set(const struct node_context *context, const struct node *node, struct conf_tenants *out)
+bool conf_tenants_set(const struct node_context *context, const struct doc_node *node, struct conf_tenants *out)
 {
     struct node_reader reader;
     size_t before = context->diags->n_errors;
@@ -146,7 +146,7 @@ void conf_tenants_write(struct buf *out, const struct conf_tenants *tenants)
     json_object_end(&json);
 }
 
-static const struct node *site_node(struct str text, struct node_context *context)
+static const struct doc_node *site_node(struct str text, struct node_context *context)
 {
     struct diag_file *file = ARENA_NEW(context->arena, struct diag_file);
     struct diags *diags = ARENA_NEW(context->arena, struct diags);
@@ -160,7 +160,7 @@ static const struct node *site_node(struct str text, struct node_context *contex
 bool conf_tenants_parse(struct str text, struct arena *arena, struct conf_tenants *out)
 {
     struct node_context context = { .arena = arena };
-    const struct node *node = site_node(text, &context);
+    const struct doc_node *node = site_node(text, &context);
     *out = (struct conf_tenants){ 0 };
     return node != NULL && conf_tenants_set(&context, node, out);
 }

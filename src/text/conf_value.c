@@ -12,12 +12,12 @@
 
 #define LABEL_BYTES_MAX 200
 
-bool conf_check_filled(const struct node_context *context, const struct node *node, struct str text)
+bool conf_check_filled(const struct node_context *context, const struct doc_node *node, struct str text)
 {
     return text.len > 0 || node_fault(context, node, "the value is empty");
 }
 
-bool conf_check_store(const struct node_context *context, const struct node *node, struct str text)
+bool conf_check_store(const struct node_context *context, const struct doc_node *node, struct str text)
 {
     if (str_starts(text, STR("sqlite:///")) || str_starts(text, STR("postgresql://")) || str_starts(text, STR("postgres://")))
         return true;
@@ -27,7 +27,7 @@ bool conf_check_store(const struct node_context *context, const struct node *nod
     return false;
 }
 
-bool conf_check_coordination(const struct node_context *context, const struct node *node, struct str text)
+bool conf_check_coordination(const struct node_context *context, const struct doc_node *node, struct str text)
 {
     struct str hosts = str_sub(text, sizeof "zookeeper://" - 1, text.len);
     if (str_starts(text, STR("zookeeper://")) && hosts.len > 0 && hosts.ptr[0] != '/')
@@ -35,13 +35,13 @@ bool conf_check_coordination(const struct node_context *context, const struct no
     return node_fault(context, node, "a coordination service is zookeeper://HOST:PORT,HOST:PORT/PATH");
 }
 
-bool conf_check_name(const struct node_context *context, const struct node *node, struct str text)
+bool conf_check_name(const struct node_context *context, const struct doc_node *node, struct str text)
 {
     struct err err = { 0 };
     return name_check(text, "given", &err) || node_fault(context, node, "%s", err.text);
 }
 
-bool conf_check_listen(const struct node_context *context, const struct node *node, struct str text)
+bool conf_check_listen(const struct node_context *context, const struct doc_node *node, struct str text)
 {
     ptrdiff_t colon = str_rindex(text, ':');
     struct str host = colon < 0 ? text : str_sub(text, 0, (size_t)colon);
@@ -59,13 +59,13 @@ bool conf_check_listen(const struct node_context *context, const struct node *no
     return false;
 }
 
-bool conf_check_program(const struct node_context *context, const struct node *node, struct str text)
+bool conf_check_program(const struct node_context *context, const struct doc_node *node, struct str text)
 {
     return (text.len > 1 && text.ptr[0] == '/') ||
            node_fault(context, node, "a hook is a program by its absolute path, such as /usr/local/bin/check");
 }
 
-bool conf_check_movetype(const struct node_context *context, const struct node *node, struct str text)
+bool conf_check_movetype(const struct node_context *context, const struct doc_node *node, struct str text)
 {
     const struct str types[] = { STR("DC"), STR("BF"), STR("EM") };
     for (size_t i = 0; i < 3; i++)
@@ -76,7 +76,7 @@ bool conf_check_movetype(const struct node_context *context, const struct node *
     return false;
 }
 
-static bool text_set(const struct node_context *context, const struct conf_setting *setting, const struct node *node, struct str *out)
+static bool text_set(const struct node_context *context, const struct conf_setting *setting, const struct doc_node *node, struct str *out)
 {
     struct str text;
     if (!node_str(context, node, setting->key, &text) || (setting->check != NULL && !setting->check(context, node, text)))
@@ -86,7 +86,7 @@ static bool text_set(const struct node_context *context, const struct conf_setti
 }
 
 static bool path_set(
-    const struct node_context *context, const struct conf_setting *setting, const struct node *node, struct str cwd, struct str *out)
+    const struct node_context *context, const struct conf_setting *setting, const struct doc_node *node, struct str cwd, struct str *out)
 {
     struct str path;
     if (!node_str(context, node, setting->key, &path) || !conf_check_filled(context, node, path))
@@ -98,7 +98,7 @@ static bool path_set(
     return true;
 }
 
-static bool duration_set(const struct node_context *context, const struct conf_setting *setting, const struct node *node, int64_t *out)
+static bool duration_set(const struct node_context *context, const struct conf_setting *setting, const struct doc_node *node, int64_t *out)
 {
     int64_t ms;
     if (!node_duration(context, node, setting->key, &ms))
@@ -111,7 +111,7 @@ static bool duration_set(const struct node_context *context, const struct conf_s
     return true;
 }
 
-static bool size_set(const struct node_context *context, const struct conf_setting *setting, const struct node *node, uint64_t *out)
+static bool size_set(const struct node_context *context, const struct conf_setting *setting, const struct doc_node *node, uint64_t *out)
 {
     uint64_t bytes;
     if (!node_size(context, node, setting->key, &bytes))
@@ -124,7 +124,8 @@ static bool size_set(const struct node_context *context, const struct conf_setti
     return true;
 }
 
-static bool list_set(const struct node_context *context, const struct conf_setting *setting, const struct node *node, struct conf_list *out)
+static bool list_set(
+    const struct node_context *context, const struct conf_setting *setting, const struct doc_node *node, struct conf_list *out)
 {
     struct conf_list list;
     bool ok = node_strs(context, node, setting->key, &list.items, &list.n);
@@ -142,7 +143,7 @@ static int label_compare(const void *a, const void *b)
 }
 
 static bool label_add(
-    const struct node_context *context, const struct node *node, struct str name, struct str value, struct conf_labels *labels)
+    const struct node_context *context, const struct doc_node *node, struct str name, struct str value, struct conf_labels *labels)
 {
     if (!conf_check_name(context, node, name))
         return false;
@@ -160,7 +161,7 @@ static bool label_add(
 
 /* labels_set: {os: linux} in the file; os=linux, repeated, as option; os=linux,cc=gcc as variable. */
 static bool labels_set(
-    const struct node_context *context, const struct conf_setting *setting, const struct node *node, struct conf_labels *out)
+    const struct node_context *context, const struct conf_setting *setting, const struct doc_node *node, struct conf_labels *out)
 {
     struct conf_labels labels = { 0 };
     bool ok = true;
@@ -197,7 +198,7 @@ static bool labels_set(
 }
 
 static bool node_set(
-    const struct node_context *context, const struct conf_setting *setting, const struct node *node, const struct node **out)
+    const struct node_context *context, const struct conf_setting *setting, const struct doc_node *node, const struct doc_node **out)
 {
     size_t before = context->diags->n_errors;
     setting->shape(context, node);
@@ -208,7 +209,7 @@ static bool node_set(
 }
 
 bool conf_value_set(
-    const struct node_context *context, const struct conf_setting *setting, const struct node *node, struct str cwd, struct conf *conf)
+    const struct node_context *context, const struct conf_setting *setting, const struct doc_node *node, struct str cwd, struct conf *conf)
 {
     void *at = (char *)conf + setting->offset;
     switch (setting->kind) {
@@ -244,7 +245,7 @@ bool conf_value_set(
     assert_failed(__FILE__, __LINE__, "a setting without a kind");
 }
 
-static void target_shape(const struct node_context *context, const struct node *key, const struct node *node)
+static void target_shape(const struct node_context *context, const struct doc_node *key, const struct doc_node *node)
 {
     struct node_reader reader;
     struct str text, *apply;
@@ -260,7 +261,7 @@ static void target_shape(const struct node_context *context, const struct node *
     node_read_end(&reader);
 }
 
-void conf_shape_targets(const struct node_context *context, const struct node *node)
+void conf_shape_targets(const struct node_context *context, const struct doc_node *node)
 {
     struct node_reader reader;
     if (!node_read_begin(&reader, context, node, "targets"))
@@ -270,14 +271,14 @@ void conf_shape_targets(const struct node_context *context, const struct node *n
 }
 
 /* templates_shape: task templates by name; their content is a task and is checked where tasks are. */
-static void templates_shape(const struct node_context *context, const struct node *node, const char *what)
+static void templates_shape(const struct node_context *context, const struct doc_node *node, const char *what)
 {
     struct node_reader reader;
     for (size_t i = 0; i < node->n; i++)
         node_read_begin(&reader, context, node->pairs[i].value, what);
 }
 
-static void resque_shape(const struct node_context *context, const struct node *node)
+static void resque_shape(const struct node_context *context, const struct doc_node *node)
 {
     struct node_reader reader;
     struct str url, namespace, *queues;
@@ -285,7 +286,7 @@ static void resque_shape(const struct node_context *context, const struct node *
     bool scheduler;
     if (!node_read_begin(&reader, context, node, "resque"))
         return;
-    const struct node *at = node_read_any(&reader, "url");
+    const struct doc_node *at = node_read_any(&reader, "url");
     if (at == NULL)
         node_fault(context, node, "'url' is missing, such as redis://127.0.0.1:6379/0");
     else if (node_str(context, at, "url", &url) && !str_starts(url, STR("redis://")) && !str_starts(url, STR("rediss://")) &&
@@ -294,13 +295,13 @@ static void resque_shape(const struct node_context *context, const struct node *
     node_read_str(&reader, "namespace", &namespace);
     node_read_strs(&reader, "queues", &queues, &n);
     node_read_bool(&reader, "scheduler", &scheduler);
-    const struct node *classes = node_read_mapping(&reader, "classes");
+    const struct doc_node *classes = node_read_mapping(&reader, "classes");
     if (classes != NULL)
         templates_shape(context, classes, "class");
     node_read_end(&reader);
 }
 
-void conf_shape_resque(const struct node_context *context, const struct node *node)
+void conf_shape_resque(const struct node_context *context, const struct doc_node *node)
 {
     if (node->kind != NODE_SEQUENCE) {
         node_fault(context, node, "'resque' must be a list, not %s", node_found(context, node));
@@ -310,7 +311,7 @@ void conf_shape_resque(const struct node_context *context, const struct node *no
         resque_shape(context, node->items[i]);
 }
 
-void conf_shape_screwdriver(const struct node_context *context, const struct node *node)
+void conf_shape_screwdriver(const struct node_context *context, const struct doc_node *node)
 {
     struct node_reader reader;
     if (!node_read_begin(&reader, context, node, "screwdriver"))
@@ -350,7 +351,7 @@ static bool is_bare(struct str text)
     return text.len > 0 && text.ptr[text.len - 1] != ':';
 }
 
-static void value_show(struct buf *out, struct arena *arena, const struct node *node)
+static void value_show(struct buf *out, struct arena *arena, const struct doc_node *node)
 {
     struct str text = password_hide(arena, node->text);
     struct json json = json_to(out);
@@ -385,7 +386,7 @@ static void value_show(struct buf *out, struct arena *arena, const struct node *
     }
 }
 
-struct str conf_value_show(struct arena *arena, const struct node *node)
+struct str conf_value_show(struct arena *arena, const struct doc_node *node)
 {
     struct buf text;
     buf_init(&text, 16 * NODE_FILE_BYTES_MAX);

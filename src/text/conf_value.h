@@ -16,7 +16,7 @@ enum conf_kind {
     CONF_LABELS,     /* struct conf_labels */
     CONF_SEMAPHORES, /* struct conf_semaphores */
     CONF_TENANTS,    /* struct conf_tenants */
-    CONF_NODE,       /* const struct node *; shape checks it */
+    CONF_NODE,       /* const struct doc_node *; shape checks it */
     CONF_KIND_COUNT
 };
 
@@ -26,31 +26,31 @@ struct conf_setting {
     size_t offset; /* in struct conf */
     int64_t min, max;
     const char *normal; /* default as text; NULL: none, or made from others */
-    bool (*check)(const struct node_context *context, const struct node *node, struct str text);
-    void (*shape)(const struct node_context *context, const struct node *node);
+    bool (*check)(const struct node_context *context, const struct doc_node *node, struct str text);
+    void (*shape)(const struct node_context *context, const struct doc_node *node);
 };
 
 /* conf_value_set: false and a fault when the node isn't a value of the setting. */
 bool conf_value_set(
-    const struct node_context *context, const struct conf_setting *setting, const struct node *node, struct str cwd, struct conf *conf);
+    const struct node_context *context, const struct conf_setting *setting, const struct doc_node *node, struct str cwd, struct conf *conf);
 
 /* conf_value_show: the node as YAML on one line; user:password@ in addresses becomes user:***@. */
-struct str conf_value_show(struct arena *arena, const struct node *node);
+struct str conf_value_show(struct arena *arena, const struct doc_node *node);
 
 /* conf_semaphores_set, conf_tenants_set: likewise, of a mapping. */
-bool conf_semaphores_set(const struct node_context *context, const char *key, const struct node *node, struct conf_semaphores *out);
-bool conf_tenants_set(const struct node_context *context, const struct node *node, struct conf_tenants *out);
+bool conf_semaphores_set(const struct node_context *context, const char *key, const struct doc_node *node, struct conf_semaphores *out);
+bool conf_tenants_set(const struct node_context *context, const struct doc_node *node, struct conf_tenants *out);
 
 /* Checks of texts and shapes, for the table of settings. */
-bool conf_check_store(const struct node_context *context, const struct node *node, struct str text);
-bool conf_check_coordination(const struct node_context *context, const struct node *node, struct str text);
-bool conf_check_name(const struct node_context *context, const struct node *node, struct str text);
-bool conf_check_listen(const struct node_context *context, const struct node *node, struct str text);
-bool conf_check_filled(const struct node_context *context, const struct node *node, struct str text);
-bool conf_check_program(const struct node_context *context, const struct node *node, struct str text);
-bool conf_check_movetype(const struct node_context *context, const struct node *node, struct str text);
-void conf_shape_targets(const struct node_context *context, const struct node *node);
-void conf_shape_resque(const struct node_context *context, const struct node *node);
-void conf_shape_screwdriver(const struct node_context *context, const struct node *node);
+bool conf_check_store(const struct node_context *context, const struct doc_node *node, struct str text);
+bool conf_check_coordination(const struct node_context *context, const struct doc_node *node, struct str text);
+bool conf_check_name(const struct node_context *context, const struct doc_node *node, struct str text);
+bool conf_check_listen(const struct node_context *context, const struct doc_node *node, struct str text);
+bool conf_check_filled(const struct node_context *context, const struct doc_node *node, struct str text);
+bool conf_check_program(const struct node_context *context, const struct doc_node *node, struct str text);
+bool conf_check_movetype(const struct node_context *context, const struct doc_node *node, struct str text);
+void conf_shape_targets(const struct node_context *context, const struct doc_node *node);
+void conf_shape_resque(const struct node_context *context, const struct doc_node *node);
+void conf_shape_screwdriver(const struct node_context *context, const struct doc_node *node);
 
 #endif

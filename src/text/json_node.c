@@ -27,7 +27,7 @@ struct scan {
     unsigned line, column;
 };
 
-static const struct node *value_read(struct scan *scan);
+static const struct doc_node *value_read(struct scan *scan);
 static bool value_skim(struct scan *scan);
 
 static bool fault_at(struct scan *scan, size_t at, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -56,7 +56,7 @@ static void skip_blanks(struct scan *scan)
 }
 
 /* node_new: a node that begins here. */
-static struct node *node_new(struct scan *scan, enum node_kind kind)
+static struct doc_node *node_new(struct scan *scan, enum node_kind kind)
 {
     for (; !scan->body && scan->placed < scan->at; scan->placed++) {
         unsigned char c = (unsigned char)scan->text.ptr[scan->placed];
@@ -183,8 +183,8 @@ static bool string_read(struct scan *scan, struct str *out)
     if (escaped && !escaped_read(scan, first + 1, control > 0 ? control : at, out))
         return false;
     if (control > 0)
-        return fault_at(scan, control, "the control character U+%04X must be written as an escape",
-            (unsigned)(unsigned char)scan->text.ptr[control]);
+        return fault_at(
+            scan, control, "the control character U+%04X must be written as an escape", (unsigned)(unsigned char)scan->text.ptr[control]);
     if (!escaped)
         *out = str_sub(scan->text, first + 1, at);
     scan->at = at + 1;
@@ -244,10 +244,10 @@ static size_t number_length(const struct scan *scan, struct str s)
 
 static size_t word_length(const struct scan *scan, struct str s)
 {
-    static const struct str words[] = { { "true", 4 }, { "false", 5 }, { "null", 4 } };
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (str_starts(s, words[i]))
-            return words[i].len;
+    char first = s.len > 0 ? s.ptr[0] : ' ';
+    struct str word = first == 't' ? STR("true") : first == 'f' ? STR("false") : first == 'n' ? STR("null") : (struct str){ 0 };
+    if (word.len > 0)
+        return str_starts(s, word) ? word.len : 0;
     return number_length(scan, s);
 }
 
@@ -308,18 +308,18 @@ static bool opened(struct scan *scan, char close)
     return false;
 }
 
-static bool pair_read(struct scan *scan, struct node *node, struct node_items *items)
+static bool pair_read(struct scan *scan, struct doc_node *node, struct node_items *items)
 {
-    struct node *key = node_new(scan, NODE_SCALAR);
+    struct doc_node *key = node_new(scan, NODE_SCALAR);
     size_t from = scan->at;
     if (key == NULL || !key_read(scan, &key->text))
         return false;
     key->raw = str_sub(scan->text, from, scan->at);
     skip_blanks(scan);
     int c = peek(scan);
-    const struct node *value = NULL;
+    const struct doc_node *value = NULL;
     if ((c == '{' || c == '[') && scan->kept.len > 0 && str_eq(key->text, scan->kept)) {
-        struct node *text = node_new(scan, c == '{' ? NODE_MAPPING : NODE_SEQUENCE);
+        struct doc_node *text = node_new(scan, c == '{' ? NODE_MAPPING : NODE_SEQUENCE);
         from = scan->at;
         if (text == NULL || !value_skim(scan))
             return false;
@@ -333,14 +333,14 @@ static bool pair_read(struct scan *scan, struct node *node, struct node_items *i
     return value != NULL;
 }
 
-static bool items_read(struct scan *scan, struct node *node, struct node_items *items)
+static bool items_read(struct scan *scan, struct doc_node *node, struct node_items *items)
 {
     char close = node->kind == NODE_MAPPING ? '}' : ']';
     bool good = true;
     if (!opened(scan, close))
         return true;
     do {
-        const struct node *item = NULL;
+        const struct doc_node *item = NULL;
         if (node->kind == NODE_MAPPING)
             good = pair_read(scan, node, items);
         else if ((item = value_read(scan)) != NULL)
@@ -358,9 +358,9 @@ static bool nest(struct scan *scan)
     return fault_at(scan, scan->at, "nested more than %d levels deep", NODE_DEPTH_MAX);
 }
 
-static const struct node *collection_read(struct scan *scan, enum node_kind kind)
+static const struct doc_node *collection_read(struct scan *scan, enum node_kind kind)
 {
-    struct node *node = node_new(scan, kind);
+    struct doc_node *node = node_new(scan, kind);
     size_t from = scan->at;
     if (node == NULL || !nest(scan))
         return NULL;
@@ -372,13 +372,13 @@ static const struct node *collection_read(struct scan *scan, enum node_kind kind
     return ok ? node : NULL;
 }
 
-static const struct node *value_read(struct scan *scan)
+static const struct doc_node *value_read(struct scan *scan)
 {
     skip_blanks(scan);
     int c = peek(scan);
     if (c == '{' || c == '[')
         return collection_read(scan, c == '{' ? NODE_MAPPING : NODE_SEQUENCE);
-    struct node *node = node_new(scan, NODE_SCALAR);
+    struct doc_node *node = node_new(scan, NODE_SCALAR);
     size_t from = scan->at;
     if (node == NULL || !(c == '"' ? string_read(scan, &node->text) : plain_read(scan, &node->text)))
         return NULL;
@@ -440,32 +440,34 @@ static bool value_skim(struct scan *scan)
 
 /* ---- whole texts ---- */
 
-static const struct node *document_read(struct scan *scan)
+static const struct doc_node *document_read(struct scan *scan)
 {
-    const struct node *root = value_read(scan);
+    const struct doc_node *root = value_read(scan);
     skip_blanks(scan);
     if (root != NULL && peek(scan) >= 0)
         expected(scan, "the end of the file");
     return root;
 }
 
-const struct node *json_node_parse(const struct diag_file *file, struct arena *arena, struct diags *diags)
+const struct doc_node *json_node_parse(const struct diag_file *file, struct arena *arena, struct diags *diags)
 {
     struct scan scan = { .text = file->text, .line = 1, .column = 1 };
     size_t n_errors = diags->n_errors;
     if (!node_build_open(&scan.build, file, arena, diags))
         return NULL;
-    const struct node *root = document_read(&scan);
+    const struct doc_node *root = document_read(&scan);
     return diags->n_errors == n_errors ? root : NULL;
 }
 
-const struct node *json_node_body(struct str text, struct str kept, struct arena *arena)
+const struct doc_node *json_node_body(struct str text, struct str kept, struct arena *arena)
 {
     struct diags diags = { .arena = arena };
     struct diag_file file = { .text = text };
     struct scan scan = { .build = { .context = { .file = &file, .arena = arena, .diags = &diags }, .unbounded = true },
-        .text = text, .body = true, .kept = kept };
-    const struct node *root = document_read(&scan);
+        .text = text,
+        .body = true,
+        .kept = kept };
+    const struct doc_node *root = document_read(&scan);
     bool good = diags.n_errors == 0 && ((scan.bytes & 0x80) == 0 || str_is_utf8(text));
     return good ? root : NULL;
 }

@@ -5,11 +5,11 @@
 
 #include "text/node.h"
 
-const struct node *json_node_parse(const struct diag_file *file, struct arena *arena, struct diags *diags);
+const struct doc_node *json_node_parse(const struct diag_file *file, struct arena *arena, struct diags *diags);
 
 /* json_node_body: a text that came in a request, whose length was bounded there. Numbers must fit an int64 or a double, texts may have NUL
  * characters, lines aren't counted (`raw` says where a node stands). A list or mapping below the key `kept`, wherever, is checked and isn't
  * taken apart. Nodes point into the text. NULL: it isn't strict JSON of at most NODE_DEPTH_MAX levels. */
-const struct node *json_node_body(struct str text, struct str kept, struct arena *arena);
+const struct doc_node *json_node_body(struct str text, struct str kept, struct arena *arena);
 
 #endif

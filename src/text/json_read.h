@@ -1,4 +1,4 @@
-/* json_read: strict JSON documents (jansson, duplicates refused) read field by field, all faults in one go.
+/* json_read: bodies of requests, strict JSON read field by field, all faults in one go.
  *
  * A reader stands on one object; every getter marks its field as known; json_read_end adds a fault for each field that nobody
  * asked for, with a suggestion. Faults are err_items (code invalid) with the JSON pointer; a getter returns true when the field is
@@ -6,46 +6,40 @@
 #ifndef WEIR_TEXT_JSON_READ_H
 #define WEIR_TEXT_JSON_READ_H
 
-#include <jansson.h>
-
 #include "base/err.h"
+#include "text/node.h"
 
-/* json_parse: NULL and err (bad_json with line and column as an item) when the bytes aren't one strict JSON value of at most
- * `depth_max` levels. Numbers beyond int64 are a fault. The caller frees with json_decref. */
-json_t *json_parse(struct str bytes, unsigned depth_max, struct err *err);
+/* json_read_fault: what is wrong with a text that isn't strict JSON: bad_json with line and column. False. */
+bool json_read_fault(struct str text, struct err *err);
 
-struct json_field {
-    struct str key;
-    const json_t *value;
-    bool asked;
-};
+/* json_read_body: the whole text; NULL and err (bad_json with line and column) when it isn't strict JSON. Nodes point into the text. */
+const struct doc_node *json_read_body(struct str text, struct arena *arena, struct err *err);
+
+/* json_found: what a value is, for sentences: "an object", "a number". */
+const char *json_found(const struct doc_node *value);
 
 struct json_reader {
-    const json_t *value;
+    const struct doc_node *value;
     struct str path; /* JSON pointer of value, in arena */
     struct arena *arena;
     struct err *err;
-    struct json_field *fields; /* of value, in arena */
-    size_t n_fields;
+    bool *known;          /* by member of value */
     struct str asked[96]; /* what the getters were called with, for suggestions */
     size_t n_asked;
 };
 
 /* json_read_object: false (and a fault) when value isn't an object. */
-bool json_read_object(struct json_reader *out, const json_t *value, struct str path, struct arena *arena, struct err *err);
+bool json_read_object(struct json_reader *out, const struct doc_node *value, struct str path, struct arena *arena, struct err *err);
 void json_read_end(struct json_reader *reader); /* unknown fields become faults */
 
-const json_t *json_read_any(struct json_reader *reader, const char *key); /* NULL: absent (null counts as absent) */
-bool json_read_str(struct json_reader *reader, const char *key, size_t len_max, struct str *out);  /* UTF-8 without NUL; lives in arena */
+const struct doc_node *json_read_any(struct json_reader *reader, const char *key); /* NULL: absent (null counts as absent) */
+bool json_read_str(struct json_reader *reader, const char *key, size_t len_max, struct str *out); /* UTF-8 without NUL; lives in arena */
 bool json_read_i64(struct json_reader *reader, const char *key, int64_t min, int64_t max, int64_t *out);
 bool json_read_bool(struct json_reader *reader, const char *key, bool *out);
-bool json_read_time(struct json_reader *reader, const char *key, int64_t *out_ms);       /* RFC 3339 */
-bool json_read_duration(struct json_reader *reader, const char *key, int64_t *out_ms);   /* "90s" */
-bool json_read_array(struct json_reader *reader, const char *key, size_t n_max, const json_t **out);
+bool json_read_time(struct json_reader *reader, const char *key, int64_t *out_ms);     /* RFC 3339 */
+bool json_read_duration(struct json_reader *reader, const char *key, int64_t *out_ms); /* "90s" */
+bool json_read_array(struct json_reader *reader, const char *key, size_t n_max, const struct doc_node **out);
 bool json_read_child(struct json_reader *reader, const char *key, struct json_reader *out); /* an object */
-struct str json_read_path(struct json_reader *reader, const char *key);                  /* JSON pointer of the field */
-
-/* A jansson value as compact JSON text (sorted keys when `canonical`). */
-struct str json_text(struct arena *arena, const json_t *value, bool canonical);
+struct str json_read_path(struct json_reader *reader, const char *key);                     /* JSON pointer of the field */
 
 #endif

@@ -11,7 +11,7 @@
 #include "text/json_node.h"
 #include "text/yaml.h"
 
-const struct node *node_parse(const struct diag_file *file, struct arena *arena, struct diags *diags)
+const struct doc_node *node_parse(const struct diag_file *file, struct arena *arena, struct diags *diags)
 {
     return str_ends(file->name, STR(".json")) ? json_node_parse(file, arena, diags) : yaml_parse(file, arena, diags);
 }
@@ -29,17 +29,39 @@ static const struct str true_words[] = { { "true", 4 }, { "True", 4 }, { "TRUE",
 static const struct str false_words[] = { { "false", 5 }, { "False", 5 }, { "FALSE", 5 } };
 #define IS_ONE_OF(s, words) is_one_of((s), (words), sizeof(words) / sizeof(words)[0])
 
-bool node_is_null(const struct node *node)
+bool node_is_null(const struct doc_node *node)
 {
-    return node->kind == NODE_SCALAR && node->plain && IS_ONE_OF(node->text, null_words);
+    bool short_enough = node->kind == NODE_SCALAR && node->plain && node->text.len <= 4; /* numbers are the most that is plain */
+    return short_enough && (node->text.len == 0 || node->text.ptr[0] > '9') && IS_ONE_OF(node->text, null_words);
 }
 
-const struct node *node_find(const struct node *mapping, struct str key)
+const struct doc_node *node_find(const struct doc_node *mapping, struct str key)
 {
     for (size_t i = 0; mapping->kind == NODE_MAPPING && i < mapping->n; i++)
         if (str_eq(mapping->pairs[i].key->text, key))
             return mapping->pairs[i].value;
     return NULL;
+}
+
+bool node_is_text(const struct doc_node *node, struct str *out)
+{
+    if (node->kind != NODE_SCALAR || node->plain)
+        return false;
+    *out = node->text;
+    return true;
+}
+
+bool node_is_whole(const struct doc_node *node, int64_t *out)
+{
+    return node->kind == NODE_SCALAR && node->plain && str_to_i64(node->text, out);
+}
+
+bool node_is_bool(const struct doc_node *node, bool *out)
+{
+    if (node->kind != NODE_SCALAR || !node->plain || !(str_eqz(node->text, "true") || str_eqz(node->text, "false")))
+        return false;
+    *out = node->text.len == 4;
+    return true;
 }
 
 /* is_json_number: -?int frac? exp? and nothing else. */
@@ -69,7 +91,7 @@ static bool is_json_number(struct str s)
     return at == s.len;
 }
 
-static void scalar_json(struct json *json, const struct node *node)
+static void scalar_json(struct json *json, const struct doc_node *node)
 {
     if (node_is_null(node))
         json_nil(json);
@@ -83,7 +105,7 @@ static void scalar_json(struct json *json, const struct node *node)
         json_str(json, node->text);
 }
 
-static void value_json(struct json *json, const struct node *node)
+static void value_json(struct json *json, const struct doc_node *node)
 {
     switch (node->kind) {
     case NODE_NONE:
@@ -109,22 +131,22 @@ static void value_json(struct json *json, const struct node *node)
     }
 }
 
-void node_json(struct buf *out, const struct node *node)
+void node_json(struct buf *out, const struct doc_node *node)
 {
     struct json json = json_to(out);
     value_json(&json, node);
 }
 
-struct diag_place node_place(const struct node_context *context, const struct node *node)
+struct diag_place node_place(const struct node_context *context, const struct doc_node *node)
 {
     return (struct diag_place){ context->file, node->line, node->column };
 }
 
 /* part_of: the member or item that holds the byte; NULL: none does. */
-static const struct node *part_of(const struct node *node, const char *at, size_t *out_index)
+static const struct doc_node *part_of(const struct doc_node *node, const char *at, size_t *out_index)
 {
     for (size_t i = 0; i < node->n; i++) {
-        const struct node *last = node->kind == NODE_MAPPING ? node->pairs[i].value : node->items[i];
+        const struct doc_node *last = node->kind == NODE_MAPPING ? node->pairs[i].value : node->items[i];
         const char *first = node->kind == NODE_MAPPING ? node->pairs[i].key->raw.ptr : last->raw.ptr;
         *out_index = i;
         if (at >= first && at < last->raw.ptr + last->raw.len)
@@ -133,11 +155,11 @@ static const struct node *part_of(const struct node *node, const char *at, size_
     return NULL;
 }
 
-struct str node_pointer(struct arena *arena, const struct node *root, const char *at)
+struct str node_pointer(struct arena *arena, const struct doc_node *root, const char *at)
 {
     struct str pointer = { 0 };
     size_t i;
-    for (const struct node *node = root, *part; (part = part_of(node, at, &i)) != NULL; node = part) {
+    for (const struct doc_node *node = root, *part; (part = part_of(node, at, &i)) != NULL; node = part) {
         if (node->kind == NODE_MAPPING)
             pointer = json_pointer_add(arena, pointer, node->pairs[i].key->text);
         else
@@ -149,7 +171,7 @@ struct str node_pointer(struct arena *arena, const struct node *root, const char
 }
 
 __attribute__((format(printf, 4, 0))) static bool fault_add(
-    const struct node_context *context, const struct node *node, struct str key, const char *fmt, va_list args)
+    const struct node_context *context, const struct doc_node *node, struct str key, const char *fmt, va_list args)
 {
     struct diags *diags = context->diags;
     size_t before = diags->n;
@@ -167,7 +189,7 @@ __attribute__((format(printf, 4, 0))) static bool fault_add(
     return false;
 }
 
-bool node_fault(const struct node_context *context, const struct node *node, const char *fmt, ...)
+bool node_fault(const struct node_context *context, const struct doc_node *node, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -176,7 +198,7 @@ bool node_fault(const struct node_context *context, const struct node *node, con
     return false;
 }
 
-bool node_missing(const struct node_context *context, const struct node *mapping, const char *key, const char *fmt, ...)
+bool node_missing(const struct node_context *context, const struct doc_node *mapping, const char *key, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -196,7 +218,7 @@ const char *node_form(const struct node_context *context, enum node_kind kind)
     return words[kind][context->body != NULL];
 }
 
-const char *node_found(const struct node_context *context, const struct node *node)
+const char *node_found(const struct node_context *context, const struct doc_node *node)
 {
     if (node_is_null(node))
         return node_form(context, NODE_NONE);
@@ -211,7 +233,7 @@ const char *node_found(const struct node_context *context, const struct node *no
 }
 
 /* wanted: "'lease' must be a duration, not ...", with what stands there. */
-static bool wanted(const struct node_context *context, const struct node *node, const char *what, const char *form)
+static bool wanted(const struct node_context *context, const struct doc_node *node, const char *what, const char *form)
 {
     if (node->kind == NODE_SCALAR && !node_is_null(node) && (context->body == NULL || !node->plain)) {
         struct str shown = diag_shown(node->text);
@@ -220,7 +242,7 @@ static bool wanted(const struct node_context *context, const struct node *node, 
     return node_fault(context, node, "'%s' must be %s, not %s", what, form, node_found(context, node));
 }
 
-bool node_str(const struct node_context *context, const struct node *node, const char *what, struct str *out)
+bool node_str(const struct node_context *context, const struct doc_node *node, const char *what, struct str *out)
 {
     if (node->kind != NODE_SCALAR || node_is_null(node) || (context->body != NULL && node->plain))
         return wanted(context, node, what, "a string");
@@ -228,7 +250,7 @@ bool node_str(const struct node_context *context, const struct node *node, const
     return true;
 }
 
-bool node_i64(const struct node_context *context, const struct node *node, const char *what, int64_t min, int64_t max, int64_t *out)
+bool node_i64(const struct node_context *context, const struct doc_node *node, const char *what, int64_t min, int64_t max, int64_t *out)
 {
     int64_t n;
     struct str text = node->text;
@@ -242,7 +264,7 @@ bool node_i64(const struct node_context *context, const struct node *node, const
     return true;
 }
 
-bool node_bool(const struct node_context *context, const struct node *node, const char *what, bool *out)
+bool node_bool(const struct node_context *context, const struct doc_node *node, const char *what, bool *out)
 {
     static const struct str yes_words[] = { { "yes", 3 }, { "on", 2 }, { "y", 1 }, { "1", 1 }, { "Yes", 3 }, { "On", 2 } };
     static const struct str no_words[] = { { "no", 2 }, { "off", 3 }, { "n", 1 }, { "0", 1 }, { "No", 2 }, { "Off", 3 } };
@@ -269,7 +291,7 @@ static bool is_number(struct str s)
     return s.len > 0 && s.len < 19;
 }
 
-bool node_duration(const struct node_context *context, const struct node *node, const char *what, int64_t *out_ms)
+bool node_duration(const struct node_context *context, const struct doc_node *node, const char *what, int64_t *out_ms)
 {
     if (node->kind == NODE_SCALAR && duration_parse(node->text, out_ms))
         return true;
@@ -279,7 +301,7 @@ bool node_duration(const struct node_context *context, const struct node *node, 
     return false;
 }
 
-bool node_size(const struct node_context *context, const struct node *node, const char *what, uint64_t *out_bytes)
+bool node_size(const struct node_context *context, const struct doc_node *node, const char *what, uint64_t *out_bytes)
 {
     if (node->kind == NODE_SCALAR && size_parse(node->text, out_bytes))
         return true;
@@ -290,7 +312,7 @@ bool node_size(const struct node_context *context, const struct node *node, cons
 }
 
 bool node_choice(
-    const struct node_context *context, const struct node *node, const char *what, const struct str *words, size_t n, size_t *out)
+    const struct node_context *context, const struct doc_node *node, const char *what, const struct str *words, size_t n, size_t *out)
 {
     struct str text;
     if (!node_str(context, node, what, &text))
@@ -311,7 +333,7 @@ bool node_choice(
     return false;
 }
 
-bool node_strs(const struct node_context *context, const struct node *node, const char *what, struct str **out, size_t *out_n)
+bool node_strs(const struct node_context *context, const struct doc_node *node, const char *what, struct str **out, size_t *out_n)
 {
     if (node->kind == NODE_MAPPING || node_is_null(node))
         return wanted(context, node, what, "a list of strings");
@@ -327,7 +349,7 @@ bool node_strs(const struct node_context *context, const struct node *node, cons
     return true;
 }
 
-bool node_read_begin(struct node_reader *out, const struct node_context *context, const struct node *node, const char *what)
+bool node_read_begin(struct node_reader *out, const struct node_context *context, const struct doc_node *node, const char *what)
 {
     if (node->kind != NODE_MAPPING)
         return wanted(context, node, what, node_form(context, NODE_MAPPING));
@@ -338,7 +360,7 @@ bool node_read_begin(struct node_reader *out, const struct node_context *context
     return true;
 }
 
-void node_unknown(const struct node_context *context, const struct node *key, const struct str *known, size_t n)
+void node_unknown(const struct node_context *context, const struct doc_node *key, const struct str *known, size_t n)
 {
     node_fault(context, key, "unknown %s '%.*s'", context->body != NULL ? "field" : "key", STR_ARG(diag_shown(key->text)));
     diag_suggest_known(context->diags, key->text, known, n);
@@ -347,14 +369,14 @@ void node_unknown(const struct node_context *context, const struct node *key, co
 void node_read_end(struct node_reader *reader)
 {
     for (size_t i = 0; i < reader->mapping->n; i++) {
-        const struct node *key = reader->mapping->pairs[i].key;
+        const struct doc_node *key = reader->mapping->pairs[i].key;
         if (reader->known[i])
             continue;
         node_unknown(&reader->context, key, reader->asked, reader->n_asked);
     }
 }
 
-const struct node *node_read_any(struct node_reader *reader, const char *key)
+const struct doc_node *node_read_any(struct node_reader *reader, const char *key)
 {
     struct str name = str_of(key);
     if (reader->n_asked < sizeof reader->asked / sizeof reader->asked[0])
@@ -363,7 +385,7 @@ const struct node *node_read_any(struct node_reader *reader, const char *key)
         if (!str_eq(reader->mapping->pairs[i].key->text, name))
             continue;
         reader->known[i] = true;
-        const struct node *value = reader->mapping->pairs[i].value;
+        const struct doc_node *value = reader->mapping->pairs[i].value;
         return node_is_null(value) ? NULL : value;
     }
     return NULL;
@@ -371,61 +393,61 @@ const struct node *node_read_any(struct node_reader *reader, const char *key)
 
 bool node_read_str(struct node_reader *reader, const char *key, struct str *out)
 {
-    const struct node *node = node_read_any(reader, key);
+    const struct doc_node *node = node_read_any(reader, key);
     return node != NULL && node_str(&reader->context, node, key, out);
 }
 
 bool node_read_i64(struct node_reader *reader, const char *key, int64_t min, int64_t max, int64_t *out)
 {
-    const struct node *node = node_read_any(reader, key);
+    const struct doc_node *node = node_read_any(reader, key);
     return node != NULL && node_i64(&reader->context, node, key, min, max, out);
 }
 
 bool node_read_bool(struct node_reader *reader, const char *key, bool *out)
 {
-    const struct node *node = node_read_any(reader, key);
+    const struct doc_node *node = node_read_any(reader, key);
     return node != NULL && node_bool(&reader->context, node, key, out);
 }
 
 bool node_read_duration(struct node_reader *reader, const char *key, int64_t *out_ms)
 {
-    const struct node *node = node_read_any(reader, key);
+    const struct doc_node *node = node_read_any(reader, key);
     return node != NULL && node_duration(&reader->context, node, key, out_ms);
 }
 
 bool node_read_size(struct node_reader *reader, const char *key, uint64_t *out_bytes)
 {
-    const struct node *node = node_read_any(reader, key);
+    const struct doc_node *node = node_read_any(reader, key);
     return node != NULL && node_size(&reader->context, node, key, out_bytes);
 }
 
 bool node_read_choice(struct node_reader *reader, const char *key, const struct str *words, size_t n, size_t *out)
 {
-    const struct node *node = node_read_any(reader, key);
+    const struct doc_node *node = node_read_any(reader, key);
     return node != NULL && node_choice(&reader->context, node, key, words, n, out);
 }
 
 bool node_read_strs(struct node_reader *reader, const char *key, struct str **out, size_t *out_n)
 {
-    const struct node *node = node_read_any(reader, key);
+    const struct doc_node *node = node_read_any(reader, key);
     return node != NULL && node_strs(&reader->context, node, key, out, out_n);
 }
 
-static const struct node *read_kind(struct node_reader *reader, const char *key, enum node_kind kind)
+static const struct doc_node *read_kind(struct node_reader *reader, const char *key, enum node_kind kind)
 {
-    const struct node *node = node_read_any(reader, key);
+    const struct doc_node *node = node_read_any(reader, key);
     if (node == NULL || node->kind == kind)
         return node;
     wanted(&reader->context, node, key, node_form(&reader->context, kind));
     return NULL;
 }
 
-const struct node *node_read_sequence(struct node_reader *reader, const char *key)
+const struct doc_node *node_read_sequence(struct node_reader *reader, const char *key)
 {
     return read_kind(reader, key, NODE_SEQUENCE);
 }
 
-const struct node *node_read_mapping(struct node_reader *reader, const char *key)
+const struct doc_node *node_read_mapping(struct node_reader *reader, const char *key)
 {
     return read_kind(reader, key, NODE_MAPPING);
 }

@@ -21,14 +21,14 @@ bool node_build_open(struct node_build *build, const struct diag_file *file, str
     return true;
 }
 
-struct node *node_build_new(struct node_build *build, enum node_kind kind, unsigned line, unsigned column)
+struct doc_node *node_build_new(struct node_build *build, enum node_kind kind, unsigned line, unsigned column)
 {
     if (++build->n_nodes > NODE_COUNT_MAX && !build->unbounded) {
         diag_error(build->context.diags, (struct diag_place){ build->context.file, line, column }, "the file has more than %d nodes",
             NODE_COUNT_MAX);
         return NULL;
     }
-    struct node *node = ARENA_NEW(build->context.arena, struct node);
+    struct doc_node *node = ARENA_NEW(build->context.arena, struct doc_node);
     node->kind = kind;
     node->line = line;
     node->column = column;
@@ -45,20 +45,20 @@ bool node_build_nest(struct node_build *build, unsigned line, unsigned column)
                       NODE_DEPTH_MAX);
 }
 
-static void child_count(struct node *parent, const struct node *child)
+static void child_count(struct doc_node *parent, const struct doc_node *child)
 {
     parent->weight += child->weight;
     if (parent->height < child->height + 1)
         parent->height = child->height + 1;
 }
 
-void node_items_add(struct node_build *build, struct node_items *items, struct node *parent, const struct node *item)
+void node_items_add(struct node_build *build, struct node_items *items, struct doc_node *parent, const struct doc_node *item)
 {
     *ARENA_PUSH(build->context.arena, items->items, items->n, items->cap) = item;
     child_count(parent, item);
 }
 
-static const struct node *key_seen(struct node_items *items, struct str key)
+static const struct doc_node *key_seen(struct node_items *items, struct str key)
 {
     if (items->n > LINEAR_KEYS)
         return smap_find(&items->seen, key);
@@ -73,15 +73,15 @@ static void key_note(struct node_items *items)
 {
     size_t from = items->n == LINEAR_KEYS + 1 ? 0 : items->n - 1;
     for (size_t i = from; items->n > LINEAR_KEYS && i < items->n; i++) {
-        union { const struct node *in; void *plain; } key = { .in = items->pairs[i].key };
+        union { const struct doc_node *in; void *plain; } key = { .in = items->pairs[i].key };
         smap_put(&items->seen, items->pairs[i].key->text, key.plain);
     }
 }
 
 void node_pairs_add(
-    struct node_build *build, struct node_items *items, struct node *parent, const struct node *key, const struct node *value)
+    struct node_build *build, struct node_items *items, struct doc_node *parent, const struct doc_node *key, const struct doc_node *value)
 {
-    const struct node *first = key_seen(items, key->text);
+    const struct doc_node *first = key_seen(items, key->text);
     if (first != NULL) {
         struct str shown = diag_shown(key->text);
         node_fault(&build->context, key, "the key '%.*s' stands here a second time; the first is in line %u", STR_ARG(shown), first->line);
@@ -93,7 +93,7 @@ void node_pairs_add(
     child_count(parent, value);
 }
 
-void node_items_finish(struct node_items *items, struct node *parent)
+void node_items_finish(struct node_items *items, struct doc_node *parent)
 {
     parent->items = items->items;
     parent->pairs = items->pairs;

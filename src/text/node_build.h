@@ -16,21 +16,21 @@ struct node_build {
 bool node_build_open(struct node_build *build, const struct diag_file *file, struct arena *arena, struct diags *diags);
 
 /* node_build_new: a node of weight 1, or NULL and a fault past the limit of nodes. */
-struct node *node_build_new(struct node_build *build, enum node_kind kind, unsigned line, unsigned column);
+struct doc_node *node_build_new(struct node_build *build, enum node_kind kind, unsigned line, unsigned column);
 
 /* Nesting: false and a fault past the limit. */
 bool node_build_nest(struct node_build *build, unsigned line, unsigned column);
 
 struct node_items { /* a sequence or mapping being put together */
-    const struct node **items;
+    const struct doc_node **items;
     struct node_pair *pairs;
     size_t n, cap;
     struct smap seen; /* keys, once there are enough of them for a table to pay */
 };
-void node_items_add(struct node_build *build, struct node_items *items, struct node *parent, const struct node *item);
+void node_items_add(struct node_build *build, struct node_items *items, struct doc_node *parent, const struct doc_node *item);
 /* node_pairs_add: a duplicate key is a fault, and the pair is left out. */
 void node_pairs_add(
-    struct node_build *build, struct node_items *items, struct node *parent, const struct node *key, const struct node *value);
-void node_items_finish(struct node_items *items, struct node *parent);
+    struct node_build *build, struct node_items *items, struct doc_node *parent, const struct doc_node *key, const struct doc_node *value);
+void node_items_finish(struct node_items *items, struct doc_node *parent);
 
 #endif

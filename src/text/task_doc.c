@@ -27,7 +27,7 @@ enum { WORKFLOW = IN_WORKFLOW, QUEUE = IN_QUEUE, BOTH = IN_WORKFLOW | IN_QUEUE, 
 static const struct key_row {
     struct str name;
     unsigned where, flags;
-    bool (*read)(struct task_read *r, const struct node *value);
+    bool (*read)(struct task_read *r, const struct doc_node *value);
     const char *schema; /* JSON, without braces around it */
     const char *sentence;
 } keys[] = {
@@ -45,7 +45,7 @@ static const struct key_row *key_find(struct str name)
     return NULL;
 }
 
-static void key_unknown(struct task_read *r, const struct node *key)
+static void key_unknown(struct task_read *r, const struct doc_node *key)
 {
     unsigned here = r->place == TASK_IN_QUEUE ? IN_QUEUE : IN_WORKFLOW;
     struct str names[N_KEYS];
@@ -57,13 +57,13 @@ static void key_unknown(struct task_read *r, const struct node *key)
 }
 
 /* asks_nothing: the value with which a key might as well not be there. */
-static bool asks_nothing(const struct node *value)
+static bool asks_nothing(const struct doc_node *value)
 {
     return value->kind == NODE_SCALAR && (str_eqz(value->text, "false") || str_eqz(value->text, "none"));
 }
 
 /* policy_tell: a key that is reserved for a policy which this version doesn't carry out: never dropped in silence. */
-static void policy_tell(struct task_read *r, const struct node *name, const struct node *value)
+static void policy_tell(struct task_read *r, const struct doc_node *name, const struct doc_node *value)
 {
     if (asks_nothing(value))
         return;
@@ -75,7 +75,7 @@ static void policy_tell(struct task_read *r, const struct node *name, const stru
 }
 
 /* key_fits: may it stand here? */
-static bool key_fits(struct task_read *r, const struct key_row *key, const struct node *name, const struct node *value)
+static bool key_fits(struct task_read *r, const struct key_row *key, const struct doc_node *name, const struct doc_node *value)
 {
     bool queue = r->place == TASK_IN_QUEUE;
     bool json = !queue && str_ends(r->context.file->name, STR(".json")); /* where 5 isn't "5" */
@@ -93,10 +93,10 @@ static bool key_fits(struct task_read *r, const struct key_row *key, const struc
     return true;
 }
 
-void task_read_keys(struct task_read *r, const struct node *mapping)
+void task_read_keys(struct task_read *r, const struct doc_node *mapping)
 {
     for (size_t i = 0; i < mapping->n; i++) {
-        const struct node *name = mapping->pairs[i].key, *value = mapping->pairs[i].value;
+        const struct doc_node *name = mapping->pairs[i].key, *value = mapping->pairs[i].value;
         const struct key_row *key = key_find(name->text);
         if (key == NULL)
             key_unknown(r, name);
@@ -134,7 +134,7 @@ struct workflow_task task_doc_empty(void)
         .triggers = TRIGGER_COMMIT };
 }
 
-void task_doc_posted(const struct node_context *context, const struct node *node, struct workflow_task *out, struct task_links *links)
+void task_doc_posted(const struct node_context *context, const struct doc_node *node, struct workflow_task *out, struct task_links *links)
 {
     struct task_read r = { .context = *context, .place = TASK_IN_QUEUE, .task = out };
     *out = task_doc_empty();
@@ -144,7 +144,7 @@ void task_doc_posted(const struct node_context *context, const struct node *node
         return;
     }
     task_read_keys(&r, node);
-    const struct node *name = node_find(node, STR("name"));
+    const struct doc_node *name = node_find(node, STR("name"));
     if (name == NULL || node_is_null(name))
         node_missing(context, node, "name", "'name' is required");
     if (r.command != NULL && r.script != NULL)

@@ -6,13 +6,13 @@
 #include "text/node.h"
 
 struct task_links { /* a posted task's references, as they were written; NULL: none are given */
-    const struct node *depends, *after, *cancels;
+    const struct doc_node *depends, *after, *cancels;
     bool allow_failure;
 };
 
 /* task_doc_posted: one task of a request's body. What is wrong goes to context->diags; *out holds what could be read, but for the
  * references. Texts point into the body or are in the arena. */
-void task_doc_posted(const struct node_context *context, const struct node *node, struct workflow_task *out, struct task_links *links);
+void task_doc_posted(const struct node_context *context, const struct doc_node *node, struct workflow_task *out, struct task_links *links);
 
 /* task_doc_empty: a task that says nothing: all defaults. */
 struct workflow_task task_doc_empty(void);

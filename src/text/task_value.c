@@ -35,7 +35,7 @@ static bool has_control(struct str s)
 }
 
 /* line_of: a string of one line, not empty, without control characters. */
-static bool line_of(struct task_read *r, const struct node *value, size_t len_max, struct str *out)
+static bool line_of(struct task_read *r, const struct doc_node *value, size_t len_max, struct str *out)
 {
     struct str text;
     if (!node_str(&r->context, value, r->key, &text))
@@ -51,7 +51,7 @@ static bool line_of(struct task_read *r, const struct node *value, size_t len_ma
 }
 
 /* lines_of: a list of them, or a single one; at most n_max. */
-static bool lines_of(struct task_read *r, const struct node *value, size_t n_max, struct workflow_words *out)
+static bool lines_of(struct task_read *r, const struct doc_node *value, size_t n_max, struct workflow_words *out)
 {
     bool list = value->kind == NODE_SEQUENCE, ok = true;
     size_t n = list ? value->n : 1;
@@ -68,7 +68,7 @@ static bool lines_of(struct task_read *r, const struct node *value, size_t n_max
     return ok;
 }
 
-bool value_name(struct task_read *r, const struct node *value)
+bool value_name(struct task_read *r, const struct doc_node *value)
 {
     struct err err = { 0 };
     struct str name;
@@ -81,7 +81,7 @@ bool value_name(struct task_read *r, const struct node *value)
     return true;
 }
 
-bool value_queue(struct task_read *r, const struct node *value)
+bool value_queue(struct task_read *r, const struct doc_node *value)
 {
     struct err err = { 0 };
     struct str name;
@@ -95,7 +95,7 @@ bool value_queue(struct task_read *r, const struct node *value)
 
 /* -- references: those of posted tasks are resolved by whoever has all tasks of the call -- */
 
-bool workflow_refs_full(struct workflow_read *read, const struct node_context *context, const struct node *node)
+bool workflow_refs_full(struct workflow_read *read, const struct node_context *context, const struct doc_node *node)
 {
     if (read->n_refs < WORKFLOW_REFS_MAX) {
         read->n_refs++;
@@ -108,7 +108,7 @@ bool workflow_refs_full(struct workflow_read *read, const struct node_context *c
 }
 
 struct workflow_ref *workflow_ref_add(
-    struct workflow_read *read, const struct node_context *context, const struct node *node, struct workflow_refs *refs)
+    struct workflow_read *read, const struct node_context *context, const struct doc_node *node, struct workflow_refs *refs)
 {
     if (workflow_refs_full(read, context, node))
         return NULL;
@@ -118,7 +118,7 @@ struct workflow_ref *workflow_ref_add(
 }
 
 /* ref_text: NAME, NAME[k=v], PREV, PREV:NAME. */
-static bool ref_text(struct task_read *r, const struct node *node, struct workflow_ref *ref)
+static bool ref_text(struct task_read *r, const struct doc_node *node, struct workflow_ref *ref)
 {
     struct str text;
     struct err err = { 0 };
@@ -147,11 +147,11 @@ static bool ref_text(struct task_read *r, const struct node *node, struct workfl
     return true;
 }
 
-static bool ref_of(struct task_read *r, const struct node *node, bool mapping_allowed, struct workflow_refs *refs)
+static bool ref_of(struct task_read *r, const struct doc_node *node, bool mapping_allowed, struct workflow_refs *refs)
 {
     static const struct str words[] = { { "success", 7 }, { "finished", 8 } };
     struct workflow_ref ref = { 0 };
-    const struct node *name = node;
+    const struct doc_node *name = node;
     if (node->kind == NODE_MAPPING && mapping_allowed) {
         struct node_reader reader;
         size_t on;
@@ -173,7 +173,7 @@ static bool ref_of(struct task_read *r, const struct node *node, bool mapping_al
     return added != NULL;
 }
 
-static bool refs_of(struct task_read *r, const struct node *value, bool mapping_allowed, struct workflow_refs *refs)
+static bool refs_of(struct task_read *r, const struct doc_node *value, bool mapping_allowed, struct workflow_refs *refs)
 {
     bool ok = true;
     if (value->kind != NODE_SEQUENCE)
@@ -183,7 +183,7 @@ static bool refs_of(struct task_read *r, const struct node *value, bool mapping_
     return ok;
 }
 
-bool value_depends(struct task_read *r, const struct node *value)
+bool value_depends(struct task_read *r, const struct doc_node *value)
 {
     r->depends = value;
     if (r->place == TASK_IN_QUEUE)
@@ -191,7 +191,7 @@ bool value_depends(struct task_read *r, const struct node *value)
     return refs_of(r, value, true, &r->task->depends);
 }
 
-bool value_after(struct task_read *r, const struct node *value)
+bool value_after(struct task_read *r, const struct doc_node *value)
 {
     r->after = value;
     if (r->place == TASK_IN_QUEUE)
@@ -209,7 +209,7 @@ bool value_after(struct task_read *r, const struct node *value)
     return true;
 }
 
-bool value_cancels(struct task_read *r, const struct node *value)
+bool value_cancels(struct task_read *r, const struct doc_node *value)
 {
     r->cancels = value;
     if (r->place == TASK_IN_QUEUE)
@@ -217,7 +217,7 @@ bool value_cancels(struct task_read *r, const struct node *value)
     return refs_of(r, value, false, &r->task->cancels);
 }
 
-bool value_blocked_by(struct task_read *r, const struct node *value)
+bool value_blocked_by(struct task_read *r, const struct doc_node *value)
 {
     struct workflow_refs refs = { 0 }; /* what the defaults say is replaced */
     bool ok = refs_of(r, value, false, &refs);
@@ -231,7 +231,7 @@ bool value_blocked_by(struct task_read *r, const struct node *value)
 
 /* -- what is run -- */
 
-bool value_image(struct task_read *r, const struct node *value)
+bool value_image(struct task_read *r, const struct doc_node *value)
 {
     struct str image;
     if (!line_of(r, value, IMAGE_MAX, &image))
@@ -242,7 +242,7 @@ bool value_image(struct task_read *r, const struct node *value)
     return true;
 }
 
-static bool word_of(struct task_read *r, const struct node *node, struct str *out, bool first)
+static bool word_of(struct task_read *r, const struct doc_node *node, struct str *out, bool first)
 {
     if (node->kind != NODE_SCALAR || node_is_null(node) || (node->plain && r->place == TASK_IN_QUEUE))
         return node_fault(&r->context, node, "a word of 'command' must be a string, not %s", node_found(&r->context, node));
@@ -256,7 +256,7 @@ static bool word_of(struct task_read *r, const struct node *node, struct str *ou
     return true;
 }
 
-bool value_command(struct task_read *r, const struct node *value)
+bool value_command(struct task_read *r, const struct doc_node *value)
 {
     struct words words = { 0 };
     struct err err = { 0 };
@@ -285,7 +285,7 @@ bool value_command(struct task_read *r, const struct node *value)
     return true;
 }
 
-bool value_script(struct task_read *r, const struct node *value)
+bool value_script(struct task_read *r, const struct doc_node *value)
 {
     struct str text;
     r->script = value;
@@ -299,7 +299,7 @@ bool value_script(struct task_read *r, const struct node *value)
     return true;
 }
 
-bool value_shell(struct task_read *r, const struct node *value)
+bool value_shell(struct task_read *r, const struct doc_node *value)
 {
     struct str shell;
     if (!line_of(r, value, LINE_MAX, &shell))
@@ -310,7 +310,7 @@ bool value_shell(struct task_read *r, const struct node *value)
     return true;
 }
 
-bool value_checkout(struct task_read *r, const struct node *value)
+bool value_checkout(struct task_read *r, const struct doc_node *value)
 {
     return node_bool(&r->context, value, r->key, &r->task->checkout);
 }
@@ -327,7 +327,7 @@ static bool env_name_is_valid(struct str name)
 }
 
 /* pairs_begin: what the defaults say and this mapping doesn't, in an array of its own with room for both. */
-static struct workflow_pairs pairs_begin(struct task_read *r, const struct node *value, const struct workflow_pairs *inherited)
+static struct workflow_pairs pairs_begin(struct task_read *r, const struct doc_node *value, const struct workflow_pairs *inherited)
 {
     struct workflow_pairs pairs = { ARENA_ARRAY(r->context.arena, struct label, inherited->n + value->n + 1), 0, 0 };
     for (size_t i = 0; i < inherited->n; i++)
@@ -336,14 +336,14 @@ static struct workflow_pairs pairs_begin(struct task_read *r, const struct node 
     return pairs;
 }
 
-bool value_env(struct task_read *r, const struct node *value)
+bool value_env(struct task_read *r, const struct doc_node *value)
 {
     if (value->kind != NODE_MAPPING || value->n > ENV_MAX)
         return node_fault(&r->context, value, "'env' must be %s of at most %d strings", node_form(&r->context, NODE_MAPPING), ENV_MAX);
     struct workflow_pairs env = pairs_begin(r, value, &r->task->env);
     bool ok = true;
     for (size_t i = 0; i < value->n; i++) {
-        const struct node *key = value->pairs[i].key, *item = value->pairs[i].value;
+        const struct doc_node *key = value->pairs[i].key, *item = value->pairs[i].value;
         struct str text, shown = diag_shown(key->text);
         if (!env_name_is_valid(key->text))
             ok = node_fault(&r->context, key, "'%.*s' can't be the name of an environment variable", STR_ARG(shown));
@@ -362,7 +362,7 @@ bool value_env(struct task_read *r, const struct node *value)
     return ok;
 }
 
-bool value_labels(struct task_read *r, const struct node *value)
+bool value_labels(struct task_read *r, const struct doc_node *value)
 {
     if (value->kind != NODE_MAPPING || value->n > LABELS_MAX)
         return node_fault(
@@ -370,7 +370,7 @@ bool value_labels(struct task_read *r, const struct node *value)
     struct workflow_pairs labels = pairs_begin(r, value, &r->task->labels);
     bool ok = true;
     for (size_t i = 0; i < value->n; i++) {
-        const struct node *key = value->pairs[i].key;
+        const struct doc_node *key = value->pairs[i].key;
         struct str text = { 0 };
         if (!name_is_valid(key->text))
             ok = node_fault(&r->context, key, "'%.*s' can't be the name of a label", STR_ARG(diag_shown(key->text)));
@@ -383,7 +383,8 @@ bool value_labels(struct task_read *r, const struct node *value)
     return ok;
 }
 
-static bool duration_of(struct task_read *r, const struct node *value, const char *what, int64_t min_ms, int64_t max_ms, int64_t *out_ms)
+static bool duration_of(
+    struct task_read *r, const struct doc_node *value, const char *what, int64_t min_ms, int64_t max_ms, int64_t *out_ms)
 {
     int64_t ms;
     if (!node_duration(&r->context, value, what, &ms))
@@ -395,17 +396,17 @@ static bool duration_of(struct task_read *r, const struct node *value, const cha
     return true;
 }
 
-bool value_timeout(struct task_read *r, const struct node *value)
+bool value_timeout(struct task_read *r, const struct doc_node *value)
 {
     return duration_of(r, value, r->key, 1, 365 * DAY_MS, &r->task->timeout_ms);
 }
 
-bool value_grace(struct task_read *r, const struct node *value)
+bool value_grace(struct task_read *r, const struct doc_node *value)
 {
     return duration_of(r, value, r->key, 0, DAY_MS, &r->task->grace_ms);
 }
 
-bool value_not_before(struct task_read *r, const struct node *value)
+bool value_not_before(struct task_read *r, const struct doc_node *value)
 {
     struct str text;
     if (!line_of(r, value, LINE_MAX, &text))
@@ -418,7 +419,7 @@ bool value_not_before(struct task_read *r, const struct node *value)
 
 static void size_of(struct node_reader *reader, const char *key, int64_t *out)
 {
-    const struct node *node = node_read_any(reader, key);
+    const struct doc_node *node = node_read_any(reader, key);
     uint64_t bytes;
     if (node == NULL || !node_size(&reader->context, node, key, &bytes))
         return;
@@ -428,7 +429,7 @@ static void size_of(struct node_reader *reader, const char *key, int64_t *out)
         *out = (int64_t)bytes;
 }
 
-bool value_limits(struct task_read *r, const struct node *value)
+bool value_limits(struct task_read *r, const struct doc_node *value)
 {
     struct node_reader reader;
     struct task_limits limits = { 0 };
@@ -437,7 +438,7 @@ bool value_limits(struct task_read *r, const struct node *value)
         return false;
     size_of(&reader, "memory", &limits.memory_bytes);
     node_read_i64(&reader, "pids", 1, 4194304, &limits.pids);
-    const struct node *cpu = node_read_any(&reader, "cpu");
+    const struct doc_node *cpu = node_read_any(&reader, "cpu");
     if (cpu != NULL)
         duration_of(r, cpu, "cpu", 1000, 365 * DAY_MS, &limits.cpu_ms);
     node_read_i64(&reader, "files", 1, 1048576, &limits.files);
@@ -448,7 +449,7 @@ bool value_limits(struct task_read *r, const struct node *value)
     return r->context.diags->n_errors == before;
 }
 
-bool value_data(struct task_read *r, const struct node *value)
+bool value_data(struct task_read *r, const struct doc_node *value)
 {
     struct buf out;
     if (r->place == TASK_IN_QUEUE) {
@@ -463,7 +464,7 @@ bool value_data(struct task_read *r, const struct node *value)
     return fits;
 }
 
-bool value_retry(struct task_read *r, const struct node *value)
+bool value_retry(struct task_read *r, const struct doc_node *value)
 {
     static const struct str words[] = { { "lost", 4 }, { "temporary", 9 }, { "killed", 6 }, { "failed", 6 }, { "timeout", 7 } };
     static const unsigned bits[] = { RETRY_LOST, RETRY_TEMPORARY, RETRY_KILLED, RETRY_FAILED, RETRY_TIMEOUT };
@@ -471,7 +472,7 @@ bool value_retry(struct task_read *r, const struct node *value)
     if (!node_read_begin(&reader, &r->context, value, r->key))
         return false;
     node_read_i64(&reader, "attempts", 1, 1000, &r->task->attempts_max);
-    const struct node *backoff = node_read_any(&reader, "backoff"), *on = node_read_any(&reader, "on");
+    const struct doc_node *backoff = node_read_any(&reader, "backoff"), *on = node_read_any(&reader, "on");
     bool list = on != NULL && on->kind == NODE_SEQUENCE;
     unsigned set = 0;
     if (backoff != NULL)
@@ -492,7 +493,7 @@ bool value_retry(struct task_read *r, const struct node *value)
 
 /* -- when and where -- */
 
-bool value_lock(struct task_read *r, const struct node *value)
+bool value_lock(struct task_read *r, const struct doc_node *value)
 {
     static const struct str words[] = { { "none", 4 }, { "shared", 6 }, { "exclusive", 9 } };
     size_t word;
@@ -502,7 +503,7 @@ bool value_lock(struct task_read *r, const struct node *value)
     return true;
 }
 
-bool value_sandbox(struct task_read *r, const struct node *value)
+bool value_sandbox(struct task_read *r, const struct doc_node *value)
 {
     static const struct str words[] = { { "none", 4 }, { "strict", 6 } };
     size_t word;
@@ -512,7 +513,7 @@ bool value_sandbox(struct task_read *r, const struct node *value)
     return true;
 }
 
-bool value_paths(struct task_read *r, const struct node *value)
+bool value_paths(struct task_read *r, const struct doc_node *value)
 {
     struct workflow_words paths;
     bool ok = true;
@@ -528,12 +529,12 @@ bool value_paths(struct task_read *r, const struct node *value)
     return ok;
 }
 
-bool value_priority(struct task_read *r, const struct node *value)
+bool value_priority(struct task_read *r, const struct doc_node *value)
 {
     return node_i64(&r->context, value, r->key, -1000, 1000, &r->task->priority);
 }
 
-bool value_zone(struct task_read *r, const struct node *value)
+bool value_zone(struct task_read *r, const struct doc_node *value)
 {
     struct str zone;
     if (!line_of(r, value, NAME_CHARS_MAX, &zone))
@@ -544,14 +545,14 @@ bool value_zone(struct task_read *r, const struct node *value)
     return true;
 }
 
-bool value_semaphores(struct task_read *r, const struct node *value)
+bool value_semaphores(struct task_read *r, const struct doc_node *value)
 {
     struct workflow_words names;
     bool ok = true;
     if (!lines_of(r, value, LIST_MAX, &names))
         return false;
     for (size_t i = 0; i < names.n; i++) {
-        const struct node *node = value->kind == NODE_SEQUENCE ? value->items[i] : value;
+        const struct doc_node *node = value->kind == NODE_SEQUENCE ? value->items[i] : value;
         struct err err = { 0 };
         if (!name_check(names.items[i], "semaphore", &err))
             ok = node_fault(&r->context, node, "%s", err.text);
@@ -564,14 +565,14 @@ bool value_semaphores(struct task_read *r, const struct node *value)
 }
 
 /* Patterns for files beneath the working directory: glob.h says how they match. */
-bool value_artifacts(struct task_read *r, const struct node *value)
+bool value_artifacts(struct task_read *r, const struct doc_node *value)
 {
     struct workflow_words names;
     bool ok = true;
     if (!lines_of(r, value, 1000, &names))
         return false;
     for (size_t i = 0; i < names.n; i++) {
-        const struct node *node = value->kind == NODE_SEQUENCE ? value->items[i] : value;
+        const struct doc_node *node = value->kind == NODE_SEQUENCE ? value->items[i] : value;
         struct str rest = names.items[i], part;
         struct glob glob;
         bool outside = rest.ptr[0] == '/';
@@ -588,10 +589,10 @@ bool value_artifacts(struct task_read *r, const struct node *value)
 }
 
 /* cron_of: "MINUTE HOUR DAY MONTH WEEKDAY" or {cron, tz}. */
-static bool cron_of(struct task_read *r, const struct node *node, struct workflow_cron *out)
+static bool cron_of(struct task_read *r, const struct doc_node *node, struct workflow_cron *out)
 {
     struct str text, zone = { 0 };
-    const struct node *at = node, *zone_at = NULL;
+    const struct doc_node *at = node, *zone_at = NULL;
     if (node->kind == NODE_MAPPING) {
         struct node_reader reader;
         if (!node_read_begin(&reader, &r->context, node, r->key))
@@ -620,7 +621,7 @@ static bool cron_of(struct task_read *r, const struct node *node, struct workflo
     return true;
 }
 
-static bool crons_of(struct task_read *r, const struct node *value, struct workflow_crons *out)
+static bool crons_of(struct task_read *r, const struct doc_node *value, struct workflow_crons *out)
 {
     bool list = value->kind == NODE_SEQUENCE, ok = true;
     size_t n = list ? value->n : 1;
@@ -634,24 +635,24 @@ static bool crons_of(struct task_read *r, const struct node *value, struct workf
     return ok;
 }
 
-bool value_schedule(struct task_read *r, const struct node *value)
+bool value_schedule(struct task_read *r, const struct doc_node *value)
 {
     r->schedule = value;
     return crons_of(r, value, &r->task->schedule);
 }
 
-bool value_freeze(struct task_read *r, const struct node *value)
+bool value_freeze(struct task_read *r, const struct doc_node *value)
 {
     return crons_of(r, value, &r->task->freeze);
 }
 
-bool value_window(struct task_read *r, const struct node *value)
+bool value_window(struct task_read *r, const struct doc_node *value)
 {
     return crons_of(r, value, &r->task->window);
 }
 
 /* trigger_of: a word, or {message: NAME}. */
-static bool trigger_of(struct task_read *r, const struct node *node, unsigned *triggers, struct str *message)
+static bool trigger_of(struct task_read *r, const struct doc_node *node, unsigned *triggers, struct str *message)
 {
     static const struct str words[] = { { "commit", 6 }, { "manual", 6 }, { "schedule", 8 }, { "message", 7 } };
     static const unsigned bits[] = { TRIGGER_COMMIT, TRIGGER_MANUAL, TRIGGER_SCHEDULE, TRIGGER_MESSAGE };
@@ -661,7 +662,7 @@ static bool trigger_of(struct task_read *r, const struct node *node, unsigned *t
         struct err err = { 0 };
         if (!node_read_begin(&reader, &r->context, node, r->key))
             return false;
-        const struct node *name = node_read_any(&reader, "message");
+        const struct doc_node *name = node_read_any(&reader, "message");
         node_read_end(&reader);
         if (name == NULL)
             return node_fault(&r->context, node, "'message' is missing: which message starts the task?");
@@ -683,7 +684,7 @@ static bool trigger_of(struct task_read *r, const struct node *node, unsigned *t
     return true;
 }
 
-bool value_on(struct task_read *r, const struct node *value)
+bool value_on(struct task_read *r, const struct doc_node *value)
 {
     bool list = value->kind == NODE_SEQUENCE, ok = true;
     size_t n = list ? value->n : 1, n_messages = 0;
@@ -703,18 +704,18 @@ bool value_on(struct task_read *r, const struct node *value)
     return ok;
 }
 
-bool value_detached(struct task_read *r, const struct node *value)
+bool value_detached(struct task_read *r, const struct doc_node *value)
 {
     r->detached = value;
     return node_bool(&r->context, value, r->key, &r->task->detached);
 }
 
-bool value_allow_failure(struct task_read *r, const struct node *value)
+bool value_allow_failure(struct task_read *r, const struct doc_node *value)
 {
     return node_bool(&r->context, value, r->key, &r->task->allow_failure);
 }
 
-bool value_collapse(struct task_read *r, const struct node *value)
+bool value_collapse(struct task_read *r, const struct doc_node *value)
 {
     return node_bool(&r->context, value, r->key, &r->task->collapse);
 }
@@ -722,7 +723,7 @@ bool value_collapse(struct task_read *r, const struct node *value)
 /* -- policies -- */
 
 /* template_of: text with {archive} {rev} {name} {variant} in it. */
-static bool template_of(struct task_read *r, const struct node *value, struct str *out)
+static bool template_of(struct task_read *r, const struct doc_node *value, struct str *out)
 {
     static const struct str words[] = { { "archive", 7 }, { "rev", 3 }, { "name", 4 }, { "variant", 7 }, { "queue", 5 } };
     size_t n = r->place == TASK_IN_QUEUE ? 5 : 4;
@@ -747,12 +748,12 @@ static bool template_of(struct task_read *r, const struct node *value, struct st
     return true;
 }
 
-bool value_unique(struct task_read *r, const struct node *value)
+bool value_unique(struct task_read *r, const struct doc_node *value)
 {
     return template_of(r, value, &r->task->unique);
 }
 
-bool value_concurrency(struct task_read *r, const struct node *value)
+bool value_concurrency(struct task_read *r, const struct doc_node *value)
 {
     return template_of(r, value, &r->task->concurrency);
 }
@@ -777,14 +778,14 @@ static bool axis_of(struct task_read *r, const struct node_pair *pair, struct wo
 }
 
 /* rows_of: include and exclude: a list of mappings axis: value. */
-static bool rows_of(struct task_read *r, const struct node *value, const char *what, struct workflow_pairs **out, size_t *out_n)
+static bool rows_of(struct task_read *r, const struct doc_node *value, const char *what, struct workflow_pairs **out, size_t *out_n)
 {
     bool ok = true;
     if (value->kind != NODE_SEQUENCE || value->n > WORKFLOW_VARIANTS_MAX)
         return node_fault(&r->context, value, "'%s' must be a list of at most %d mappings", what, WORKFLOW_VARIANTS_MAX);
     struct workflow_pairs *rows = ARENA_ARRAY(r->context.arena, struct workflow_pairs, value->n + 1);
     for (size_t i = 0; i < value->n; i++) {
-        const struct node *row = value->items[i];
+        const struct doc_node *row = value->items[i];
         if (row->kind != NODE_MAPPING || row->n == 0) {
             ok = node_fault(&r->context, row, "'%s' must be a list of mappings, such as {os: a}", what);
             continue;
@@ -801,7 +802,7 @@ static bool rows_of(struct task_read *r, const struct node *value, const char *w
     return ok;
 }
 
-bool value_matrix(struct task_read *r, const struct node *value)
+bool value_matrix(struct task_read *r, const struct doc_node *value)
 {
     struct workflow_matrix matrix = { 0 };
     bool ok = true;

@@ -17,7 +17,7 @@ struct file_read {
     bool template_on;              /* `defaults` says `on` */
 };
 
-struct workflow_place workflow_place_of(const struct node_context *context, const struct node *node)
+struct workflow_place workflow_place_of(const struct node_context *context, const struct doc_node *node)
 {
     return (struct workflow_place){ context->file->name, node->line, node->column };
 }
@@ -64,7 +64,7 @@ static void triggers_settle(const struct file_read *file, struct task_read *r)
 }
 
 /* task_keep: into the namespace, unless the name is taken or there are too many. */
-static void task_keep(struct file_read *file, const struct workflow_task *task, const struct node *at)
+static void task_keep(struct file_read *file, const struct workflow_task *task, const struct doc_node *at)
 {
     struct workflow_read *read = file->read;
     bool commit = str_eqz(task->name, "COMMIT");
@@ -88,24 +88,24 @@ static void task_keep(struct file_read *file, const struct workflow_task *task, 
 }
 
 /* task_add: one task; `key` is its name in a `jobs` mapping, NULL in a list. */
-static void task_add(struct file_read *file, const struct node *node, const struct node *key)
+static void task_add(struct file_read *file, const struct doc_node *node, const struct doc_node *key)
 {
-    static const struct node empty = { .kind = NODE_MAPPING };
+    static const struct doc_node empty = { .kind = NODE_MAPPING };
     struct workflow_task task = file->template;
     struct task_read r = { .read = file->read, .context = file->context, .task = &task, .key = "name" };
-    const struct node *at = key != NULL ? key : node, *mapping = key != NULL && node_is_null(node) ? &empty : node;
+    const struct doc_node *at = key != NULL ? key : node, *mapping = key != NULL && node_is_null(node) ? &empty : node;
     if (file->read->tasks_over)
         return;
     if (mapping->kind != NODE_MAPPING) {
         node_fault(&file->context, node, "a task must be a mapping with a name, not %s", node_found(&file->context, node));
         return;
     }
-    const struct node *name = node_find(mapping, STR("name"));
+    const struct doc_node *name = node_find(mapping, STR("name"));
     if (key != NULL && name != NULL)
         node_fault(&file->context, name, "the name of this task stands before it: '%.*s'", STR_ARG(diag_shown(key->text)));
     else if (key == NULL && (name == NULL || node_is_null(name)))
         node_fault(&file->context, node, "this task has no 'name'");
-    const struct node *given = key != NULL ? key : name;
+    const struct doc_node *given = key != NULL ? key : name;
     bool commit = given != NULL && given->kind == NODE_SCALAR && str_eqz(given->text, "COMMIT");
     size_t before = file->read->diags->n_errors;
     if (key != NULL)
@@ -132,9 +132,9 @@ struct step_ends { /* the names that begin a step, and those that end it */
     size_t n_first, cap_first, n_last, cap_last;
 };
 
-static struct step_ends steps_read(struct file_read *file, const struct node *node, bool parallel);
+static struct step_ends steps_read(struct file_read *file, const struct doc_node *node, bool parallel);
 
-static struct step_ends step_read(struct file_read *file, const struct node *node)
+static struct step_ends step_read(struct file_read *file, const struct doc_node *node)
 {
     struct step_ends ends = { 0 };
     struct workflow_read *read = file->read;
@@ -165,7 +165,7 @@ static struct step_ends step_read(struct file_read *file, const struct node *nod
     return ends;
 }
 
-static void steps_link(struct file_read *file, const struct node *at, const struct step_ends *earlier, const struct step_ends *later)
+static void steps_link(struct file_read *file, const struct doc_node *at, const struct step_ends *earlier, const struct step_ends *later)
 {
     struct workflow_read *read = file->read;
     for (size_t i = 0; i < later->n_first; i++) {
@@ -188,7 +188,7 @@ static void steps_join(struct workflow_read *read, struct step_ends *ends, const
         *ARENA_PUSH(read->arena, ends->last, ends->n_last, ends->cap_last) = more->last[i];
 }
 
-static struct step_ends steps_read(struct file_read *file, const struct node *node, bool parallel)
+static struct step_ends steps_read(struct file_read *file, const struct doc_node *node, bool parallel)
 {
     struct step_ends all = { 0 }, earlier = { 0 };
     if (node->kind != NODE_SEQUENCE || node->n == 0) {
@@ -221,11 +221,11 @@ static struct step_ends steps_read(struct file_read *file, const struct node *no
 
 /* -- files -- */
 
-static void semaphores_read(struct file_read *file, const struct node *node)
+static void semaphores_read(struct file_read *file, const struct doc_node *node)
 {
     struct workflow_read *read = file->read;
     for (size_t i = 0; i < node->n; i++) {
-        const struct node *key = node->pairs[i].key;
+        const struct doc_node *key = node->pairs[i].key;
         struct err err = { 0 };
         int64_t limit = 0;
         if (!name_check(key->text, "semaphore", &err)) {
@@ -248,7 +248,7 @@ static void semaphores_read(struct file_read *file, const struct node *node)
     }
 }
 
-static void defaults_read(struct file_read *file, const struct node *on, const struct node *defaults)
+static void defaults_read(struct file_read *file, const struct doc_node *on, const struct doc_node *defaults)
 {
     struct task_read r = { .read = file->read, .context = file->context, .place = TASK_IN_DEFAULTS, .task = &file->template, .key = "on" };
     if (on != NULL)
@@ -259,15 +259,15 @@ static void defaults_read(struct file_read *file, const struct node *on, const s
     file->template_on = r.on != NULL;
 }
 
-static void mapping_read(struct file_read *file, const struct node *root)
+static void mapping_read(struct file_read *file, const struct doc_node *root)
 {
     struct node_reader reader;
     if (!node_read_begin(&reader, &file->context, root, "the file"))
         return;
-    const struct node *on = node_read_any(&reader, "on"), *defaults = node_read_mapping(&reader, "defaults"),
+    const struct doc_node *on = node_read_any(&reader, "on"), *defaults = node_read_mapping(&reader, "defaults"),
                       *semaphores = node_read_mapping(&reader, "semaphores"), *steps = node_read_any(&reader, "workflow"),
                       *tasks = node_read_any(&reader, "tasks"), *jobs = node_read_any(&reader, "jobs");
-    const struct node *name = node_find(root, STR("name"));
+    const struct doc_node *name = node_find(root, STR("name"));
     if (name != NULL && tasks == NULL && jobs == NULL) {
         node_fault(&file->context, root, "this looks like one task: tasks stand in a list");
         diag_suggest(file->context.diags, "begin it with '- name: %.*s' and indent the rest", STR_ARG(diag_shown(name->text)));
@@ -299,7 +299,7 @@ static void mapping_read(struct file_read *file, const struct node *root)
 
 static void source_read(struct workflow_read *read, const struct workflow_source *source)
 {
-    const struct node *root = source->root != NULL ? source->root : node_parse(source->file, read->arena, read->diags);
+    const struct doc_node *root = source->root != NULL ? source->root : node_parse(source->file, read->arena, read->diags);
     if (root == NULL)
         read->incomplete = true;
     if (root == NULL || node_is_null(root))

@@ -14,7 +14,7 @@
 
 struct workflow_source {
     const struct diag_file *file; /* strict JSON when its name ends in .json */
-    const struct node *root;      /* NULL: parse the file's text */
+    const struct doc_node *root;      /* NULL: parse the file's text */
 };
 
 struct workflow_input {

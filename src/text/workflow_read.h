@@ -38,24 +38,24 @@ struct task_read { /* one mapping of task keys: a task, or a file's defaults */
     struct workflow_task *task;
     const char *key;                                                /* the key whose value is being read */
     /* where these stand in the task itself; NULL: they don't */
-    const struct node *on, *schedule, *detached, *command, *script, *depends, *after, *cancels;
+    const struct doc_node *on, *schedule, *detached, *command, *script, *depends, *after, *cancels;
 };
 
 /* task_read_keys: all keys of the mapping, as far as they may stand there, into r->task. */
-void task_read_keys(struct task_read *r, const struct node *mapping);
+void task_read_keys(struct task_read *r, const struct doc_node *mapping);
 
 /* Values, by key; false: a fault was added. */
-#define KEY(name, where, flags, schema, sentence) bool value_##name(struct task_read *r, const struct node *value);
+#define KEY(name, where, flags, schema, sentence) bool value_##name(struct task_read *r, const struct doc_node *value);
 #include "text/task_doc.def"
 #undef KEY
 
 /* workflow_refs_full: counts one more; true past WORKFLOW_REFS_MAX (said once, at the node). */
-bool workflow_refs_full(struct workflow_read *read, const struct node_context *context, const struct node *node);
+bool workflow_refs_full(struct workflow_read *read, const struct node_context *context, const struct doc_node *node);
 /* workflow_ref_add: a reference, counted; NULL when there are too many. */
 struct workflow_ref *workflow_ref_add(
-    struct workflow_read *read, const struct node_context *context, const struct node *node, struct workflow_refs *refs);
+    struct workflow_read *read, const struct node_context *context, const struct doc_node *node, struct workflow_refs *refs);
 
-struct workflow_place workflow_place_of(const struct node_context *context, const struct node *node);
+struct workflow_place workflow_place_of(const struct node_context *context, const struct doc_node *node);
 struct diag_place workflow_diag_place(const struct workflow_read *read, struct workflow_place place);
 
 /* workflow_check: what only shows when all files are read: unknown names, circles, contradictions. */

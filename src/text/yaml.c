@@ -86,9 +86,9 @@ static bool event_next(struct compose *compose, yaml_event_t *out)
     return yaml_parser_parse(&compose->parser, out) != 0 || syntax_fault(compose);
 }
 
-static const struct node *compose_node(struct compose *compose, const yaml_event_t *event);
+static const struct doc_node *compose_node(struct compose *compose, const yaml_event_t *event);
 
-static bool anchor_put(struct compose *compose, const yaml_event_t *event, const yaml_char_t *anchor, struct node *node)
+static bool anchor_put(struct compose *compose, const yaml_event_t *event, const yaml_char_t *anchor, struct doc_node *node)
 {
     struct str name = str_dup(compose->build.context.arena, str_of((const char *)anchor));
     if (smap_find(&compose->anchors, name) != NULL)
@@ -100,7 +100,7 @@ static bool anchor_put(struct compose *compose, const yaml_event_t *event, const
 
 /* properties_check: the anchor is noted, a tag is refused. */
 static bool properties_check(
-    struct compose *compose, const yaml_event_t *event, const yaml_char_t *anchor, const yaml_char_t *tag, struct node *node)
+    struct compose *compose, const yaml_event_t *event, const yaml_char_t *anchor, const yaml_char_t *tag, struct doc_node *node)
 {
     if (tag != NULL)
         return diag_error(compose->build.context.diags, place_of(compose, &event->start_mark), "tags such as '%.*s' aren't taken",
@@ -108,12 +108,12 @@ static bool properties_check(
     return anchor == NULL || anchor_put(compose, event, anchor, node);
 }
 
-static const struct node *compose_alias(struct compose *compose, const yaml_event_t *event)
+static const struct doc_node *compose_alias(struct compose *compose, const yaml_event_t *event)
 {
     struct diags *diags = compose->build.context.diags;
     struct diag_place place = place_of(compose, &event->start_mark);
     struct str name = str_of((const char *)event->data.alias.anchor);
-    const struct node *node = smap_find(&compose->anchors, name);
+    const struct doc_node *node = smap_find(&compose->anchors, name);
     if (++compose->n_aliases > NODE_ALIASES_MAX) {
         diag_error(diags, place, "the file has more than %d aliases", NODE_ALIASES_MAX);
         return NULL;
@@ -136,10 +136,10 @@ static const struct node *compose_alias(struct compose *compose, const yaml_even
     return node;
 }
 
-static const struct node *compose_scalar(struct compose *compose, const yaml_event_t *event)
+static const struct doc_node *compose_scalar(struct compose *compose, const yaml_event_t *event)
 {
     struct diag_place place = place_of(compose, &event->start_mark);
-    struct node *node = node_build_new(&compose->build, NODE_SCALAR, place.line, place.column);
+    struct doc_node *node = node_build_new(&compose->build, NODE_SCALAR, place.line, place.column);
     if (node == NULL || !properties_check(compose, event, event->data.scalar.anchor, event->data.scalar.tag, node))
         return NULL;
     node->plain = event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
@@ -154,23 +154,23 @@ static const struct node *compose_scalar(struct compose *compose, const yaml_eve
 }
 
 /* compose_next: reads one event and composes what begins there; *out_end is set instead when the event is `end`. */
-static const struct node *compose_next(struct compose *compose, yaml_event_type_t end, bool *out_end)
+static const struct doc_node *compose_next(struct compose *compose, yaml_event_type_t end, bool *out_end)
 {
     yaml_event_t event;
     *out_end = false;
     if (!event_next(compose, &event))
         return NULL;
     *out_end = event.type == end;
-    const struct node *node = *out_end ? NULL : compose_node(compose, &event);
+    const struct doc_node *node = *out_end ? NULL : compose_node(compose, &event);
     yaml_event_delete(&event);
     return node;
 }
 
-static bool sequence_fill(struct compose *compose, struct node *node, struct node_items *items)
+static bool sequence_fill(struct compose *compose, struct doc_node *node, struct node_items *items)
 {
     for (;;) {
         bool end;
-        const struct node *item = compose_next(compose, YAML_SEQUENCE_END_EVENT, &end);
+        const struct doc_node *item = compose_next(compose, YAML_SEQUENCE_END_EVENT, &end);
         if (end)
             return true;
         if (item == NULL)
@@ -179,7 +179,7 @@ static bool sequence_fill(struct compose *compose, struct node *node, struct nod
     }
 }
 
-static bool key_check(struct compose *compose, const struct node *key, bool is_alias)
+static bool key_check(struct compose *compose, const struct doc_node *key, bool is_alias)
 {
     const struct node_context *context = &compose->build.context;
     if (key->kind != NODE_SCALAR || is_alias)
@@ -191,28 +191,28 @@ static bool key_check(struct compose *compose, const struct node *key, bool is_a
     return true;
 }
 
-static bool mapping_fill(struct compose *compose, struct node *node, struct node_items *items)
+static bool mapping_fill(struct compose *compose, struct doc_node *node, struct node_items *items)
 {
     for (;;) {
         bool end;
         size_t n_aliases = compose->n_aliases;
-        const struct node *key = compose_next(compose, YAML_MAPPING_END_EVENT, &end);
+        const struct doc_node *key = compose_next(compose, YAML_MAPPING_END_EVENT, &end);
         if (end)
             return true;
         if (key == NULL || !key_check(compose, key, compose->n_aliases > n_aliases && key->kind == NODE_SCALAR))
             return false;
-        const struct node *value = compose_next(compose, YAML_NO_EVENT, &end);
+        const struct doc_node *value = compose_next(compose, YAML_NO_EVENT, &end);
         if (value == NULL)
             return false;
         node_pairs_add(&compose->build, items, node, key, value);
     }
 }
 
-static const struct node *compose_collection(struct compose *compose, const yaml_event_t *event, enum node_kind kind)
+static const struct doc_node *compose_collection(struct compose *compose, const yaml_event_t *event, enum node_kind kind)
 {
     bool sequence = kind == NODE_SEQUENCE;
     struct diag_place place = place_of(compose, &event->start_mark);
-    struct node *node = node_build_new(&compose->build, kind, place.line, place.column);
+    struct doc_node *node = node_build_new(&compose->build, kind, place.line, place.column);
     if (node == NULL || !node_build_nest(&compose->build, place.line, place.column))
         return NULL;
     node->weight = 0; /* an alias inside sees that it isn't finished */
@@ -220,7 +220,7 @@ static const struct node *compose_collection(struct compose *compose, const yaml
                           sequence ? event->data.sequence_start.tag : event->data.mapping_start.tag, node))
         return NULL;
     struct node_items items = { 0 };
-    struct node sum = { .weight = 1, .height = 1 };
+    struct doc_node sum = { .weight = 1, .height = 1 };
     bool ok = sequence ? sequence_fill(compose, &sum, &items) : mapping_fill(compose, &sum, &items);
     node_items_finish(&items, node);
     node->weight = sum.weight;
@@ -229,7 +229,7 @@ static const struct node *compose_collection(struct compose *compose, const yaml
     return ok ? node : NULL;
 }
 
-static const struct node *compose_node(struct compose *compose, const yaml_event_t *event)
+static const struct doc_node *compose_node(struct compose *compose, const yaml_event_t *event)
 {
     if (event->type == YAML_ALIAS_EVENT)
         return compose_alias(compose, event);
@@ -276,17 +276,17 @@ static bool document_end(struct compose *compose)
     return ok;
 }
 
-static const struct node *compose_document(struct compose *compose)
+static const struct doc_node *compose_document(struct compose *compose)
 {
     bool empty, end;
     if (!chars_check(compose) || !document_begin(compose, &empty))
         return NULL;
     if (empty) {
-        struct node *nothing = node_build_new(&compose->build, NODE_SCALAR, 1, 1);
+        struct doc_node *nothing = node_build_new(&compose->build, NODE_SCALAR, 1, 1);
         nothing->plain = true;
         return nothing;
     }
-    const struct node *root = compose_next(compose, YAML_NO_EVENT, &end);
+    const struct doc_node *root = compose_next(compose, YAML_NO_EVENT, &end);
     if (root == NULL || !document_end(compose))
         return NULL;
     if (compose->build.n_nodes + compose->n_expanded > NODE_EXPANSION_MAX * compose->build.n_nodes) {
@@ -297,7 +297,7 @@ static const struct node *compose_document(struct compose *compose)
     return root;
 }
 
-const struct node *yaml_parse(const struct diag_file *file, struct arena *arena, struct diags *diags)
+const struct doc_node *yaml_parse(const struct diag_file *file, struct arena *arena, struct diags *diags)
 {
     struct compose compose = { 0 };
     size_t n_errors = diags->n_errors;
@@ -307,7 +307,7 @@ const struct node *yaml_parse(const struct diag_file *file, struct arena *arena,
     ASSERT(made);
     yaml_parser_set_encoding(&compose.parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&compose.parser, (const unsigned char *)(file->text.len > 0 ? file->text.ptr : ""), file->text.len);
-    const struct node *root = compose_document(&compose);
+    const struct doc_node *root = compose_document(&compose);
     yaml_parser_delete(&compose.parser);
     smap_release(&compose.anchors);
     return diags->n_errors == n_errors ? root : NULL;

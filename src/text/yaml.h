@@ -5,6 +5,6 @@
 
 #include "text/node.h"
 
-const struct node *yaml_parse(const struct diag_file *file, struct arena *arena, struct diags *diags);
+const struct doc_node *yaml_parse(const struct diag_file *file, struct arena *arena, struct diags *diags);
 
 #endif

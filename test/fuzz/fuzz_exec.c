@@ -9,7 +9,7 @@
 #include "exec/output.h"
 #include "exec/wire.h"
 #include "fuzz.h"
-#include "text/json_read.h"
+#include "text/json_value.h"
 
 #define SHAPES(X) X(job_read) X(job_refused) X(job_argv) X(wire_short) X(wire_whole) X(outputs) X(outputs_left) X(status_fits)
 FUZZ_SHAPES(SHAPES)

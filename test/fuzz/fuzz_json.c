@@ -2,7 +2,7 @@
  * reader of files (with places) take the same texts, but for the numbers that only texts can hold. */
 #include "fuzz.h"
 #include "text/json_node.h"
-#include "text/json_read.h"
+#include "text/json_value.h"
 
 #define SHAPES(X) X(accepted) X(refused) X(object) X(array) X(both) X(number_too_large) X(nul_escape)
 FUZZ_SHAPES(SHAPES)
@@ -14,7 +14,7 @@ static void both_readers(struct str text)
     struct diag_file file = { STR("fuzz.json"), text };
     struct diags diags = { .arena = &arena };
     json_t *value = json_parse(text, NODE_DEPTH_MAX, &err);
-    const struct node *node = json_node_parse(&file, &arena, &diags);
+    const struct doc_node *node = json_node_parse(&file, &arena, &diags);
     bool number = !value && strstr(err.text, "number") != NULL; /* a node keeps the text of a number */
     bool nul =
         value && !node && memmem(text.ptr, text.len, "\\u0000", 6); /* no file has one; of documents it is each field's own question */

@@ -15,7 +15,7 @@ static unsigned lines_of(struct str text)
     return n;
 }
 
-static size_t nodes_count(const struct node *node, unsigned depth, struct str text, unsigned lines)
+static size_t nodes_count(const struct doc_node *node, unsigned depth, struct str text, unsigned lines)
 {
     HOLDS(depth <= NODE_DEPTH_MAX);
     /* inside the document; a value that isn't there stands where it could, which may be the line behind the last */
@@ -38,7 +38,7 @@ static void parse_both_ways(struct str text, bool as_json)
     struct buf out, again;
     buf_init(&out, 1 << 24);
     buf_init(&again, 1 << 24);
-    const struct node *node = node_parse(&file, &arena, &diags);
+    const struct doc_node *node = node_parse(&file, &arena, &diags);
     HOLDS((node == NULL) == (diags.n_errors > 0));
     if (node) {
         SEEN_IF(yaml, !as_json);
@@ -48,7 +48,7 @@ static void parse_both_ways(struct str text, bool as_json)
         node_json(&out, node);
         struct diag_file written = { STR("written.json"), buf_str(&out) };
         struct diags none = { .arena = &arena };
-        const struct node *back = out.len < NODE_FILE_BYTES_MAX ? json_node_parse(&written, &arena, &none) : NULL;
+        const struct doc_node *back = out.len < NODE_FILE_BYTES_MAX ? json_node_parse(&written, &arena, &none) : NULL;
         if (back) {
             node_json(&again, back);
             HOLDS(str_eq(buf_str(&out), buf_str(&again)));

@@ -41,7 +41,7 @@ static void defs_same(const struct task_def *a, const struct task_def *b)
 static void def_sound(struct arena *arena, const struct task_def *def, size_t n)
 {
     struct err err = { .arena = arena };
-    json_t *body = json_parse(def->body, JSON_DEPTH_MAX + 1, &err);
+    json_t *body = json_parse(def->body, NODE_DEPTH_MAX + 1, &err);
     HOLDS(json_is_object(body));
     json_decref(body);
     HOLDS(name_is_valid(def->queue) && name_is_valid(def->name));
@@ -75,7 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     struct posted posted = { 0 }, general = { 0 };
     bool good = posted_read(&arena, text, &posted, &err);
     HOLDS(good == (err.code == ERR_none));
-    json_t *document = json_parse(text, JSON_DEPTH_MAX, &general_err);
+    json_t *document = json_parse(text, NODE_DEPTH_MAX, &general_err);
     if (document == NULL) {
         HOLDS(!good && err.code == general_err.code && err.n_items == 1 && err.items[0].line > 0);
         SEEN(not_json);

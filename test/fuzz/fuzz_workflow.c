@@ -90,7 +90,7 @@ static void same_again(struct str text, bool as_json, const struct expansion *fi
     struct diags diags = { .arena = arena };
     struct buf out;
     buf_init(&out, 1 << 24);
-    const struct node *node = node_parse(&file, arena, &diags);
+    const struct doc_node *node = node_parse(&file, arena, &diags);
     HOLDS(node);
     node_json(&out, node);
     struct diag_file written = { STR("written.json"), buf_str(&out) };

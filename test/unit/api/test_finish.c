@@ -19,10 +19,9 @@ static void read_text(struct fixture *f, const char *text, int64_t task)
     *f = (struct fixture){ 0 };
     f->err.arena = &f->arena;
     struct err fault = { 0 };
-    json_t *document = json_parse(str_of(text), JSON_DEPTH_MAX, &fault);
+    const struct doc_node *document = json_read_body(str_of(text), &f->arena, &fault);
     assert_non_null(document);
     f->good = finish_read(&key, &f->arena, document, (struct str){ 0 }, task, &f->item, &f->err);
-    json_decref(document);
 }
 
 static void test_all_fields(void **state)
@@ -151,7 +150,8 @@ static void test_list(void **state)
     (void)state;
     struct arena arena = { 0 };
     struct err err = { .arena = &arena };
-    json_t *list = json_loads("[{\"task\":9,\"exit\":0},{\"fence\":\"" FENCE "\",\"exit\":0},5]", 0, NULL);
+    struct str text = STR("[{\"task\":9,\"exit\":0},{\"fence\":\"" FENCE "\",\"exit\":0},5]");
+    const struct doc_node *list = json_read_body(text, &arena, &err);
     struct finish_item *items;
     size_t n;
     assert_true(finish_read_list(&key, &arena, list, STR("/items"), &items, &n, &err));
@@ -168,65 +168,7 @@ static void test_list(void **state)
         "{\"results\":[{\"task\":9,\"status\":422,\"code\":\"invalid\"},{\"task\":7,\"status\":409,\"code\":\"stale_fence\"},"
         "{\"task\":0,\"status\":422,\"code\":\"invalid\"}]}");
     buf_release(&out);
-    json_decref(list);
     arena_release(&arena);
-}
-
-/* What the quick way takes, it takes as the general one does; what isn't plain it leaves alone. */
-static void test_quick(void **state)
-{
-    (void)state;
-    static const struct { const char *text; bool quick; } rows[] = {
-        { "{\"items\":[{\"fence\":\"" FENCE "\",\"exit\":0}]}", true },
-        { " { \"items\" : [ { \"exit\" : 255 , \"fence\" : \"" FENCE "\" } ] } ", true },
-        { "{\"items\":[{\"task\":7,\"fence\":\"" FENCE "\",\"exit\":3,\"usage\":{\"cpu_ms\":5,\"max_rss_bytes\":6},\"log_bytes\":9},"
-          "{\"fence\":\"" FENCE "\",\"exit\":1,\"usage\":{}}]}", true },
-        { "{\"items\":[]}", false },
-        { "{\"items\":[{\"fence\":\"" FENCE "\",\"exit\":256}]}", false },
-        { "{\"items\":[{\"fence\":\"" FENCE "\",\"exit\":-1}]}", false },
-        { "{\"items\":[{\"fence\":\"" FENCE "\",\"exit\":0.0}]}", false },
-        { "{\"items\":[{\"fence\":\"" FENCE "\",\"exit\":null}]}", false },
-        { "{\"items\":[{\"fence\":\"" FENCE "\",\"exit\":\"0\"}]}", false },
-        { "{\"items\":[{\"fence\":\"" FENCE "\",\"signal\":9}]}", false },
-        { "{\"items\":[{\"fence\":\"" FENCE "\",\"exit\":0,\"outputs\":{\"a\":\"1\"}}]}", false },
-        { "{\"items\":[{\"fence\":\"" FENCE "\",\"exit\":0,\"unknown\":1}]}", false },
-        { "{\"items\":[{\"fence\":\"" FENCE "\",\"exit\":0},5]}", false },
-        { "{\"items\":[{\"task\":8,\"fence\":\"" FENCE "\",\"exit\":0}]}", false },
-        { "{\"items\":[{\"fence\":7,\"exit\":0}]}", false },
-        { "{\"items\":[{\"exit\":0}]}", false },
-        { "{\"items\":[{\"fence\":\"" FENCE "\",\"exit\":0}],\"more\":1}", false },
-        { "{\"more\":1,\"items\":[{\"fence\":\"" FENCE "\",\"exit\":0}]}", false },
-        { "{\"items\":[{\"fence\":\"" FENCE "\",\"exit\":0}]", false },
-        { "{\"items\":{\"fence\":\"" FENCE "\",\"exit\":0}}", false },
-        { "[{\"items\":[{\"fence\":\"" FENCE "\",\"exit\":0}]}]", false },
-        { "\"items\"", false },
-        { "", false },
-    };
-    for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        struct arena arena = { 0 };
-        struct err err = { .arena = &arena };
-        struct finish_item *quick, *general;
-        size_t n_quick, n_general;
-        if (finishes_read_quick(&key, &arena, str_of(rows[i].text), &quick, &n_quick) != rows[i].quick)
-            fail_msg("%s is %splain", rows[i].text, rows[i].quick ? "" : "not ");
-        if (rows[i].quick) {
-            json_t *document = json_loads(rows[i].text, 0, NULL);
-            assert_true(finish_read_list(&key, &arena, json_object_get(document, "items"), STR("/items"), &general, &n_general, &err));
-            assert_int_equal(n_quick, n_general);
-            for (size_t k = 0; k < n_quick; k++) {
-                const struct finish_item *a = &quick[k], *b = &general[k];
-                assert_true(
-                    a->fence.incarnation == b->fence.incarnation && a->fence.task == b->fence.task && a->fence.grant == b->fence.grant);
-                assert_true(a->exit == b->exit && a->signal == b->signal && a->outcome == b->outcome && a->task == b->task);
-                assert_true(a->cpu_ms == b->cpu_ms && a->max_rss_bytes == b->max_rss_bytes && a->log_bytes == b->log_bytes);
-                assert_true(
-                    a->malformed == b->malformed && a->code == b->code && a->outputs.len == b->outputs.len && a->log.len == b->log.len);
-                assert_memory_equal(a->hash, b->hash, sizeof a->hash);
-            }
-            json_decref(document);
-        }
-        arena_release(&arena);
-    }
 }
 
 int main(void)
@@ -236,7 +178,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_fields), cmocka_unit_test(test_bad),
         cmocka_unit_test(test_strange_fences), cmocka_unit_test(test_same_meaning), cmocka_unit_test(test_list),
-        cmocka_unit_test(test_quick),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

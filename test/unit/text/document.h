@@ -11,7 +11,7 @@ struct document {
     struct diags diags;
     struct diag_file file;
     struct str text;
-    const struct node *root;
+    const struct doc_node *root;
 };
 
 static inline void document_parse(struct document *document, const char *name, struct str text)

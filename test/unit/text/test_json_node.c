@@ -71,7 +71,7 @@ static void keeps_places(void **state)
     (void)state;
     struct document document;
     document_parse(&document, "a.json", STR("{\"\xc3\xa4\": [\"\xc3\xb6\", 1,\r\n  true],\n \"k\": {}}"));
-    const struct node *root = document.root, *list = root->pairs[0].value;
+    const struct doc_node *root = document.root, *list = root->pairs[0].value;
     static const struct { unsigned line, column; bool plain;
     } wanted[] = {
         { 1, 1, false },
@@ -83,7 +83,7 @@ static void keeps_places(void **state)
         { 3, 2, false },
         { 3, 7, false },
     };
-    const struct node *nodes[] = { root, root->pairs[0].key, list, list->items[0], list->items[1], list->items[2], root->pairs[1].key,
+    const struct doc_node *nodes[] = { root, root->pairs[0].key, list, list->items[0], list->items[1], list->items[2], root->pairs[1].key,
         root->pairs[1].value };
     for (size_t i = 0; i < COUNT_OF(wanted); i++) {
         assert_int_equal(nodes[i]->line, wanted[i].line);
@@ -148,8 +148,8 @@ static void reads_bodies(void **state)
         if (json_node_body(str_of(taken[i]), STR("d"), &arena) == NULL)
             fail_msg("refused: %s", taken[i]);
     struct str text = STR(" {\"a/b\" : [ 1, {\"c~\":\"x\\ny\"} ], \"d\": { \"e\": [2] }, \"f\": {\"d\": [3]} }");
-    const struct node *root = json_node_body(text, STR("d"), &arena);
-    const struct node *kept = node_find(root, STR("d")), *list = node_find(root, STR("a/b"));
+    const struct doc_node *root = json_node_body(text, STR("d"), &arena);
+    const struct doc_node *kept = node_find(root, STR("d")), *list = node_find(root, STR("a/b"));
     assert_int_equal(kept->kind, NODE_MAPPING);
     assert_int_equal(kept->n, 0);
     check_str(kept->raw, "{ \"e\": [2] }");
@@ -175,8 +175,8 @@ static void bodies_have_no_key_twice(void **state)
         for (int i = 0; i < 40; i++)
             buf_addf(&text, "\"k%d\":%d,", i, i);
         buf_addf(&text, "\"k%d\":0}}", twice < 0 ? 40 : twice);
-        const struct node *in_text = json_node_body(buf_str(&text), STR("d"), &arena);
-        const struct node *in_nodes = json_node_body(buf_str(&text), (struct str){ 0 }, &arena);
+        const struct doc_node *in_text = json_node_body(buf_str(&text), STR("d"), &arena);
+        const struct doc_node *in_nodes = json_node_body(buf_str(&text), (struct str){ 0 }, &arena);
         assert_true((in_text != NULL) == (twice < 0) && (in_nodes != NULL) == (twice < 0));
         buf_release(&text);
     }

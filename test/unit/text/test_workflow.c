@@ -485,9 +485,9 @@ static void test_the_schema_is_json(void **state)
     struct arena arena = { 0 };
     struct diags diags = { .arena = &arena };
     struct diag_file file = { STR("schema.json"), buf_str(&out) };
-    const struct node *root = node_parse(&file, &arena, &diags);
+    const struct doc_node *root = node_parse(&file, &arena, &diags);
     assert_non_null(root);
-    const struct node *task = node_find(node_find(node_find(root, STR("$defs")), STR("task")), STR("properties"));
+    const struct doc_node *task = node_find(node_find(node_find(root, STR("$defs")), STR("task")), STR("properties"));
     assert_int_equal(task->n, 35);
     assert_non_null(node_find(node_find(task, STR("retry")), STR("description")));
     assert_null(node_find(node_find(node_find(node_find(root, STR("$defs")), STR("defaults")), STR("properties")), STR("depends")));

@@ -88,9 +88,9 @@ static void keeps_places(void **state)
     (void)state;
     struct document document;
     document_parse(&document, "a.yaml", STR("\xc3\xa4: [x,\n  '\xc3\xb6', y]\nk:\n  - z: \"q\"\n"));
-    const struct node *root = document.root, *list = root->pairs[0].value, *z = root->pairs[1].value->items[0];
+    const struct doc_node *root = document.root, *list = root->pairs[0].value, *z = root->pairs[1].value->items[0];
     static const struct { unsigned line, column; } wanted[] = { { 1, 1 }, { 1, 4 }, { 1, 5 }, { 2, 3 }, { 2, 8 }, { 4, 5 }, { 4, 8 } };
-    const struct node *nodes[] = { root, list, list->items[0], list->items[1], list->items[2], z->pairs[0].key, z->pairs[0].value };
+    const struct doc_node *nodes[] = { root, list, list->items[0], list->items[1], list->items[2], z->pairs[0].key, z->pairs[0].value };
     for (size_t i = 0; i < COUNT_OF(wanted); i++) {
         assert_int_equal(nodes[i]->line, wanted[i].line);
         assert_int_equal(nodes[i]->column, wanted[i].column);
