@@ -72,7 +72,8 @@ static void read_outputs(struct finish_read *r, const struct doc_node *value)
         return;
     }
     struct node_pair *pairs = ARENA_ARRAY(r->arena, struct node_pair, value->n + 1);
-    memcpy(pairs, value->pairs, value->n * sizeof pairs[0]);
+    for (size_t i = 0; i < value->n; i++)
+        pairs[i] = value->pairs[i];
     qsort(pairs, value->n, sizeof pairs[0], pair_compare);
     struct buf out;
     buf_init(&out, OUTPUTS_BYTES_MAX);

@@ -60,7 +60,8 @@ static bool place_logs(void *owner, int64_t task, int64_t grant, struct verify_l
                                     .number = sqlite3_column_int64(stmt, 2), .bytes = sqlite3_column_int64(stmt, 3),
                                     .seal.bytes = sqlite3_column_int64(stmt, 5) };
         struct str hash = column_view(stmt, 6);
-        memcpy(log->seal.hash, hash.ptr, hash.len < LOG_HASH_BYTES ? hash.len : LOG_HASH_BYTES);
+        if (hash.len > 0) /* none: it has no hash yet */
+            memcpy(log->seal.hash, hash.ptr, hash.len < LOG_HASH_BYTES ? hash.len : LOG_HASH_BYTES);
         log->pruned = task_unpack(column_view(stmt, 4), &row) && ((row.marks & MARK_PRUNED) || task_pruned(&row) >= log->grant);
         (*out_n)++;
     }
