@@ -23,7 +23,7 @@
 
 enum { HELD_MAX = 1000 }; /* so many reads wait for a lock in the database, others are refused */
 enum { AT_LEAST_MS = 10000, CHECK_MS = 25, STORE_MS = 4000 };
-enum { AGAIN_MS = 3000 }; /* a read that has taken longer isn't begun anew */
+enum { AGAIN_MS = 3000 }; /* a read that has failed after more than this isn't tried a second time */
 
 #define TURN_UNKNOWN INT64_MAX /* the next look tells */
 

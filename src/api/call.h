@@ -376,8 +376,8 @@ struct beside_chore *beside_chore_new(bool (*read)(struct api *, struct arena *,
 bool beside_chore_begin(struct api *api, struct beside_chore *chore);
 void beside_chore_free(struct beside_chore *chore); /* after beside_free */
 bool beside_chore_runs(const struct beside_chore *chore);
-/* store_there: can the store be asked now? Never waits. A connection of the loop that was lost is made anew by a thread, which it is lent
- * to meanwhile. */
+/* store_there: can the loop read the store now? Never waits. If the loop's connection is lost, a thread reconnects it, and the loop leaves
+ * the reader alone until then. */
 bool store_there(struct api *api);
 void waits_begin(struct api *api); /* at_least.c */
 void waits_end(struct api *api);

@@ -71,7 +71,7 @@ static void rows_tell(struct api *api, void *out)
     arena_release(&arena);
 }
 
-/* A store that is away: what was told stays. */
+/* While the store can't be read, the coordination service keeps what this server wrote there last. */
 static void tell_due(struct loop_timer *timer)
 {
     struct api *api = timer->owner;

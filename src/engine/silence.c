@@ -15,7 +15,7 @@ static int64_t heard_since(const struct engine *engine, const struct known_execu
 
 void silence_watch(struct engine *engine, struct known_executor *known)
 {
-    if (known->row.state != EXECUTOR_ACTIVE || known->silence.pos) return; /* it stands there early enough: who is heard later, later */
+    if (known->row.state != EXECUTOR_ACTIVE || known->silence.pos) return; /* in the heap already, never with too late a time */
     heap_put(&engine->silences, &known->silence, heard_since(engine, known) + engine->config.lease_ms + 1);
 }
 
@@ -56,7 +56,7 @@ void executors_watch(struct turn *turn)
             turn_widen(turn);
             return;
         }
-        heap_take(&engine->silences, first); /* rows that are read anew because the turn failed put it back */
+        heap_take(&engine->silences, first); /* if the turn fails, reading the rows again puts it back */
         if (active) executor_lose(turn, known);
         lost |= active;
     }

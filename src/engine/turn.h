@@ -470,7 +470,7 @@ int64_t turn_late(const struct turn *turn); /* from which time limits count */
 bool turn_agrees(const struct turn *turn);  /* the wall clock isn't in doubt */
 void clock_tick(struct turn *turn);
 /* seals.c */
-void seals_listen(struct engine *engine, bool on); /* anew when there is a thread to wake, and before there is none */
+void seals_listen(struct engine *engine, bool on); /* on: when the engine opens and its thread starts; off: before they end */
 int64_t seals_next(struct engine *engine);         /* boot ms */
 void seals_note(struct turn *turn);                /* last, when it is known whether the turn commits anyway */
 void seals_follow(struct turn *turn);

@@ -62,7 +62,7 @@ static bool log_verify(const struct bytes_source *from, struct verify_log log, i
 {
     int64_t bytes = 0;
     struct log_seal now = { 0 };
-    int again = CHANGED_LOOKS; /* it may be pruned just now, or noted anew */
+    int again = CHANGED_LOOKS; /* a server may prune the log, or note its hash, while it is read */
     size_t n;
     while (!log.pruned) {
         if (!log_look(from, &log, &bytes, &now, out, err))

@@ -71,7 +71,7 @@ static void look_end(struct look *look)
     list_remove(&watch->looks, &look->node);
     for (size_t i = 0; good && i < look->n; i++)
         watch_archive_told(watch, &look->views[i]);
-    if (!good && !watch->closing && look->then == NULL) { /* who waits is told; anybody may make us look for a name */
+    if (!good && !watch->closing && look->then == NULL) { /* with `then` the caller is told instead: anybody may ask for a name */
         log_error("watch.archives", "error=%s", log_quote(str_of(look->err.text)).z);
         if (reader_is_shared(watch->reader))
             look_again(watch);

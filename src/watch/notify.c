@@ -117,7 +117,7 @@ void notes_release(struct watch *watch)
 
 /* ---- from hooks ---- */
 
-struct noted { /* who waits for an answer */
+struct noted { /* a hint whose sender waits for an answer */
     struct sockaddr_un from;
     socklen_t from_len;
     size_t n;

@@ -47,7 +47,7 @@ bool watch_close(struct watch *watch);
 void watch_archives_changed(struct watch *watch);
 /* watch_archive_changed: the same of one archive, at the cost of one, however many there are. */
 void watch_archive_changed(struct watch *watch, struct str tenant, struct str name);
-/* watch_archive_told: the same, by who has read it. The other two are looked at a moment later where servers share the store. */
+/* watch_archive_told: the same, by a caller that has read the archive. On PostgreSQL the two above read it later, on a thread. */
 struct archive_view;
 void watch_archive_told(struct watch *watch, const struct archive_view *view);
 
