@@ -33,10 +33,10 @@ bench: setup
 	@tools/build $(BUILD)
 	@exec bench/run $(BUILD)/weir
 
-# A simulated year: what it leaves in the tables that come and go, and in memory, is what its first weeks left.
+# A simulated year: what it leaves in the tables that come and go, and in memory, is what its first week left.
 soak: setup
-	@tools/build build && WEIR_SOAK_DAYS=365 build/test/unit/engine/test_leaks && \
-		WEIR_SOAK_DAYS=365 test/lib/postgres.py build/test/unit/engine/test_leaks
+	@tools/build build && WEIR_SOAK_DAYS=365 build/test/unit/engine/test_soak && \
+		WEIR_SOAK_DAYS=365 test/lib/postgres.py build/test/unit/engine/test_soak
 
 # Histories of the engine on virtual time, in a plain optimized build of their own (test/sim/README.md).
 sim: setup

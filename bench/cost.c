@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "engine/definition.h"
+#include "engine/turn.h"
 #include "rig.h"
 
 enum { SETTLE_MS = 100, LEASE_MS = 3000 }; /* the rig's */
@@ -17,6 +19,7 @@ struct cost {
     size_t n;
     struct command **commands; /* of the turn that is measured; turns that follow from it count too */
     size_t n_commands;
+    void (*other)(struct cost *c); /* instead of a turn: what an engine does beside turns */
 };
 
 /* --- making ready ------------------------------------------------------------------------------------------------------------------- */
@@ -201,6 +204,18 @@ static void claim(struct cost *c)
     for (size_t i = 0; i < c->n; i += 500) put(c, rig_poll_command(&c->rig, id, 500, (int64_t)i + 1, NULL, 0));
 }
 
+/* n tenants with a task each, so as many classes, and an executor that serves all of them. */
+static void claim_classes(struct cost *c)
+{
+    int64_t id = rig_executor(&c->rig, "e", NULL);
+    for (size_t i = 0; i < c->n; i++) {
+        struct command *command = tasks(c, "t%", 1);
+        command->actor.tenant = str_of(text(c, "tenant%", i));
+        if (rig_one(&c->rig, command)->err.code) fail_msg("%s", command->err.text);
+    }
+    put(c, rig_poll_command(&c->rig, id, (int64_t)c->n, 1, NULL, 0));
+}
+
 static void finish(struct cost *c)
 {
     posted(c, "t%", c->n);
@@ -296,6 +311,95 @@ static void revisions(struct cost *c)
     }
 }
 
+/* A revision with this workflow, made by now; prev 0: of the one before it. The number of its last task. */
+static int64_t revision(struct cost *c, int64_t rev, int64_t prev, const char *yaml)
+{
+    struct command *command = rig_new(&c->rig, CMD_REVISION);
+    struct definition_file file = { STR("_workflows/w.yaml"), str_of(yaml) };
+    command->in.revision.archive = STR("a");
+    command->in.revision.row = (struct revision){ .rev = rev, .prevs = &prev, .n_prevs = prev != 0 };
+    command->in.revision.definition = definition_read(&file, 1, STR(""));
+    if (rig_one(&c->rig, command)->err.code) fail_msg("revision %lld: %s", (long long)rev, command->err.text);
+    definition_release(command->in.revision.definition);
+    quiet(c);
+    return c->rig.engine->head.next_task - 1;
+}
+
+static void archive_add(struct cost *c)
+{
+    struct command *add = rig_new(&c->rig, CMD_ARCHIVE_ADD);
+    add->in.archive_add.name = STR("a");
+    add->in.archive_add.archive.kind = ARCHIVE_EXTERNAL;
+    rig_one(&c->rig, add);
+}
+
+/* n tasks that depend on one that is cancelled: they fail with it. */
+static void cancel_dependents(struct cost *c)
+{
+    char form[64];
+    int64_t first = posted(c, "first at=1000000", 1);
+    snprintf(form, sizeof form, "t%% depends=#%lld", (long long)first);
+    posted(c, form, c->n);
+    order(c, CMD_CANCEL, first);
+}
+
+/* n tasks of an archive behind one that is stopped before it ran: by PREV, and by the archive's lock. */
+static void stop_prev(struct cost *c)
+{
+    static const char yaml[] = "- {name: a, after: [PREV], command: 'true'}\n";
+    archive_add(c);
+    revision(c, 1, 0, yaml);
+    (void)granted(c, 1, "e", 0);
+    order(c, CMD_CANCEL, revision(c, 2, 0, yaml));
+    for (size_t i = 0; i < c->n; i++) revision(c, 3 + (int64_t)i, 2, yaml);
+}
+
+static void stop_lock(struct cost *c)
+{
+    static const char alone[] = "- {name: w, lock: exclusive, command: 'true'}\n";
+    archive_add(c);
+    revision(c, 1, 0, alone);
+    (void)granted(c, 1, "e", 0);
+    order(c, CMD_CANCEL, revision(c, 2, 0, alone));
+    for (size_t i = 0; i < c->n; i++) revision(c, 3 + (int64_t)i, 0, "- {name: r, lock: shared, command: 'true'}\n");
+}
+
+/* A task that is ready and supersedes a chain of n. */
+static void supersede_chain(struct cost *c)
+{
+    int64_t id = posted(c, "t at=1000000", 1);
+    for (size_t i = 1; i < c->n; i++) id = posted(c, text(c, "t at=1000000 cancels=#%", (size_t)id), 1);
+    put(c, tasks(c, text(c, "new cancels=#%", (size_t)id), 1));
+}
+
+/* A task of a revision with n that depend on it, all of which failed with it. */
+static void retry_revision(struct cost *c)
+{
+    struct buf yaml;
+    buf_init(&yaml, SIZE_MAX);
+    buf_addf(&yaml, "- {name: first, command: 'true'}\n");
+    for (size_t i = 0; i < c->n; i++) buf_addf(&yaml, "- {name: t%zu, depends: [first], command: 'true'}\n", i);
+    archive_add(c);
+    int64_t first = revision(c, 1, 0, str_dupz(&c->rig.arena, buf_str(&yaml))) - (int64_t)c->n;
+    buf_release(&yaml);
+    if (rig_order(&c->rig, CMD_CANCEL, first)) fail_msg("the first one of the revision can't be cancelled");
+    quiet(c);
+    order(c, CMD_RETRY, first);
+}
+
+/* The loop stands still: all who were heard lately are heard now, with all their jobs. */
+static void keep(struct cost *c)
+{
+    leases_keep(c->rig.engine, c->rig.boot);
+}
+
+static void keep_leases(struct cost *c)
+{
+    posted(c, "t%", c->n);
+    (void)granted(c, c->n, "e", 0);
+    c->other = keep;
+}
+
 static void lapse(struct cost *c)
 {
     posted(c, "t%", c->n);
@@ -335,6 +439,22 @@ static void among_executors(struct cost *c)
     put(c, rig_poll_command(&c->rig, rig_executor(&c->rig, "e0", NULL), 1, 1, NULL, 0));
 }
 
+/* n kinds of tasks that this executor can't start: a poll, and an executor that comes. */
+static void among_classes(struct cost *c)
+{
+    posted(c, "t% label=os:x%", c->n);
+    put(c, tasks(c, "t%", 1));
+    put(c, rig_poll_command(&c->rig, rig_executor(&c->rig, "e", NULL), 1, 1, NULL, 0));
+}
+
+static void executor_among_classes(struct cost *c)
+{
+    posted(c, "t% label=os:x%", c->n);
+    struct command *command = rig_new(&c->rig, CMD_REGISTER);
+    command->in.reg.executor = (struct executor){ .name = STR("new"), .slots = 1, .kinds = ~0u };
+    put(c, command);
+}
+
 static void pause_among_slots(struct cost *c)
 {
     posted(c, "t% conc=k%", c->n);
@@ -366,8 +486,10 @@ static const struct {
     { "give-way", "linear", give_way },
     { "executor-comes", "linear", executor_comes },
     { "executor-goes", "linear", executor_goes },
+    { "executor-among-classes", "linear", executor_among_classes },
     { "resume", "linear", resume },
     { "claim", "linear", claim },
+    { "claim-classes", "linear", claim_classes },
     { "finish", "linear", finish },
     { "finish-each", "linear", finish_each },
     { "hand-on", "linear", hand_on },
@@ -377,10 +499,17 @@ static const struct {
     { "supersede-one", "linear", supersede_one },
     { "finish-named", "linear", finish_named },
     { "revisions", "linear", revisions },
+    { "cancel-dependents", "linear", cancel_dependents },
+    { "stop-prev", "linear", stop_prev },
+    { "stop-lock", "linear", stop_lock },
+    { "supersede-chain", "linear", supersede_chain },
+    { "retry-revision", "linear", retry_revision },
+    { "keep-leases", "linear", keep_leases },
     { "lapse", "linear", lapse },
     { "prune", "linear", prune },
     { "among-archives", "flat", among_archives },
     { "among-executors", "flat", among_executors },
+    { "among-classes", "flat", among_classes },
     { "executor-goes-among", "flat", executor_goes_among },
     { "pause-among-slots", "flat", pause_among_slots },
     { "among-waiters", "flat", among_waiters },
@@ -390,8 +519,9 @@ void cost_measured(struct cost *c);
 
 __attribute__((noinline)) void cost_measured(struct cost *c) /* callgrind counts what happens in here */
 {
-    rig_turn(&c->rig, c->commands, c->n_commands);
-    rig_pass(&c->rig, SETTLE_MS); /* what follows from it */
+    if (c->other) c->other(c);
+    else rig_turn(&c->rig, c->commands, c->n_commands);
+    if (!c->other) rig_pass(&c->rig, SETTLE_MS); /* what follows from it */
 }
 
 int main(int argc, char **argv)

@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""growth.py [WEIR [FEW [MANY [COMMAND...]]]]: what a command costs a server with FEW (10) and with MANY (10,000) archives, queues, executors, tokens and
-semaphores, each. A plain server is filled through its interface and ended; one under callgrind is started on what it left. So everything counts that the
+"""growth.py [--postgres] [WEIR [FEW [MANY [COMMAND...]]]]: what a command costs a server with FEW (10) and with MANY (10,000) archives, queues, executors,
+tokens and semaphores, each. A plain server is filled through its interface and ended; one under callgrind is started on what it left. So everything counts that the
 process does: reading the request, who asks, the turn, SQLite, threads beside. Fails when a command takes more than 1.6 times the instructions among many: the
-logarithm of tables and of SQLite's trees is in the margin. SQLite alone.
+logarithm of tables and of SQLite's trees is in the margin.
 
-Not compared are answers that name everything there is (stats, nodes, metrics): they are as long as what they name."""
+With --postgres the same on a PostgreSQL that is started for it, and beside the instructions of Weir's process what the database did for the command, as
+pg_stat_statements counts it at once: statements, which must be as many, and blocks that they touched, of which there may be 1.6 times as many.
+Work that only the database does (a table that is walked) shows there.
+
+Not compared are answers that count everything there is (stats, tenants, metrics): they look at all of it."""
 import concurrent.futures
 import http.client
 import itertools
@@ -21,7 +25,8 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 MOST, TIMES, START_S = 1.6, 4, 120
-IDLE, QUIET_S, REST_S = 20000, 3, 20
+IDLE, QUIET_S, REST_S = 20000, 3, 60
+MEASURES = ('instructions', 'statements', 'blocks')
 TASKS_A_CALL, VOICES = 2000, 8
 QUOTAS = {'tasks': 10**8, 'archives': 10**6, 'queues': 10**6, 'semaphores': 10**6, 'tokens': 10**6, 'executors': 10**6}
 WORKFLOW = [{'name': 'build', 'command': 'true', 'checkout': False}]
@@ -93,7 +98,8 @@ class Site:
         return max(found)
 
     def rest(self, seconds=0):
-        """until it has done nothing by itself for so long: a second after its start there is some work, once, that lasts over several measures"""
+        """until it has done nothing by itself for so long: a second after its start there is some work, once, that lasts over several measures.
+        Connections that idled meanwhile may have been ended: what is asked next has a new one, which isn't counted."""
         since = begin = time.monotonic()
         while (busy := self.instructions() > IDLE) or time.monotonic() - since < seconds:
             now = time.monotonic()
@@ -101,6 +107,9 @@ class Site:
                 break
             since = now if busy else since
             time.sleep(0.02)
+        self.connections.clear()
+        self.ask('GET', '/healthz')
+        self.instructions()
 
 
 def fill(site, n):
@@ -117,6 +126,27 @@ def fill(site, n):
     for at in range(0, n, TASKS_A_CALL):
         site.post('/v1/tasks', {'tasks': [{'name': f't{i}', 'queue': f'q{i}', 'data': i, 'semaphores': [f's{i}'], 'labels': {'other': 'one'}}
                                           for i in range(at, min(n, at + TASKS_A_CALL))]})
+
+
+class Database:
+    """A PostgreSQL for the samples of a table: each has a database of its own in it."""
+
+    def __init__(self):
+        sys.path.append(str(HERE.parent / 'test' / 'lib'))
+        import postgres
+        self.pg = postgres.Postgres(settings=['shared_preload_libraries=pg_stat_statements', 'pg_stat_statements.track=all', 'pg_stat_statements.max=10000',
+                                              'autovacuum=off', 'shared_buffers=256MB']).start()
+        self.pg.sql('CREATE EXTENSION pg_stat_statements')
+
+    def counts(self, name):
+        """statements and blocks so far"""
+        found = self.pg.sql('SELECT coalesce(sum(calls), 0), coalesce(sum(shared_blks_hit + shared_blks_read), 0) FROM pg_stat_statements s '
+                            f"JOIN pg_database d ON d.oid = s.dbid AND d.datname = '{name}'")
+        return [int(n) for n in found.split('|')]
+
+    def settle(self, name):
+        """as autovacuum leaves it; by itself it would come in the middle"""
+        self.pg.sql('VACUUM ANALYZE', name)
 
 
 class Work:
@@ -204,11 +234,15 @@ COMMANDS = [  # name, what is made ready, what is measured
     ('remove an archive', Work.archive, lambda w, name: w.site.ask('DELETE', f'/v1/archives/{name}?reason=r')),
     ('change a semaphore', None, config),
     ('tasks, a page', None, get('/v1/tasks?limit=5')),
+    ('tasks in a state, a page', None, get('/v1/tasks?state=S&limit=5')),
+    ('pending tasks of a queue', None, get('/v1/tasks?state=P&queue=work&limit=5')),
+    ('tasks of a revision', None, get('/v1/tasks?archive=flows&rev=1')),
     ('archives, a page', None, get('/v1/archives?limit=5')),
     ('revisions, a page', None, get('/v1/archives/flows/revisions?limit=5')),
     ('events, a page', None, get('/v1/events?limit=5&since=0')),
     ('lanes, a page', None, get('/v1/lanes?limit=5')),
     ('executors, a page', None, get('/v1/executors?limit=5')),
+    ('nodes, a page', None, get('/v1/nodes?limit=5')),
     ('semaphores, a page', None, get('/v1/semaphores?limit=5')),
     ('tokens, a page', None, get('/v1/tokens?limit=5')),
     ('a task', Work.task, get('/v1/tasks/@')),
@@ -219,18 +253,23 @@ COMMANDS = [  # name, what is made ready, what is measured
 ]
 
 
-def measured(site, work, ready, run):
+def measured(site, work, ready, run, asked):
+    """the least of each measure: what a server does by itself beside one of them isn't the command's; asked(): what the database has done"""
     things = [ready(work) if ready else None for _ in range(TIMES + 1)]
     run(work, things[0])  # the first time prepares statements
     site.rest()
-    counts = []
+    counts, before = [], asked()
     for thing in things[1:]:
         run(work, thing)
-        counts.append(site.instructions())
-    return min(counts)  # what a server does once, by itself, beside one of them isn't the command's
+        after = asked()
+        counts.append((site.instructions(), *(a - b for a, b in zip(after, before))))
+        before = asked()
+    return tuple(min(each) for each in zip(*counts))
 
 
-def sample(weir, folder, n, names, store=None):
+def sample(weir, folder, n, names, database=None):
+    name = f'growth{n}'
+    store = database.pg.create(name) if database else None
     folder.mkdir(parents=True)
     (folder / 'weir.yaml').write_text(json.dumps({'lease': '10m',  # executors that are there in name only aren't given up meanwhile
                                                 'tenants': {'default': {'quotas': QUOTAS}}}))
@@ -239,50 +278,58 @@ def sample(weir, folder, n, names, store=None):
         fill(site, n)
     finally:
         site.stop()
+    if database:
+        database.settle(name)
     site = Site(weir, folder, site.token, folder / 'callgrind', store=store)
     found = {}
     try:
         site.wait()
         work = Work(site)
         site.rest(QUIET_S)
-        site.connections.clear()  # they may have idled out
-        for name, ready, run in COMMANDS:
-            if names and name not in names:
+        for command, ready, run in COMMANDS:
+            if names and command not in names:
                 continue
             try:
-                found[name] = measured(site, work, ready, run)
+                found[command] = measured(site, work, ready, run, lambda: database.counts(name) if database else [])
             except SystemExit as why:
-                found[name] = str(why)
+                found[command] = str(why)
     finally:
         site.stop()
     return found
 
 
-def table(weir, few, many, names=(), store=None):
-    """[(command, among few, among many, good)]; a text instead of a number: it was refused"""
+def good(small, large):
+    return not isinstance(small, str) and not isinstance(large, str) and all(
+        b <= (a if m == 'statements' else MOST * a) for m, a, b in zip(MEASURES, small, large))
+
+
+def told(small, large):
+    if isinstance(small, str) or isinstance(large, str):
+        return small if isinstance(small, str) else large
+    return ', '.join(f'{a:,} and {b:,} {m} (x {b / max(a, 1):.2f})' for m, a, b in zip(MEASURES, small, large))
+
+
+def table(weir, few, many, names=(), postgres=False):
+    """[(command, among few, among many, good)]: as MEASURES, the last two of PostgreSQL only; a text instead: it was refused"""
+    database = Database() if postgres else None
     folder = pathlib.Path(tempfile.mkdtemp(prefix='growth-', dir=os.environ.get('BENCH_DIR') or os.environ.get('TEST_TMP')))
     try:
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            small, large = pool.map(lambda n: sample(weir, folder / str(n), n, names, store), (few, many))
+            small, large = pool.map(lambda n: sample(weir, folder / str(n), n, names, database), (few, many))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    rows = []
-    for name in small:
-        counted = isinstance(small[name], int) and isinstance(large[name], int)
-        rows.append((name, small[name], large[name], counted and large[name] <= MOST * small[name]))
-    return rows
+        if database:
+            database.pg.remove()
+    return [(name, small[name], large[name], good(small[name], large[name])) for name in small]
 
 
 def main():
-    args = sys.argv[1:]
+    args = [arg for arg in sys.argv[1:] if arg != '--postgres']
     weir = pathlib.Path(args[0]) if args else HERE.parent / 'build' / 'weir'
     few, many = int(args[1]) if len(args) > 1 else 10, int(args[2]) if len(args) > 2 else 10000
-    rows = table(weir.resolve(), few, many, args[3:])
-    for name, small, large, good in rows:
-        if isinstance(small, int) and isinstance(large, int):
-            print(f'{"ok  " if good else "FAIL"} {name:30} {small:12,} {large:14,}  x {large / small:.2f}')
-        else:
-            print(f'FAIL {name:30} {small if isinstance(small, str) else large}')
+    rows = table(weir.resolve(), few, many, args[3:], '--postgres' in sys.argv)
+    for name, small, large, same in rows:
+        print(f'{"ok  " if same else "FAIL"} {name:30} {told(small, large)}', flush=True)
     return 0 if all(row[3] for row in rows) else 1
 
 

@@ -1,48 +1,24 @@
-/* main: the command table, and nothing else. Order and headings are those of `weir help`. */
-#include "cmd/command.h"
+/* main: the table of commands, made of its rows, and nothing else. */
+#include "cli/command.h"
+#include "text/conf.h"
 
-static const struct command_row commands[] = {
-    { cmd_serve, &serve_spec, "run" },
-    { cmd_executor, &executor_spec, "run" },
-    { archive_main, &archive_spec, "archives" },
-    { run_main, &run_spec, "archives" },
-    { notify_main, &notify_spec, "archives" },
-    { lint_main, &lint_spec, "archives" },
-    { plan_main, &plan_spec, "archives" },
-    { local_main, &local_spec, "archives" },
-    { enqueue_main, &enqueue_spec, "work" },
-    { wait_main, &wait_spec, "work" },
-    { cancel_main, &cancel_spec, "work" },
-    { retry_main, &retry_spec, "work" },
-    { promote_main, &promote_spec, "work" },
-    { pause_main, &pause_spec, "work" },
-    { resume_main, &resume_spec, "work" },
-    { status_main, &status_spec, "look" },
-    { list_main, &list_spec, "look" },
-    { show_main, &show_spec, "look" },
-    { why_main, &why_spec, "look" },
-    { log_main, &log_spec, "look" },
-    { artifacts_main, &artifacts_spec, "look" },
-    { graph_main, &graph_spec, "look" },
-    { history_main, &history_spec, "look" },
-    { events_main, &events_spec, "look" },
-    { top_main, &top_spec, "look" },
-    { nodes_main, &nodes_spec, "operate" },
-    { semaphores_main, &semaphores_spec, "operate" },
-    { tenants_main, &tenants_spec, "operate" },
-    { config_main, &config_spec, "operate" },
-    { stats_main, &stats_spec, "operate" },
-    { token_main, &token_spec, "operate" },
-    { verify_main, &verify_spec, "operate" },
-    { backup_main, &backup_spec, "operate" },
-    { restore_main, &restore_spec, "operate" },
-    { store_main, &store_spec, "operate" },
-    { version_main, &version_spec, "help" },
-    { help_main, &help_spec, "help" },
-    { cmd_shim, &shim_spec, NULL },
+#define OPTIONS(...) ((const struct option_spec[]){ __VA_ARGS__, { 0 } })
+#define EXAMPLES(...) ((const char *const[]){ __VA_ARGS__, NULL })
+#define ROW(group_, name_, operands_, least, most, flags_, summary_, description_, options_, examples_) \
+    .group = (group_), .name = (name_), .operands = (operands_), .operands_min = (least), .operands_max = (most), .flags = (flags_), \
+    .summary = (summary_), .description = (description_), .options = (options_), .examples = (examples_)
+#define VERB(post_, says_, ...) { ROW(__VA_ARGS__), .post = (post_), .says = (says_) },
+#define VIEW(get_, list_, print_, ...) { ROW(__VA_ARGS__), .get = (get_), .list = (list_), .print = (print_) },
+#define COMMAND(run_, ...) { ROW(__VA_ARGS__), .run = (run_) },
+#define PROGRAM(main_, ...) { ROW(__VA_ARGS__), .program = (main_) },
+#define WHOLE(group_, name_, operands_, summary_) { ROW(group_, name_, operands_, 1, 1, COMMAND_WHOLE, summary_, NULL, NULL, NULL) },
+
+static const struct command_spec commands[] = {
+#include "cli/commands.def"
+    { 0 },
 };
 
 int main(int argc, char **argv)
 {
-    return command_main(commands, sizeof commands / sizeof *commands, argc, argv);
+    return command_main(commands, argc, argv);
 }

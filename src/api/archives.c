@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/answer.h"
 #include "api/call.h"
 #include "base/when.h"
 #include "watch/watch.h"
@@ -50,25 +51,14 @@ bool archive_missing(struct api *api, struct arena *arena, const struct archive 
     return true;
 }
 
-static bool schedules_render(struct call *call, struct json *json, int64_t lane)
+static void schedules_render(struct json *json, const struct schedule *schedules, size_t n)
 {
-    struct schedule *schedules;
-    size_t n;
-    if (!reader_schedules(call->api->config.reader, &call->arena, lane, &schedules, &n, &call->err))
-        return false;
-    json_key(json, "schedules");
     json_array_begin(json);
-    for (size_t i = 0; i < n && i < SCHEDULES_SHOWN_MAX; i++) {
-        json_object_begin(json);
-        json_put_str(json, "task", schedules[i].task);
-        json_put_time(json, "next", schedules[i].next);
-        json_put_str(json, "cron", schedules[i].cron);
-        if (schedules[i].zone.len > 0)
-            json_put_str(json, "tz", schedules[i].zone);
-        json_object_end(json);
+    for (size_t i = 0; i < n; i++) {
+        const struct schedule *schedule = &schedules[i];
+        ANSWER_WRITE(ANSWER_Schedule);
     }
     json_array_end(json);
-    return true;
 }
 
 static void notify_render(struct call *call, struct json *json)
@@ -79,62 +69,29 @@ static void notify_render(struct call *call, struct json *json)
 }
 
 /* watcher_render: how the following of a repository goes. */
-static void watcher_render(struct call *call, struct json *json, int64_t lane)
+static void watcher_render(struct json *json, const struct watch_status *status)
 {
-    struct watch *watch = call->api->config.watch;
-    struct watch_status status;
-    if (watch == NULL || !watch_status(watch, lane, &status))
-        return;
-    json_key(json, "watch");
-    json_object_begin(json);
-    json_put_z(json, "state", watch_state_name(status.state));
-    if (status.text[0] != '\0')
-        json_put_z(json, status.state == WATCH_FAULT ? "fault" : "detail", status.text);
-    json_put_time(json, "since", status.since);
-    json_put_time(json, "looked", status.looked);
-    if (status.youngest >= 0)
-        json_put_i64(json, "youngest", status.youngest);
-    if (status.tip[0] != '\0')
-        json_put_z(json, "tip", status.tip);
-    json_object_end(json);
-    notify_render(call, json);
-}
-
-static void rev_put(struct json *json, const char *key, int64_t rev)
-{
-    json_key(json, key);
-    if (rev > 0)
-        json_i64(json, rev);
-    else
-        json_nil(json);
+    bool said = status->text[0] != '\0';
+    ANSWER_WRITE(ANSWER_Watch);
 }
 
 static bool archive_render(struct call *call, struct json *json, const struct archive_view *view)
 {
     const struct archive *archive = &view->archive;
+    const struct lane *lane = &view->lane;
+    struct watch *watch = call->api->config.watch;
+    struct watch_status status;
+    struct schedule *schedules;
+    size_t n_schedules;
     int64_t missing;
-    if (!archive_missing(call->api, &call->arena, archive, &missing, &call->err))
+    if (!archive_missing(call->api, &call->arena, archive, &missing, &call->err) ||
+        !reader_schedules(call->api->config.reader, &call->arena, archive->lane, &schedules, &n_schedules, &call->err))
         return false;
-    json_object_begin(json);
-    json_put_str(json, "name", view->lane.name);
-    json_put_z(json, "kind", archive_kind_name(archive->kind));
-    if (archive->url.len > 0)
-        json_put_str(json, "url", archive->url);
-    if (archive->branch.len > 0)
-        json_put_str(json, "branch", archive->branch);
-    json_put_time(json, "added", archive->added);
-    json_put_i64(json, "from", archive->first);
-    json_put_i64(json, "next", archive->next);
-    rev_put(json, "youngest", archive->youngest);
-    if (missing > 0)
-        json_put_i64(json, "missing", missing);
-    if (archive->tip.len > 0)
-        json_put_str(json, "tip", archive->tip);
-    watcher_render(call, json, view->lane.id);
-    render_lane(json, &view->lane);
-    bool good = schedules_render(call, json, archive->lane);
-    json_object_end(json);
-    return good;
+    if (n_schedules > SCHEDULES_SHOWN_MAX)
+        n_schedules = SCHEDULES_SHOWN_MAX;
+    bool followed = watch != NULL && watch_status(watch, lane->id, &status);
+    ANSWER_WRITE(ANSWER_Archive);
+    return true;
 }
 
 static void archive_show(struct call *call)
@@ -374,11 +331,8 @@ void serve_archives_create(struct call *call)
 static void archive_removed(struct call *call)
 {
     watch_tell(call, call->command.in.archive.name);
-    struct json json = json_to(&call->out);
-    json_object_begin(&json);
-    json_put_str(&json, "name", call->command.in.archive.name);
-    json_put_bool(&json, "removed", true);
-    json_object_end(&json);
+    struct json out = json_to(&call->out), *json = &out;
+    ANSWER_WRITE(ANSWER_ArchiveRemoved);
     call_answer(call, 200);
 }
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/answer.h"
 #include "api/call.h"
 #include "store/blobs.h"
 
@@ -43,13 +44,7 @@ static void artifact_read(const struct doc_node *value, struct str path, struct 
     json_read_end(&item);
     if (err->code == ERR_none && (name.len == 0 || hex.len == 0 || bytes < 0))
         err_item(err, ERR_invalid, path, "an artifact has 'name', 'bytes' and 'sha256'");
-    json_object_begin(json);
-    json_put_str(json, "name", name);
-    json_put_i64(json, "bytes", bytes);
-    json_put_str(json, "sha256", hex);
-    if (mode.len > 0)
-        json_put_str(json, "mode", mode);
-    json_object_end(json);
+    ANSWER_WRITE(ANSWER_Artifact);
 }
 
 /* names_check: each once. */

@@ -412,7 +412,8 @@ static bool call_lasts(const struct call *call)
     return call->request != NULL && (call->streams || (call->submitted && call->on_gone != NULL));
 }
 
-/* streams_cut: those whose token isn't good; the timer stands at the first that will expire. */
+/* streams_cut: those whose token isn't good; the timer stands at the first that will expire. Looks at every call, when tokens have
+ * changed and when one may have expired: as many as there are connections, which the server limits (io/http.h). */
 static void streams_cut(struct api *api)
 {
     int64_t first = INT64_MAX;

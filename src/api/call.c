@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CALLS_IDLE_MAX = 256, OUT_KEPT_MAX = 256 * 1024, HEADERS_MAX = 8, PAGE_MAX = 1000 };
+enum { CALLS_IDLE_MAX = 256, OUT_KEPT_MAX = 256 * 1024, HEADERS_MAX = 8 };
 #define OUT_BYTES_MAX (256 * MIB) /* a bulk of 10,000 tasks renders to about 5 MiB */
 #define IDEMPOTENCY_KEY_MAX 255
 

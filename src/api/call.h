@@ -201,6 +201,7 @@ bool call_param_i64(struct call *call, const char *name, int64_t min, int64_t ma
 bool call_param_str(struct call *call, const char *name, struct str *out); /* false: absent */
 /* call_page: `limit` and `cursor` of a list whose first page begins behind `from`. The page has room for one row more than is shown:
  * if that one comes, there is a next page. False: answered. call_next: ends the array and the answer. */
+enum { PAGE_MAX = 1000 };
 bool call_page(struct call *call, int64_t from, struct list_page *out);
 void call_next(struct call *call, struct json *json, bool more, int64_t last);
 bool call_param_limit(struct call *call, int64_t most, int64_t *out); /* a larger one is `most`: `next` leads on */
@@ -268,12 +269,14 @@ void json_holder(struct call *call, struct json *json, int64_t task);   /* its k
 void key_add(struct api *api, struct buf *out, int64_t lane, int64_t task);          /* the key as text, by lane */
 void key_add_view(struct buf *out, const struct edge_view *view);
 void key_add_task(struct buf *out, struct str lane_name, enum lane_kind kind, const struct task *task);
-void render_reason(struct api *api, struct json *json, const struct task *task); /* names what made it end so; `cause` is its key alone */
+struct str render_reason(struct api *api, const struct task *task); /* names what made it end so; in api->scratch */
 void json_key_text(struct api *api, struct json *json, int64_t lane, int64_t task); /* lane 0: looked up */
 struct str key_text(struct api *api, struct arena *arena, int64_t lane, int64_t task);
 void names_release(struct api *api);
 
 /* ---- render (render.c) ---- */
+void render_known(struct json *json, const char *key, int64_t n); /* below 0: null */
+void render_state(struct json *json, const char *key, enum task_state state);
 void render_key(struct json *json, struct str lane_name, enum lane_kind kind, const struct task *task); /* member `key`, an object */
 void render_task(struct api *api, struct json *json, const struct task_view *view, struct str spec);
 void render_task_existing(struct api *api, struct json *json, const struct task_view *view); /* it was there already, by its unique key */
@@ -332,6 +335,7 @@ void finish_render_results(struct json *json, const struct finish_item *items, s
 /* ---- executors (executors.c) ---- */
 bool executor_is_own(const struct call *call, const struct executor *executor); /* of the tenant that asks */
 bool executor_visible(const struct call *call, const struct executor *executor);
+struct list_page executors_page_of(struct call *call); /* whose of them are visible, for a reader */
 struct str executor_member(struct arena *arena, const struct executor *executor); /* register.c: its name in the coordination service */
 const char *executor_state_now(struct api *api, const struct executor *executor, const struct executor_live *live);
 const struct executor_live *executor_live_find(const struct executor_live *live, size_t n, int64_t id);
@@ -431,6 +435,9 @@ void openapi_build(struct buf *out, const char *version);
 #define ROUTE(method, path, scope, handler, body_max, params, request, response, status, summary) handler_fn handler;
 #include "api/route.def"
 #undef ROUTE
+
+/* ---- stats.c: texts into an array: what keeps this server from taking work, that its clock jumped in the last hour ---- */
+void trouble_render(struct call *call, struct json *json);
 
 /* ---- servers.c: the servers that share the store; server_lives: of a row that servers_look gave, or servers_take had ---- */
 void servers_begin(struct api *api);

@@ -5,6 +5,7 @@
  * changed is what was changed, and that who asked is in the history. It fails with `unavailable` when the lock can't be had in time. */
 #include <string.h>
 
+#include "api/answer.h"
 #include "api/call.h"
 #include "coord/coord.h"
 #include "text/conf_site.h"
@@ -18,15 +19,7 @@ enum { FILE_NAME_MAX = 1000, LOCK_WAIT_MS = 10000 };
 /* key_render: a key as it is in force, also when nobody has said it yet. */
 static void key_render(struct json *json, const struct site_key *key)
 {
-    json_object_begin(json);
-    json_put_str(json, "name", key->name);
-    json_put_i64(json, "version", key->version);
-    json_put_time(json, "changed", key->changed);
-    if (key->version > 0)
-        json_put_str(json, "changed_by", key->changed_by);
-    json_key(json, "value");
-    json_raw(json, key->body);
-    json_object_end(json);
+    ANSWER_WRITE(ANSWER_ConfigKey);
 }
 
 static void keys_read(const struct site_key *rows, size_t n, struct site_key *out)

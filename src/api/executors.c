@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/answer.h"
 #include "api/call.h"
 
 enum { AHEAD_MAX = 16, SLOTS_MAX = 100000, RENEW_MAX = 100000, LABELS_MAX = 64, TEXT_MAX = 200, SILENT_MS = 4500, SILENT_SHORT_MS = 9000,
@@ -103,12 +104,9 @@ static struct executor_poll *poll_of(struct api *api, int64_t executor)
 
 static void executor_registered(struct call *call)
 {
-    struct json json = json_to(&call->out);
+    struct json out = json_to(&call->out), *json = &out;
     poll_of(call->api, call->command.out.reg.id)->last_ms = loop_now(call->api->config.loop);
-    json_object_begin(&json);
-    json_put_i64(&json, "id", call->command.out.reg.id);
-    json_put_i64(&json, "lease_ms", call->command.out.reg.lease_ms);
-    json_object_end(&json);
+    ANSWER_WRITE(ANSWER_Registration);
     call_answer(call, call->command.status != 0 ? call->command.status : 201);
 }
 
@@ -538,6 +536,13 @@ const char *executor_state_now(struct api *api, const struct executor *executor,
     return executor_state_name(executor->state);
 }
 
+struct list_page executors_page_of(struct call *call)
+{
+    struct str tenant = call->actor.tenant;
+    return (struct list_page){ .all = call->site && !call->tenant_named,
+        .tenant = str_eqz(tenant, TENANT_DEFAULT) ? (struct str){ 0 } : str_dup(&call->arena, tenant) };
+}
+
 struct executors_page {
     struct list_page page;
     struct executor **rows;
@@ -573,8 +578,9 @@ void serve_executors_list(struct call *call)
     *read = (struct executors_page){ 0 };
     if (!call_page(call, 0, &read->page))
         return;
-    read->page.all = call->site && !call->tenant_named; /* as executor_visible */
-    read->page.tenant = str_eqz(read->page.tenant, TENANT_DEFAULT) ? (struct str){ 0 } : str_dup(&call->arena, read->page.tenant);
+    struct list_page whose = executors_page_of(call);
+    read->page.all = whose.all;
+    read->page.tenant = whose.tenant;
     call->state = read;
     call_read(call, executors_read, executors_render);
 }

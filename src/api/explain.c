@@ -4,6 +4,7 @@
  * work of the loop and ends at 5,000 tasks, which the answer says (`truncated`). */
 #include <string.h>
 
+#include "api/answer.h"
 #include "api/call.h"
 #include "core/settle.h"
 #include "core/why.h"
@@ -277,7 +278,7 @@ static bool holds_collect(struct call *call, struct why_facts *facts)
     struct reader *reader = call->api->config.reader;
     struct slot *slot;
     struct doomed doomed = { 0 };
-    int64_t *wanted;
+    const int64_t *wanted;
     size_t n_wanted, cap = facts->n_preds;
     if (state_ended(facts->task.state) || facts->task.state == STATE_X)
         return true;
@@ -308,37 +309,26 @@ static bool executors_collect(struct call *call, struct why_facts *facts)
     return true;
 }
 
-static void why_render(struct call *call, const struct why_facts *facts, const struct task_view *view, const struct why *why)
+static void condition_render(struct json *json, const struct why_condition *condition)
 {
-    struct json json = json_to(&call->out);
-    char letter = state_letter(facts->task.state);
-    json_object_begin(&json);
-    json_put_i64(&json, "id", facts->task.id);
-    json_key(&json, "key");
-    buf_reset(&call->api->scratch);
-    key_add_task(&call->api->scratch, view->lane_name, view->lane_kind, &view->task);
-    json_str(&json, buf_str(&call->api->scratch));
-    json_put_str(&json, "state", (struct str){ &letter, 1 });
-    json_put_z(&json, "verdict", verdicts[why->verdict]);
-    render_reason(call->api, &json, &facts->task);
-    json_key(&json, "conditions");
-    json_array_begin(&json);
-    for (size_t i = 0; i < why->n_conditions; i++) {
-        const struct why_condition *condition = &why->conditions[i];
-        json_object_begin(&json);
-        json_put_z(&json, "kind", condition->kind);
-        json_put_str(&json, "detail", condition->detail);
-        if (condition->holder.len > 0)
-            json_put_str(&json, "holder", condition->holder);
-        json_put_time(&json, "since", condition->since);
-        if (condition->until > 0)
-            json_put_time(&json, "until", condition->until);
-        if (condition->remedy.len > 0)
-            json_put_str(&json, "remedy", condition->remedy);
-        json_object_end(&json);
-    }
-    json_array_end(&json);
-    json_object_end(&json);
+    ANSWER_WRITE(ANSWER_Condition);
+}
+
+static void conditions_render(struct json *json, const struct why *why)
+{
+    json_array_begin(json);
+    for (size_t i = 0; i < why->n_conditions; i++)
+        condition_render(json, &why->conditions[i]);
+    json_array_end(json);
+}
+
+static void why_render(struct call *call, const struct task *task, const struct task_view *view, const struct why *why)
+{
+    struct api *api = call->api;
+    struct json out = json_to(&call->out), *json = &out;
+    buf_reset(&api->scratch);
+    key_add_task(&api->scratch, view->lane_name, view->lane_kind, &view->task);
+    ANSWER_WRITE(ANSWER_Why);
 }
 
 void serve_tasks_why(struct call *call)
@@ -355,7 +345,7 @@ void serve_tasks_why(struct call *call)
     }
     struct why why;
     why_explain(&facts, &call->arena, &why);
-    why_render(call, &facts, &view, &why);
+    why_render(call, &facts.task, &view, &why);
     call_answer(call, 200);
 }
 

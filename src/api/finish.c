@@ -5,6 +5,7 @@
 #include <sodium.h>
 #include <string.h>
 
+#include "api/answer.h"
 #include "api/call.h"
 #include "base/when.h"
 
@@ -336,12 +337,8 @@ void finish_render_results(struct json *json, const struct finish_item *items, s
     json_key(json, "results");
     json_array_begin(json);
     for (size_t i = 0; i < n; i++) {
-        json_object_begin(json);
-        json_put_i64(json, "task", items[i].task);
-        json_put_i64(json, "status", err_http(items[i].code));
-        if (items[i].code != ERR_none)
-            json_put_z(json, "code", err_name(items[i].code));
-        json_object_end(json);
+        const struct finish_item *item = &items[i];
+        ANSWER_WRITE(ANSWER_FinishResult);
     }
     json_array_end(json);
 }
@@ -354,11 +351,8 @@ static void task_finished(struct call *call)
         call_refuse(call, item->code, "%s", err_title(item->code));
         return;
     }
-    struct json json = json_to(&call->out);
-    json_object_begin(&json);
-    json_put_i64(&json, "task", item->task);
-    json_put_i64(&json, "status", 200);
-    json_object_end(&json);
+    struct json out = json_to(&call->out), *json = &out;
+    ANSWER_WRITE(ANSWER_FinishResult);
     call_answer(call, 200);
 }
 

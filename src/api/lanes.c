@@ -1,17 +1,9 @@
 /* lanes: queues and archives with their counts, and pausing them. */
+#include "api/answer.h"
 #include "api/call.h"
 
-void render_lane(struct json *json, const struct lane *lane)
+static void counts_render(struct json *json, const struct lane *lane)
 {
-    json_put_bool(json, "paused", lane->paused_since > 0);
-    if (lane->paused_since > 0) {
-        json_put_time(json, "paused_since", lane->paused_since);
-        json_put_str(json, "paused_by", lane->paused_by);
-        json_put_str(json, "reason", lane->paused_reason);
-    }
-    if (lane->id == 0)
-        return;
-    json_key(json, "counts");
     json_object_begin(json);
     for (int state = STATE_Q; state < STATE_COUNT; state++) {
         char letter[] = { state_letter((enum task_state)state), '\0' };
@@ -20,15 +12,14 @@ void render_lane(struct json *json, const struct lane *lane)
     json_object_end(json);
 }
 
+void render_lane(struct json *json, const struct lane *lane)
+{
+    ANSWER_LaneState(RENDER)
+}
+
 static void lane_render(struct json *json, const struct lane *lane, bool removed)
 {
-    json_object_begin(json);
-    json_put_str(json, "name", lane->id == 0 ? STR("all") : lane->name);
-    json_put_z(json, "kind", lane->id == 0 ? "all" : lane->kind == LANE_ARCHIVE ? "archive" : "queue");
-    if (removed)
-        json_put_bool(json, "removed", true);
-    render_lane(json, lane);
-    json_object_end(json);
+    ANSWER_WRITE(ANSWER_Lane);
 }
 
 /* lane_is_over: a removed archive whose tasks have all ended is history, and history has its own place. */

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/answer.h"
 #include "api/call.h"
 
 #define PIECE_BYTES (64 * KIB)
@@ -52,14 +53,12 @@ static bool owner_check(struct call *call, struct fence fence)
     return true;
 }
 
-/* grant_check: only the newest grant is heard, of the executor that was given it. */
-bool grant_check(struct call *call, struct fence fence)
+static bool grant_state(struct call *call, struct fence fence, enum task_state *out_state)
 {
     int64_t newest;
-    enum task_state state;
     bool found;
     struct store_head head;
-    if (!reader_grant(call->api->config.reader, fence.task, &newest, &state, &found, &call->err))
+    if (!reader_grant(call->api->config.reader, fence.task, &newest, out_state, &found, &call->err))
         return false;
     if (!found)
         return err_set(&call->err, ERR_not_found, "there is no task %lld", (long long)fence.task);
@@ -71,6 +70,13 @@ bool grant_check(struct call *call, struct fence fence)
     if (fence.incarnation != call->api->incarnation || fence.grant != newest)
         return err_set(&call->err, ERR_stale_fence, "%s", err_title(ERR_stale_fence));
     return owner_check(call, fence);
+}
+
+/* grant_check: only the newest grant is heard, of the executor that was given it. */
+bool grant_check(struct call *call, struct fence fence)
+{
+    enum task_state ignored;
+    return grant_state(call, fence, &ignored);
 }
 
 bool fence_param(struct call *call, int64_t task, struct fence *out)
@@ -87,11 +93,9 @@ static void log_appended(struct call *call)
 {
     struct api *api = call->api;
     const struct log_appended *appended = call->state;
-    struct json json = json_to(&call->out);
-    json_object_begin(&json);
-    json_put_i64(&json, "stored", appended->position.stored);
-    json_put_i64(&json, "durable", appended->position.durable);
-    json_object_end(&json);
+    const struct log_position *position = &appended->position;
+    struct json out = json_to(&call->out), *json = &out;
+    ANSWER_WRITE(ANSWER_LogPosition);
     int64_t task = appended->task;
     call_answer(call, 200);
     logs_wake_followers(api, task);
@@ -107,13 +111,22 @@ void serve_logs_post(struct call *call)
     bool good = fence_param(call, appended->task, &fence) && call_param_i64(call, "offset", 0, INT64_MAX, &offset);
     if (good && offset < 0)
         good = err_item(&call->err, ERR_bad_request, STR("offset"), "the query parameter 'offset' is required");
-    if (!good || !grant_check(call, fence) ||
+    enum task_state state = STATE_NONE;
+    if (!good || !grant_state(call, fence, &state) ||
         !logs_append(call->api->config.logs, appended->task, fence.grant, offset, call->request->body, &appended->position, &call->err)) {
         call_problem(call);
         return;
     }
     call->state = appended;
-    call_home(call, log_appended);
+    if (state == STATE_X) {
+        call_home(call, log_appended);
+        return;
+    }
+    call->command.kind = CMD_LOG_GROWN; /* it may never report an end, at which its bytes would be counted */
+    call->command.in.log.task = appended->task;
+    call->command.in.log.grant = fence.grant;
+    call->command.in.log.bytes = appended->position.stored;
+    call_submit(call, log_appended);
 }
 
 static void stream_released(struct call *call)

@@ -2,15 +2,68 @@
  * missing. */
 #include <string.h>
 
+#include "api/answer.h"
 #include "api/call.h"
 
+/* The members of answer.h in this document's words: each with ", " before it, which schema_put takes away behind a "{". */
+#define DOC_INTEGER "\"type\": \"integer\""
+#define DOC_TEXT "\"type\": \"string\""
+#define DOC_WORD DOC_TEXT
+#define DOC_BOOLEAN "\"type\": \"boolean\""
+#define DOC_TRUE "\"const\": true"
+#define DOC_KNOWN "\"type\": [\"integer\", \"null\"]"
+#define DOC_OBJECT "\"type\": \"object\""
+#define DOC_ARRAY "\"type\": \"array\""
+#define DOC_REF(name) "\"$ref\": \"#/components/schemas/" #name "\""
+#define DOC_TIME DOC_REF(Time)
+#define DOC_STATE DOC_REF(State)
+#define DOC_OUTCOME DOC_REF(Outcome)
+#define DOC_LIST(name) DOC_ARRAY ", \"items\": {" DOC_REF(name) "}"
+#define DOC_TEXTS DOC_ARRAY ", \"items\": {" DOC_TEXT "}"
+#define DOC_MAP_OF_TEXT DOC_OBJECT ", \"additionalProperties\": {" DOC_TEXT "}"
+#define DOC_INSIDE(name) DOC_OBJECT ", \"properties\": {" ANSWER_##name(DOC_WITHIN) "}"
+#define DOC_EACH(name, ...) \
+    DOC_ARRAY ", \"items\": {" DOC_OBJECT DOC_REQUIRED(__VA_ARGS__) ", \"properties\": {" ANSWER_##name(DOC_WITHIN) "}}"
+#define DOC_EVERY(name) DOC_ARRAY ", \"items\": {" DOC_OBJECT ", \"properties\": {" ANSWER_##name(DOC_WITHIN) "}}"
+#define DOC_REQUIRED(...) ", \"required\": [" #__VA_ARGS__ "]"
+#define DOC_AS(type, ...) #__VA_ARGS__
+#define NONE ""
+#define SAYS(sentence) ", \"description\": \"" sentence "\""
+#define DOC(kind, ...) DOC_ROW_##kind(__VA_ARGS__)
+#define DOC_WITHIN(kind, ...) DOC_ROW_##kind(__VA_ARGS__) /* inside one of DOC, where that means nothing */
+#define DOC_ROW(name, type, says) ", \"" #name "\": {" DOC_##type says "}"
+#define DOC_ROW_FIELD(name, type, value, says) DOC_ROW(name, type, says)
+#define DOC_ROW_OPTIONAL(name, type, when, value, says) DOC_ROW(name, type, says)
+#define DOC_ROW_PART(name, type, call, says) ", \"" #name "\": {" DOC_##type says "}"
+#define DOC_ROW_OPTIONAL_PART(name, type, when, call, says) ", \"" #name "\": {" DOC_##type says "}"
+#define DOC_ROW_WITH(name, type, call) DOC_ROW(name, type, NONE)
+#define DOC_ROW_SILENT_IF(...)
+#define DOC_ROW_SPOKEN(name, type, says) DOC_ROW(name, type, says)
 static const struct {
     const char *name, *text;
 } schemas[] = {
 #define SCHEMA(name, ...) { #name, #__VA_ARGS__ },
+#define ANSWER(name) { #name, "{" DOC_OBJECT ", \"properties\": {" ANSWER_##name(DOC) "}}" },
+#define ANSWER_REQUIRED(name, ...) { #name, "{" DOC_OBJECT DOC_REQUIRED(__VA_ARGS__) ", \"properties\": {" ANSWER_##name(DOC) "}}" },
 #include "api/schema.def"
 #undef SCHEMA
+#undef ANSWER
+#undef ANSWER_REQUIRED
 };
+
+static void schema_put(struct json *json, const char *name, const char *schema)
+{
+    struct buf text;
+    buf_init(&text, 64 * KIB);
+    for (const char *c = schema; *c != '\0'; c++) {
+        buf_add_char(&text, *c);
+        if (strncmp(c, "{, ", 3) == 0)
+            c += 2;
+    }
+    json_key(json, name);
+    json_raw(json, buf_str(&text));
+    buf_release(&text);
+}
 
 /* What a posted task can say: the rows of text/task_doc.def in this document's words. */
 #define SCHEMA_OF(name) "\"$ref\":\"#/components/schemas/" name "\""
@@ -255,10 +308,8 @@ void openapi_build(struct buf *out, const char *version)
     json_raw(&json, STR("{\"token\":{\"type\":\"http\",\"scheme\":\"bearer\"}}"));
     json_key(&json, "schemas");
     json_object_begin(&json);
-    for (size_t i = 0; i < sizeof schemas / sizeof schemas[0]; i++) {
-        json_key(&json, schemas[i].name);
-        json_raw(&json, str_of(schemas[i].text));
-    }
+    for (size_t i = 0; i < sizeof schemas / sizeof schemas[0]; i++)
+        schema_put(&json, schemas[i].name, schemas[i].text);
     schema_new_task(&json);
     json_object_end(&json);
     json_object_end(&json);

@@ -1,6 +1,7 @@
 /* operate: verify and backup over HTTP; both run aside. */
 #include <string.h>
 
+#include "api/answer.h"
 #include "api/call.h"
 
 struct verify_state {
@@ -28,6 +29,11 @@ static void verify_work(struct aside *aside)
     aside->ok = store_verify_all(state->store, &wish, &state->report, &aside->err);
 }
 
+static void head_render(struct json *json, const struct verify_report *report)
+{
+    ANSWER_WRITE(ANSWER_Head);
+}
+
 static void verify_done(struct aside *aside)
 {
     struct call *call = aside->call;
@@ -36,32 +42,9 @@ static void verify_done(struct aside *aside)
         call_refuse(call, aside->err.code, "%s", aside->err.text);
         return;
     }
-    struct json json = json_to(&call->out);
-    json_object_begin(&json);
-    json_put_bool(&json, "ok", report->ok);
-    json_put_i64(&json, "turns", report->turns);
-    json_put_i64(&json, "events", report->events);
-    json_put_i64(&json, "tasks", report->tasks);
-    json_key(&json, "head");
-    json_object_begin(&json);
-    json_put_i64(&json, "seq", report->head_seq);
-    json_put_z(&json, "hash", store_hash_format(report->head_hash).z);
-    json_object_end(&json);
-    if (report->database[0] != '\0')
-        json_put_z(&json, "database", report->database);
-    if (!((struct verify_state *)aside->state)->quick) {
-        json_put_i64(&json, "logs", report->logs);
-        json_put_i64(&json, "log_bytes", report->log_bytes);
-        json_put_i64(&json, "logs_unnoted", report->logs_unnoted);
-        json_put_i64(&json, "logs_short", report->logs_short);
-        if (report->logs_short > 0)
-            json_put_z(&json, "log_missing", report->log_missing);
-        json_put_i64(&json, "files", report->files);
-        json_put_i64(&json, "file_bytes", report->file_bytes);
-    }
-    if (!report->ok)
-        json_put_z(&json, "fault", report->fault);
-    json_object_end(&json);
+    struct json out = json_to(&call->out), *json = &out;
+    bool whole = !((struct verify_state *)aside->state)->quick;
+    ANSWER_WRITE(ANSWER_VerifyReport);
     call_answer(call, 200);
 }
 
@@ -96,13 +79,8 @@ static void backup_done(struct aside *aside)
         call_refuse(call, aside->err.code, "%s", aside->err.text);
         return;
     }
-    struct json json = json_to(&call->out);
-    json_object_begin(&json);
-    json_put_z(&json, "file", state->file);
-    json_put_bool(&json, "without_artifacts", state->facts.without_artifacts);
-    json_put_i64(&json, "artifacts", state->facts.artifacts);
-    json_put_i64(&json, "artifacts_missing", state->facts.missing);
-    json_object_end(&json);
+    struct json out = json_to(&call->out), *json = &out;
+    ANSWER_WRITE(ANSWER_BackupAnswer);
     call_answer(call, 200);
 }
 

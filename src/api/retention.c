@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "api/answer.h"
 #include "api/call.h"
 #include "base/when.h"
 #include "io/clock.h"
@@ -179,13 +180,8 @@ static void prune_free(struct prune *prune)
 
 static void prune_answer(struct call *call, const struct prune *prune)
 {
-    struct json json = json_to(&call->out);
-    json_object_begin(&json);
-    json_put_i64(&json, "tasks", prune->tasks);
-    json_put_i64(&json, "log_bytes", prune->log_bytes);
-    json_put_time(&json, "before", prune->before);
-    json_put_bool(&json, "dry_run", prune->dry_run);
-    json_object_end(&json);
+    struct json out = json_to(&call->out), *json = &out;
+    ANSWER_WRITE(ANSWER_PruneAnswer);
     call_answer(call, 200);
 }
 

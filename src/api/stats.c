@@ -1,4 +1,4 @@
-/* stats: how much there is of everything: counts, semaphores, nodes, health, and the same for Prometheus.
+/* stats: how much there is of everything: counts, semaphores, health, and the same for Prometheus.
  *
  * Counts come from the lanes, which the engine keeps up to date with every move; nothing here walks tasks. */
 #include <stdio.h>
@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "api/answer.h"
 #include "api/call.h"
 #include "base/when.h"
 #include "coord/coord.h"
@@ -31,19 +32,9 @@ static struct counts lane_counts(const struct lane *lane)
         .working = c[STATE_X] };
 }
 
-static void counts_put(struct json *json, const struct counts *counts)
+static void counts_put(struct json *json, const struct counts *counts, bool of_queue)
 {
-    json_put_i64(json, "processed", counts->processed);
-    json_put_i64(json, "failed", counts->failed);
-    json_put_i64(json, "queued", counts->queued);
-    json_put_i64(json, "working", counts->working);
-}
-
-static void lane_counts_put(struct json *json, const struct counts *counts)
-{
-    counts_put(json, counts);
-    json_put_i64(json, "terminated", counts->terminated);
-    json_put_i64(json, "abandoned", counts->abandoned);
+    ANSWER_Counts(RENDER)
 }
 
 struct facts { /* what most of these answers need */
@@ -51,8 +42,7 @@ struct facts { /* what most of these answers need */
     struct lane **lanes;
     struct executor **executors;
     struct executor_live *lives;
-    struct server_row *servers;
-    size_t n_lanes, n_executors, n_lives, n_servers;
+    size_t n_lanes, n_executors, n_lives;
 };
 
 /* facts_own: what the tenant doesn't have isn't there. */
@@ -99,7 +89,7 @@ static void executors_put(struct call *call, struct json *json, const struct fac
             name = str_fmt(&call->arena, "%.*s/%.*s", STR_ARG(executor->tenant), STR_ARG(executor->name));
         json_key_str(json, name);
         json_object_begin(json);
-        counts_put(json, &counts);
+        counts_put(json, &counts, false);
         json_object_end(json);
     }
     json_object_end(json);
@@ -107,8 +97,7 @@ static void executors_put(struct call *call, struct json *json, const struct fac
 
 enum { CLOCK_APART_SHOWN_MS = 1000 };
 
-/* trouble_render: what keeps this server from taking work, and that its clock jumped within the last hour. */
-static void trouble_render(struct call *call, struct json *json)
+void trouble_render(struct call *call, struct json *json)
 {
     struct engine *engine = call->api->config.engine;
     struct clock_jump jump;
@@ -149,7 +138,7 @@ static void stats_render(struct call *call)
     }
     struct json json = json_to(&call->out);
     json_object_begin(&json);
-    lane_counts_put(&json, &all);
+    counts_put(&json, &all, true);
     json_key(&json, "queues");
     json_object_begin(&json);
     for (size_t i = 0; i < facts.n_lanes; i++) {
@@ -158,7 +147,7 @@ static void stats_render(struct call *call)
         struct counts counts = lane_counts(facts.lanes[i]);
         json_key_str(&json, facts.lanes[i]->name);
         json_object_begin(&json);
-        lane_counts_put(&json, &counts);
+        counts_put(&json, &counts, true);
         json_object_end(&json);
     }
     json_object_end(&json);
@@ -226,137 +215,6 @@ void serve_semaphores_list(struct call *call)
         call_next(call, &json, more, n ? slots[n - 1]->id : 0);
     else
         call_problem(call);
-}
-
-static void node_begin(struct json *json, struct str name, const char *role, struct str version, struct str host, const char *state)
-{
-    json_object_begin(json);
-    json_put_str(json, "name", name);
-    json_put_z(json, "role", role);
-    json_put_str(json, "version", version);
-    json_put_str(json, "host", host);
-    json_put_z(json, "state", state);
-}
-
-/* load_now: of this machine; of servers that share a store as its row says it, so that all of them say the same. */
-static double load_now(const struct call *call, const struct server_row *rows, size_t n)
-{
-    double load[1] = { 0 };
-    for (size_t i = 0; i < n; i++)
-        if (str_eqz(rows[i].name, call->api->config.server_name))
-            return (double)rows[i].load / SERVER_LOAD_UNIT;
-    return getloadavg(load, 1) == 1 ? load[0] : 0;
-}
-
-static void node_self(struct call *call, struct json *json, double load)
-{
-    const struct api_config *config = &call->api->config;
-    bool healthy = engine_health(config->engine) == ENGINE_OK;
-    node_begin(json, str_of(config->server_name), "server", str_of(config->version), str_of(config->host),
-        call->api->closing ? "draining"
-        : healthy          ? "active"
-                           : "failing");
-    char trouble[ENGINE_TEXT_MAX];
-    if (engine_trouble(config->engine, true, trouble))
-        json_put_z(json, "reason", trouble);
-    json_key(json, "load");
-    json_f64(json, load);
-    json_key(json, "warnings");
-    json_array_begin(json);
-    trouble_render(call, json);
-    for (unsigned weak = engine_weak(config->engine), one = 1; one <= weak; one <<= 1)
-        if (weak & one)
-            json_z(json, store_weakness(one));
-    config_differs_render(call, json, str_of(config->server_name), engine_site_differs(config->engine));
-    json_array_end(json);
-    json_object_end(json);
-}
-
-/* nodes_others: the servers that share the store, but this one. */
-static void nodes_others(struct call *call, struct json *json, const struct server_row *rows, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (str_eqz(rows[i].name, call->api->config.server_name))
-            continue;
-        bool lives = server_lives(call->api, &rows[i]);
-        node_begin(json, rows[i].name, "server", rows[i].version, rows[i].host, lives ? "active" : "lost");
-        json_key(json, "load");
-        json_f64(json, (double)rows[i].load / SERVER_LOAD_UNIT);
-        json_key(json, "warnings");
-        json_array_begin(json);
-        config_differs_render(call, json, rows[i].name, lives ? rows[i].differs : 0);
-        json_array_end(json);
-        json_object_end(json);
-    }
-}
-
-static void coordination_render(struct call *call, struct json *json)
-{
-    struct coord_status status;
-    coord_status(engine_coord(call->api->config.engine), &status);
-    json_key(json, "coordination");
-    json_object_begin(json);
-    json_put_z(json, "kind", status.kind);
-    json_put_z(json, "state", status.away ? "away" : "active");
-    if (status.since > 0)
-        json_put_time(json, "since", status.since);
-    if (status.away)
-        json_put_z(json, "detail", status.text);
-    json_object_end(json);
-}
-
-static bool nodes_read(struct call *call)
-{
-    if (!facts_read(call))
-        return false;
-    struct facts *facts = call->state;
-    return reader_servers(call->api->config.reader, &call->arena, &facts->servers, &facts->n_servers, &call->err);
-}
-
-static void nodes_render(struct call *call)
-{
-    struct facts facts = *(const struct facts *)call->state;
-    struct server_row *servers = facts.servers;
-    size_t n_servers = facts.n_servers;
-    servers_take(call->api, servers, n_servers);
-    struct json json = json_to(&call->out);
-    json_object_begin(&json);
-    json_key(&json, "nodes");
-    json_array_begin(&json);
-    facts_own(call, &facts);
-    struct smap servers_of = { 0 };
-    register_read(call, &servers_of);
-    if (str_eqz(call->actor.tenant, TENANT_DEFAULT)) { /* servers are the site's */
-        node_self(call, &json, load_now(call, servers, n_servers));
-        nodes_others(call, &json, servers, n_servers);
-    }
-    for (size_t i = 0; i < facts.n_executors; i++) {
-        const struct executor *executor = facts.executors[i];
-        const struct executor_live *live = executor_live_find(facts.lives, facts.n_lives, executor->id);
-        node_begin(&json, executor->name, "executor", executor->version, executor->host, executor_state_now(call->api, executor, live));
-        json_key(&json, "load");
-        int64_t running = live != NULL ? live->running : 0;
-        json_f64(&json, executor->slots > 0 ? (double)running / (double)executor->slots : 0);
-        json_put_i64(&json, "running", running);
-        json_put_i64(&json, "slots", executor->slots);
-        json_put_str(&json, "zone", executor->zone);
-        const char *server = servers_of.n > 0 ? smap_find(&servers_of, executor_member(&call->arena, executor)) : NULL;
-        if (server != NULL)
-            json_put_z(&json, "server", server);
-        json_object_end(&json);
-    }
-    smap_release(&servers_of);
-    json_array_end(&json);
-    coordination_render(call, &json);
-    json_key(&json, "next");
-    json_nil(&json);
-    json_object_end(&json);
-    call_answer(call, 200);
-}
-
-void serve_nodes_list(struct call *call)
-{
-    call_read(call, nodes_read, nodes_render);
 }
 
 static void metric(struct buf *out, const char *name, const char *type, const char *help)

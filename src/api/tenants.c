@@ -2,7 +2,11 @@
  *
  * What a tenant has is counted here from the rows that are shown elsewhere (lanes, semaphores, tokens, archives, executors), so it is the
  * recount of what the engine goes by. The site's admin sees all tenants, everybody else the own one. */
+#include <stdlib.h>
+
 #include "api/call.h"
+#include "base/map.h"
+#include "text/key.h"
 
 struct tenant_row {
     struct str name;
@@ -12,18 +16,20 @@ struct tenant_row {
 struct tenant_list {
     struct tenant_row *rows;
     size_t n, cap;
+    struct smap places; /* name -> its place in rows, plus one */
     int64_t version; /* of the key `tenants`; 0: never set */
 };
 
 static struct tenant_row *row_get(struct call *call, struct tenant_list *list, struct str name)
 {
-    for (size_t i = 0; i < list->n; i++)
-        if (str_eq(list->rows[i].name, name))
-            return &list->rows[i];
+    size_t place = (size_t)(uintptr_t)smap_find(&list->places, name);
+    if (place > 0)
+        return &list->rows[place - 1];
     struct tenant_row *row = ARENA_PUSH(&call->arena, list->rows, list->n, list->cap);
     *row = (struct tenant_row){ .name = str_dup(&call->arena, name) };
     for (int q = 0; q < QUOTA_COUNT; q++)
         row->limits[q] = -1;
+    smap_put(&list->places, row->name, (void *)(uintptr_t)list->n);
     return row;
 }
 
@@ -118,25 +124,59 @@ static void row_render(struct json *json, const struct tenant_row *row)
     json_object_end(json);
 }
 
+static int by_name(const void *a, const void *b)
+{
+    const struct tenant_row *x = a, *y = b;
+    return str_cmp(x->name, y->name);
+}
+
+/* page_take: those that the caller may see, behind the name that the cursor is, as many as fit. True: there are more. */
+static bool page_take(const struct call *call, struct tenant_list *list, struct str behind, size_t limit)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < list->n; i++)
+        if (((call->site && !call->tenant_named) || str_eq(list->rows[i].name, call->actor.tenant)) &&
+            (behind.len == 0 || str_cmp(list->rows[i].name, behind) > 0))
+            list->rows[n++] = list->rows[i];
+    qsort(list->rows, n, sizeof *list->rows, by_name);
+    list->n = n < limit ? n : limit;
+    return n > limit;
+}
+
 void serve_tenants_list(struct call *call)
 {
     struct tenant_list list = { 0 };
-    row_get(call, &list, call->actor.tenant);
-    if (!limits_read(call, &list) || !lanes_count(call, &list) || !others_count(call, &list)) {
+    struct str behind = { 0 };
+    int64_t limit = PAGE_MAX;
+    call_param_limit(call, PAGE_MAX, &limit);
+    if (call_param_str(call, "cursor", &behind) && !name_is_valid(behind))
+        err_item(&call->err, ERR_bad_request, STR("cursor"), "the query parameter 'cursor' must be a tenant's name, not '%.*s'",
+            STR_ARG(str_sub(behind, 0, 64)));
+    if (call->err.code != ERR_none) {
         call_problem(call);
         return;
     }
+    row_get(call, &list, call->actor.tenant);
+    bool good = limits_read(call, &list) && lanes_count(call, &list) && others_count(call, &list);
+    smap_release(&list.places);
+    if (!good) {
+        call_problem(call);
+        return;
+    }
+    bool more = page_take(call, &list, behind, (size_t)limit);
     struct json json = json_to(&call->out);
     json_object_begin(&json);
     json_key(&json, "tenants");
     json_array_begin(&json);
     for (size_t i = 0; i < list.n; i++)
-        if ((call->site && !call->tenant_named) || str_eq(list.rows[i].name, call->actor.tenant))
-            row_render(&json, &list.rows[i]);
+        row_render(&json, &list.rows[i]);
     json_array_end(&json);
     json_put_i64(&json, "version", list.version);
     json_key(&json, "next");
-    json_nil(&json);
+    if (more)
+        json_str(&json, list.rows[list.n - 1].name);
+    else
+        json_nil(&json);
     json_object_end(&json);
     call_answer(call, 200);
 }

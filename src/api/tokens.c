@@ -7,6 +7,7 @@
 #include <sodium.h>
 #include <string.h>
 
+#include "api/answer.h"
 #include "api/call.h"
 #include "base/when.h"
 #include "io/clock.h"
@@ -47,7 +48,6 @@ static struct str token_make(struct call *call, const uint64_t seed[2])
 
 static void scopes_render(struct json *json, unsigned scopes)
 {
-    json_key(json, "scopes");
     json_array_begin(json);
     for (size_t i = 0; i < sizeof scope_names / sizeof scope_names[0]; i++)
         if (scopes & scope_names[i].bit)
@@ -55,13 +55,9 @@ static void scopes_render(struct json *json, unsigned scopes)
     json_array_end(json);
 }
 
-static void token_members(struct json *json, const struct token *token)
+static void token_render(struct json *json, const struct token *token)
 {
-    json_put_str(json, "name", token->name);
-    scopes_render(json, token->scopes);
-    json_put_str(json, "tenant", token->tenant);
-    json_put_time(json, "created", token->created);
-    json_put_time(json, "expires", token->expires);
+    ANSWER_WRITE(ANSWER_Token);
 }
 
 /* token_again: the text of a token that was made before. False: its row is another token's, because the store's secret has changed. */
@@ -88,13 +84,10 @@ static void token_created(struct call *call)
         call_problem(call);
         return;
     }
-    struct json json = json_to(&call->out);
+    struct json out = json_to(&call->out), *json = &out;
     token->created = command->out.token_create.created;
     token->expires = command->out.token_create.expires;
-    json_object_begin(&json);
-    json_put_str(&json, "token", text);
-    token_members(&json, token);
-    json_object_end(&json);
+    ANSWER_WRITE(ANSWER_NewTokenAnswer);
     call_answer(call, call->command.status != 0 ? call->command.status : 201);
 }
 
@@ -187,12 +180,8 @@ void serve_tokens_list(struct call *call)
     json_object_begin(&json);
     json_key(&json, "tokens");
     json_array_begin(&json);
-    for (size_t i = 0; i < n; i++) {
-        json_object_begin(&json);
-        json_put_i64(&json, "id", tokens[i]->id);
-        token_members(&json, tokens[i]);
-        json_object_end(&json);
-    }
+    for (size_t i = 0; i < n; i++)
+        token_render(&json, tokens[i]);
     call_next(call, &json, more, n ? tokens[n - 1]->id : 0);
 }
 

@@ -92,7 +92,7 @@ static void *block_take(struct arena_block *block, size_t size, size_t room)
     void *ptr = block->bytes + block->used;
     block->used += room;
     UNPOISON(ptr, size);
-    return memset(ptr, 0, size);
+    return ptr;
 }
 
 static void block_empty(struct arena_block *block)
@@ -139,7 +139,8 @@ static void *arena_grow(struct arena *arena, size_t size, size_t room)
     return block_take(fresh, size, room);
 }
 
-void *arena_alloc(struct arena *arena, size_t size)
+/* Not cleared yet. */
+static void *arena_room(struct arena *arena, size_t size)
 {
     if (size > SIZE_MAX / 2) {
         memory_out(size);
@@ -153,13 +154,23 @@ void *arena_alloc(struct arena *arena, size_t size)
     return arena_grow(arena, size, room);
 }
 
-void *arena_array(struct arena *arena, size_t size, size_t n)
+void *arena_alloc(struct arena *arena, size_t size)
+{
+    return memset(arena_room(arena, size), 0, size);
+}
+
+static size_t array_size(size_t size, size_t n)
 {
     size_t total;
     if (__builtin_mul_overflow(size, n, &total)) {
         memory_out(SIZE_MAX);
     }
-    return arena_alloc(arena, total);
+    return total;
+}
+
+void *arena_array(struct arena *arena, size_t size, size_t n)
+{
+    return arena_alloc(arena, array_size(size, n));
 }
 
 void arena_reset(struct arena *arena)
@@ -193,8 +204,11 @@ void arena_release(struct arena *arena)
 void *arena_push(struct arena *arena, void **items, size_t *n, size_t *cap, size_t size)
 {
     if (*n == *cap) {
-        size_t more = *cap ? *cap * 2 : 4; /* can't overflow before arena_array's own check fails */
-        char *moved = arena_array(arena, size, more);
+        size_t more = *cap ? *cap * 2 : 4; /* can't overflow before array_size's own check fails */
+        char *moved = arena_room(arena, array_size(size, more)); /* each element is cleared when it is pushed */
+        if (ARENA_POISONED) {
+            memset(moved, 0xbe, size * more); /* who reads behind the last one is found out */
+        }
         if (*n) {
             memcpy(moved, *items, *n * size);
         }

@@ -120,6 +120,9 @@ bool err_item(struct err *err, enum err_code code, struct str path, const char *
     struct err_item *item = ARENA_PUSH(err->arena, err->items, err->n_items, err->cap_items);
     item->path = str_dup(err->arena, path);
     item->message = str_dup(err->arena, (struct str){ text, len });
+    if (err->n_items == ITEMS_MAX) {
+        err->items[ITEMS_MAX] = (struct err_item){ .line = 0 }; /* none was dropped yet */
+    }
     return false;
 }
 

@@ -1,8 +1,9 @@
 /* plant: bugs that are put in on purpose, to see that the simulator finds them (test/sim/README.md lists them), or the tests of the
  * promises (test/promises/README.md).
  *
- * PLANT(name) is constant false in every build but that of the simulator's planted twin and build-planted/ (WEIR_PLANTED), so that
- * nothing of it is left in the server: the condition folds away. One bug at a time: the simulator says which, or WEIR_PLANT. */
+ * PLANT(name) is constant false in every build but that of the simulator's and the soak's planted twins and build-planted/
+ * (WEIR_PLANTED), so that nothing of it is left in the server: the condition folds away. One bug at a time: the simulator or the soak says
+ * which, or WEIR_PLANT. */
 #ifndef WEIR_BASE_PLANT_H
 #define WEIR_BASE_PLANT_H
 
@@ -49,6 +50,8 @@
     X(unserved_kept, "pending tasks keep their slots when the last executor that fits is lost") \
     X(wake_once, "of those who waited for an executor the second batch is forgotten") \
     X(slot_unwaited, "a freed slot's waiters aren't looked at") \
+    X(class_early, "a class goes though a task of it is pending, or waits for an executor") \
+    X(class_lost, "a class that has gone isn't made again for a task that needs it") \
     X(gap_ignored, "a revision is initialised before an earlier one is known") \
     X(prev_newest, "PREV is the newest revision's task, not the one before") \
     X(prev_forgotten, "a revision that waited behind a gap forgets what PREV means") \
@@ -67,6 +70,8 @@
     X(admits_forgotten, "waiters for whom a turn had no time are forgotten") \
     X(tells_forgotten, "those whom a turn had no time to tell of an end are forgotten") \
     X(returns_once, "of the dependents of what is retried the second batch is forgotten") \
+    X(cancels_once, "of what a task supersedes the second batch is forgotten") \
+    X(heirs_first_only, "what a stopped task leaves is handed on to those who are told at once, not to the others") \
     X(silence_once, "an executor that was heard when its silence was due isn't looked at again") \
     X(tells_unread, "whom a turn before has left to be told of an end is taken for told") \
     X(incarnation_unchecked, "a finish of another incarnation is accepted") \
@@ -135,6 +140,17 @@
     X(incarnation_anew, "a store takes a new incarnation at every start") \
     X(leader_trusted, "who leads by ZooKeeper acts without an epoch of the store")
 
+/* what stays: the soak's (test/unit/engine/test_soak.c) */
+#define PLANTS_LEAKS(X) \
+    X(token_kept, "a token that has expired stays") \
+    X(key_kept, "an idempotency key that has expired stays") \
+    X(empty_slot_kept, "a slot stays when nobody is in it") \
+    X(executor_kept, "an executor that nobody hears stays") \
+    X(class_kept, "a class that nobody needs stays") \
+    X(poll_kept, "a poll that waits for something to do has no end") \
+    X(token_bytes_kept, "a token that has gone is still in memory") \
+    X(caches_kept, "specs and definitions stay in memory until there are too many")
+
 enum plant {
     PLANT_none,
 #define X(name, text) PLANT_##name,
@@ -147,6 +163,7 @@ enum plant {
     PLANTS_QUOTAS(X)
     PLANT_quotas_end,
     PLANTS_SERVER(X)
+    PLANTS_LEAKS(X)
 #undef X
 };
 

@@ -3,6 +3,7 @@
 #ifndef WEIR_CORE_MODEL_H
 #define WEIR_CORE_MODEL_H
 
+#include "base/plant.h"
 #include "base/str.h"
 
 /* name, letter, word, ended */
@@ -48,6 +49,7 @@ enum edge_flag {
     EDGE_BY_ID = 32,  /* EDGE_NEEDED: and by the other's id, not by its name */
     EDGE_HANDED = 64, /* PREV, cancels: the other was stopped, and what it waited for or was to cancel is this waiter's by edges of its
                          own: nobody has to look through this edge again */
+    EDGE_PLACED = 128, /* after, depends: the same of the other's place in the queue for the archive's lock */
 };
 struct edge {
     int64_t waiter, pred; /* the one that waits or cancels; the other */
@@ -61,25 +63,23 @@ static inline bool edge_counts(enum edge_kind kind, unsigned flags)
     return kind == EDGE_CANCELS ? (flags & (EDGE_FIRED | EDGE_SPENT)) == EDGE_FIRED : !(flags & EDGE_SPENT);
 }
 
-/* Any reason other than an edge why a task waits. Bits in task.holds; each has rows in `hold` that know what lifts it. */
-enum hold_kind { /* stored: a new one comes last */
+enum hold_kind { /* hold.def; bits in task.holds */
     HOLD_none,
-    HOLD_time,
-    HOLD_pause,
-    HOLD_slot,     /* it waits for a semaphore, a concurrency key or a quota */
-    HOLD_held,     /* not a wait: the task has this slot */
-    HOLD_executor, /* it wants slots, and no active executor fits it */
-    HOLD_telling,  /* not a wait: the task has ended, and not all who wait for it have been told yet */
-    HOLD_returning, /* not a wait: the task was retried, and not all who had ended because of it are back yet */
+#define HOLD(number, name, ...) HOLD_##name = (number),
+#include "core/hold.def"
+#undef HOLD
     HOLD_KIND_COUNT
 };
+enum { HOLD_KIND_BITS = 5 };
 struct hold {
     enum hold_kind kind;
-    int64_t key;  /* time: until; pause: lane; slot, held: slot id; executor: class; telling, returning: 0 */
+    int64_t key;  /* time: until; pause: lane; slot, held: slot id; executor: class; telling: TELLING_; returning: 0 */
     int64_t rank; /* slot, executor: order among the waiters; telling, returning: the waiter, by number, up to which all know; else 0 */
     int64_t task;
     int64_t since;
 };
+
+enum { TELLING_ENDS, TELLING_HEIRS, TELLING_COUNT }; /* HEIRS: those who wait for it also take something over (core/heirs.h) */
 
 enum lane_kind { LANE_QUEUE = 1, LANE_ARCHIVE };
 #define PAUSED_BY_RESTORE "restore"
@@ -228,7 +228,8 @@ struct slot { /* semaphores and concurrency keys */
 #define SLOT_KEYED ((int64_t)1 << 62) /* ids from here on are made of the key: such a slot is there only while somebody is in it */
 static inline bool slot_is_empty(const struct slot *slot)
 {
-    return slot->id >= SLOT_NAMED && !slot->used && !slot->waiting && (slot->id >= SLOT_KEYED || (slot->limit == 1 && !slot->configured));
+    bool goes = slot->id >= SLOT_KEYED || (slot->id >= SLOT_NAMED && slot->limit == 1 && !slot->configured);
+    return goes && !slot->used && !slot->waiting && !PLANT(empty_slot_kept);
 }
 
 struct attempt {

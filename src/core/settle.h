@@ -2,10 +2,11 @@
  *
  * The engine changes something (creates, finishes, cancels, pauses), then calls slice_settle, which carries the consequences through edges,
  * cancels and slots. Work is proportional to what moves, never to what waits, and a turn moves a batch at most (looks_left, tells_left of
- * the slice): what is left stands in the rows, and task_consider of an ended task with HOLD_telling goes on with it. */
+ * the slice): what is left stands in the rows, and task_consider of a task with HOLD_telling goes on with it. */
 #ifndef WEIR_CORE_SETTLE_H
 #define WEIR_CORE_SETTLE_H
 
+#include "core/heirs.h"
 #include "core/slice.h"
 
 /* task_consider: the task may be able to go on: it is looked at by slice_settle. */
@@ -21,13 +22,6 @@ void task_stop(struct slice *slice, struct node *node, enum task_state to, const
 /* task_pass_on: a dependency that ended otherwise than well takes a waiting task with it: F and T make it F, A makes it A. */
 void task_pass_on(struct slice *slice, struct node *waiter, const struct node *dependency);
 
-/* What a task that has ended without having run leaves to `waiter`, which hasn't ended:
- * prev_inherit: `waiter`, which follows it by PREV, waits for what it waited for by PREV;
- * cancels_inherit: `waiter`, which cancels it, cancels what it was still to cancel. */
-void prev_inherit(struct slice *slice, struct node *waiter, struct node *stopped);
-void cancels_inherit(struct slice *slice, struct node *waiter, struct node *stopped);
-bool locks_clash(const struct task *a, const struct task *b); /* two tasks of one archive that may not run at once */
-
 /* task_wait: an executing (or pending) task goes back to S until `until`. */
 void task_wait(struct slice *slice, struct node *node, int64_t until, const struct because *because);
 
@@ -36,6 +30,9 @@ void task_wait(struct slice *slice, struct node *node, int64_t until, const stru
  * task_return_rest: goes on with those of such a task, whatever has become of it since. */
 void task_restage(struct slice *slice, struct node *node, const struct because *because);
 void task_return_rest(struct slice *slice, struct node *node);
+
+/* task_tell_all: all who wait for a task with HOLD_telling are told now, however many there are. */
+void task_tell_all(struct slice *slice, struct node *node);
 
 /* task_return: an executing task that didn't come to an end goes back to P, or to S when what it waits for was retried meanwhile. */
 void task_return(struct slice *slice, struct node *node, const struct because *because);

@@ -108,6 +108,7 @@ void slice_class(struct slice *slice, struct node *node)
     if (!node->row.class_id || rows->class_there(rows->owner, node->row.class_id)) return;
     struct str key = slice_spec(slice, node)->class_key;
     if (slice->failed) return;
+    if (PLANT(class_lost)) return;
     node->row.class_id = rows->class_make(rows->owner, node->row.class_id, key);
     node->dirty = true;
 }
@@ -387,8 +388,13 @@ int64_t slice_told_to(struct slice *slice, struct node *node)
 bool slice_edge_open(struct slice *slice, const struct edge *edge, struct node *pred)
 {
     bool over = edge->kind == EDGE_DEPENDS ? pred->row.state == STATE_D : state_ended(pred->row.state);
-    if (!over || !(pred->row.holds & 1u << HOLD_telling) || PLANT(tells_unread)) return !over;
-    return edge->waiter > slice_told_to(slice, pred);
+    return !over || (!PLANT(tells_unread) && slice_untold(slice, edge, pred));
+}
+
+bool slice_untold(struct slice *slice, const struct edge *edge, struct node *pred)
+{
+    bool telling = state_ended(pred->row.state) && pred->row.holds & 1u << HOLD_telling;
+    return telling && edge->waiter > slice_told_to(slice, pred);
 }
 
 static void edge_change(struct slice *slice, struct node *waiter, struct node *pred, struct edge key);
@@ -469,6 +475,15 @@ void slice_edge_flag(struct slice *slice, struct node *waiter, struct node *pred
     if (!edge || (edge->flags & flags) == flags) return;
     struct edge key = *edge;
     key.flags |= flags;
+    edge_change(slice, waiter, pred, key);
+}
+
+void slice_edge_unflag(struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind, unsigned flags)
+{
+    const struct edge *edge = edge_find(slice, waiter, pred, kind);
+    if (!edge || !(edge->flags & flags)) return;
+    struct edge key = *edge;
+    key.flags &= ~flags;
     edge_change(slice, waiter, pred, key);
 }
 

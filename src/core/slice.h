@@ -55,7 +55,7 @@ struct node {
     bool outs_loaded, ins_loaded;
     size_t ins_indexed, outs_indexed; /* of them, in slice.ins_at and outs_at */
     size_t edges_from; /* its first one as the waiter in edges_new, plus one; 0: none */
-    struct hold_mark *holds_added, *holds_removed; /* of this turn (holds.c) */
+    struct hold_mark *holds_added, *holds_removed; /* of this turn (hold_queue.c) */
     bool untold;     /* it has ended in this turn, and nobody has been told yet */
     int64_t told_to; /* of one with HOLD_telling: its rank, plus one; 0: not read yet */
 };
@@ -70,7 +70,7 @@ struct slice {
     int64_t visits;   /* walks over the edges in this turn */
 
     struct map nodes, lanes, slots; /* node, lane copy, slot copy by id (slot and lane ids + 1: 0 is a lane) */
-    struct map queues;              /* holds by (kind, key), as far as they were read or changed (holds.c) */
+    struct map queues;              /* holds by (kind, key), as far as they were read or changed (hold_queue.c) */
     struct node **fresh;            /* nodes that became P, or another kind of P, in this turn */
     size_t n_fresh, cap_fresh;
     struct node **endings;          /* executing nodes that are now to end */
@@ -135,6 +135,7 @@ struct edge *slice_outs_after(struct slice *slice, struct node *node, int64_t af
 /* slice_outs_others: those of slice_outs that aren't of that kind; of a task with very many this is less to read. */
 struct edge *slice_outs_others(struct slice *slice, struct node *node, enum edge_kind but, size_t *out_n);
 int64_t slice_told_to(struct slice *slice, struct node *node); /* all who wait for it, up to that number, know that it has ended */
+bool slice_untold(struct slice *slice, const struct edge *edge, struct node *pred); /* it has ended, and the edge's waiter doesn't know */
 /* slice_edge_open: is what the edge stands for still to come, for its waiter? An end of which the waiter hasn't been told is. */
 bool slice_edge_open(struct slice *slice, const struct edge *edge, struct node *pred);
 void slice_edge_add(struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind);
@@ -143,6 +144,7 @@ void slice_edge_add_as(struct slice *slice, struct node *waiter, struct node *pr
 void slice_edge_add_lock(struct slice *slice, struct node *waiter, struct node *pred); /* an `after` that stands for the archive's lock */
 void slice_edge_lock_again(struct slice *slice, struct node *waiter, struct node *pred); /* the same, and if it was spent it counts again */
 void slice_edge_flag(struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind, unsigned flags); /* adds flags */
+void slice_edge_unflag(struct slice *slice, struct node *waiter, struct node *pred, enum edge_kind kind, unsigned flags);
 
 /* A walk over edges that comes to each task once: slice_walk begins it with one task, slice_walk_add adds another unless the walk has it.
  */
@@ -155,13 +157,12 @@ struct walk {
 struct walk slice_walk(struct slice *slice, struct node *first);
 void slice_walk_add(struct walk *walk, struct node *node);
 
-/* Holds (holds.c). The lists of changes have gaps until slice_holds_pack. */
+/* Holds (hold_queue.c). The lists of changes have gaps until slice_holds_pack. */
 void slice_hold_add(struct slice *slice, const struct hold *hold);
 void slice_hold_remove(struct slice *slice, const struct hold *hold);
 void slice_holds_pack(struct slice *slice); /* before the changes are handed over, and nothing is changed afterwards */
 struct hold *slice_holds_of_task(struct slice *slice, int64_t task, size_t *out_n); /* by kind and key */
-/* slice_holds_first: the first holds of (kind, key) by (rank, task), at most n; how many there are. Kinds: slot, pause, executor,
- * telling. */
+/* slice_holds_first: the first holds of (kind, key) by (rank, task), at most n; how many there are. Of kinds that are QUEUED. */
 size_t slice_holds_first(struct slice *slice, enum hold_kind kind, int64_t key, size_t n, struct hold *out);
 /* slice_hold_is_first: is the task's hold among the first n? */
 bool slice_hold_is_first(struct slice *slice, enum hold_kind kind, int64_t key, size_t n, int64_t task);

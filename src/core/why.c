@@ -1,8 +1,7 @@
 #include "core/why.h"
 
 #include "base/plant.h"
-#include "base/when.h"
-#include "core/settle.h"
+#include "core/hold.h"
 
 const struct task_class *class_of_key(struct arena *arena, struct str key, struct task_class *out)
 {
@@ -33,15 +32,7 @@ bool class_fits(const struct task_class *class_, const struct executor *executor
     return true;
 }
 
-struct explain {
-    const struct why_facts *facts;
-    struct arena *arena;
-    struct why *out;
-    size_t cap;
-    bool never;
-};
-
-static struct why_condition *condition(struct explain *x, const char *kind, int64_t since)
+struct why_condition *explain_add(struct explain *x, const char *kind, int64_t since)
 {
     struct why_condition *c = ARENA_PUSH(x->arena, x->out->conditions, x->out->n_conditions, x->cap);
     c->kind = kind;
@@ -89,7 +80,7 @@ static void explain_gap(struct explain *x)
     const struct why_gap *gap = &x->facts->gap;
     struct str lane = x->facts->lane_name;
     if (gap->rev == 0) return;
-    struct why_condition *c = condition(x, "gap", x->facts->task.created);
+    struct why_condition *c = explain_add(x, "gap", x->facts->task.created);
     c->holder = str_fmt(x->arena, "%.*s@%lld", STR_ARG(lane), (long long)gap->rev);
     if (!gap->missing) {
         c->detail = str_fmt(x->arena, "revision %lld of %.*s has to be initialised first", (long long)gap->rev, STR_ARG(lane));
@@ -141,7 +132,7 @@ static void explain_edges(struct explain *x)
         if (!pred_unmet(pred)) continue;
         if (pred_twice(x->facts, i)) continue;
         const char *kind = pred->lock ? "lock" : pred->kind == EDGE_DEPENDS ? "dependency" : "precursor";
-        struct why_condition *c = condition(x, kind, task->created);
+        struct why_condition *c = explain_add(x, kind, task->created);
         c->holder = pred->key;
         if (pred->untold && (pred->kind != EDGE_DEPENDS || pred->state == STATE_D)) {
             c->detail =
@@ -170,115 +161,6 @@ static void explain_edges(struct explain *x)
     }
 }
 
-static void explain_gates(struct explain *x)
-{
-    const struct why_facts *f = x->facts;
-    if (f->task.marks & MARK_SKIPPED) return; /* it starts nothing */
-    if (f->task.not_before > f->now) {
-        struct why_condition *c = condition(x, "not_before", f->task.attempts > 0 ? f->task.started : f->task.created);
-        c->until = f->task.not_before;
-        c->detail = str_fmt(x->arena, f->task.attempts > 0 ? "it waits before its next attempt, until %s" : "it isn't to start before %s",
-                            when_format(f->task.not_before).z);
-        c->remedy = str_fmt(x->arena, "it goes on by itself in %s", duration_human(f->task.not_before - f->now).z);
-    }
-    const struct lane *lanes[] = { f->all, f->lane };
-    for (size_t i = 0; i < 2; i++) {
-        const struct lane *lane = lanes[i];
-        if (!lane || !lane->paused_since) continue;
-        struct why_condition *c = condition(x, "pause", lane->paused_since);
-        c->holder = lane->paused_by;
-        c->detail = str_fmt(x->arena, "%.*s is paused: %.*s", STR_ARG(lane->name), STR_ARG(lane->paused_reason));
-        c->remedy = str_fmt(x->arena, "weir resume %.*s", STR_ARG(lane->name));
-    }
-}
-
-static void explain_quota(struct explain *x, const struct why_slot *w)
-{
-    struct why_condition *c = condition(x, "quota", w->since ? w->since : x->facts->task.created);
-    c->detail = str_fmt(x->arena, "the tenant %.*s has %lld of %lld tasks running or about to; %lld wait before it",
-        STR_ARG(w->slot.tenant),
-        (long long)w->slot.used, (long long)w->slot.limit, (long long)w->ahead);
-    c->remedy = str_fmt(x->arena, "it goes on when one of them ends; tenants.%.*s.quotas.running in weir.yaml is the limit",
-        STR_ARG(w->slot.tenant));
-}
-
-static void explain_slots(struct explain *x)
-{
-    for (size_t i = 0; i < x->facts->n_slots; i++) {
-        const struct why_slot *w = &x->facts->slots[i];
-        if (w->held || w->ahead < slot_reach(&w->slot) || (w->since == 0 && PLANT(why_slots_late))) continue;
-        struct str name = w->slot.name, prefix = STR(SLOT_KEY);
-        if (str_eqz(name, SLOT_RUNNING)) {
-            if (w->since != 0 || !PLANT(why_quota_late)) explain_quota(x, w);
-            continue;
-        }
-        bool concurrency = str_starts(name, prefix);
-        if (concurrency) name = str_sub(name, prefix.len, name.len);
-        struct why_condition *c = condition(x, concurrency ? "concurrency" : "semaphore", w->since ? w->since : x->facts->task.created);
-        c->detail = str_fmt(x->arena, "%s %.*s is taken (%lld of %lld); %lld wait before it", concurrency ? "concurrency key" : "semaphore",
-            STR_ARG(name), (long long)w->slot.used, (long long)w->slot.limit, (long long)w->ahead);
-        if (w->n_holders) c->holder = w->holders[0];
-        for (size_t k = 1; k < w->n_holders; k++) c->holder = str_fmt(x->arena, "%.*s, %.*s", STR_ARG(c->holder), STR_ARG(w->holders[k]));
-        c->remedy = w->n_holders ? STR("it is freed when a holder ends") : STR("it is freed in the order of arrival");
-    }
-}
-
-static struct str class_wish(struct arena *arena, const struct task_class *class_)
-{
-    struct str text = str_fmt(arena, "kind %s", class_kind_name(class_->kind));
-    if (class_->zone.len) text = str_fmt(arena, "%.*s, zone %.*s", STR_ARG(text), STR_ARG(class_->zone));
-    for (size_t i = 0; i < class_->n_labels; i++)
-        text = str_fmt(arena, "%.*s, label %.*s=%.*s", STR_ARG(text), STR_ARG(class_->labels[i].name), STR_ARG(class_->labels[i].value));
-    return text;
-}
-
-/* class_remedy: which executor would fit, as it is started. */
-static struct str class_remedy(struct arena *arena, const struct task_class *class_)
-{
-    if (class_->kind == KIND_DATA) return STR("start a worker of your own that registers: POST /v1/executors with kinds: [\"data\"]");
-    struct str text = STR("start one: weir executor --server URL");
-    for (size_t i = 0; i < class_->n_labels; i++)
-        text = str_fmt(arena, "%.*s --label %.*s=%.*s", STR_ARG(text), STR_ARG(class_->labels[i].name), STR_ARG(class_->labels[i].value));
-    return class_->zone.len ? str_fmt(arena, "%.*s --zone %.*s", STR_ARG(text), STR_ARG(class_->zone)) : text;
-}
-
-/* Executors are looked at for every task that is still to start: one that nobody can run is told so while it waits for other things. */
-static void explain_executors(struct explain *x)
-{
-    const struct why_facts *f = x->facts;
-    if (!f->class_) return;
-    size_t fit = f->crew.fit, live = f->crew.live, open = f->crew.open;
-    int64_t since = f->task.ready ? f->task.ready : f->task.created;
-    bool waits = false;
-    for (size_t i = 0; i < f->n_holds; i++)
-        if (f->holds[i].kind == HOLD_executor) waits = true, since = f->holds[i].since;
-    struct str wish = class_wish(x->arena, f->class_);
-    if (fit == 0) {
-        struct why_condition *c = condition(x, "executor", since);
-        c->detail = str_fmt(x->arena, "no executor fits (%.*s)", STR_ARG(wish));
-        c->remedy = class_remedy(x->arena, f->class_);
-        x->never = true;
-    } else if (live == 0) {
-        struct why_condition *c = condition(x, "executor", since);
-        c->detail = str_fmt(x->arena, "no executor that fits (%.*s) is alive; %zu known", STR_ARG(wish), fit);
-        c->remedy = STR("start it again; weir nodes shows them");
-    } else if (open == 0) {
-        struct why_condition *c = condition(x, "executor", since);
-        c->detail = str_fmt(x->arena, "every executor that fits (%.*s) is paused or draining", STR_ARG(wish));
-        c->remedy = STR("weir executor resume NAME");
-    } else if (waits) {
-        struct why_condition *c = condition(x, "executor", since);
-        c->detail = str_fmt(x->arena, "an executor that fits (%.*s) has come; those who waited for it go on in their order", STR_ARG(wish));
-        c->remedy = STR("it goes on by itself");
-    } else if (f->task.state == STATE_P) {
-        struct why_condition *c = condition(x, "executor", since);
-        c->detail = f->ready_ahead > 0 ? str_fmt(x->arena, "it waits for a free slot of %zu executor%s; %lld pending before it", open,
-                                             open == 1 ? "" : "s", (long long)f->ready_ahead)
-                                       : str_fmt(x->arena, "it waits for a free slot of %zu executor%s", open, open == 1 ? "" : "s");
-        c->remedy = STR("more slots or executors; weir promote puts it first");
-    }
-}
-
 void why_explain(const struct why_facts *facts, struct arena *arena, struct why *out)
 {
     *out = (struct why){ 0 };
@@ -293,8 +175,7 @@ void why_explain(const struct why_facts *facts, struct arena *arena, struct why 
     }
     explain_gap(&x);
     explain_edges(&x);
-    explain_gates(&x);
-    explain_slots(&x);
-    explain_executors(&x);
+    for (enum hold_kind kind = 1; kind < HOLD_KIND_COUNT; kind++)
+        if (hold_rule(kind)->explain) hold_rule(kind)->explain(&x);
     out->verdict = x.never ? WHY_NEVER : WHY_WAITING;
 }

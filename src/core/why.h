@@ -8,8 +8,7 @@
 enum why_verdict { WHY_RUNNING = 1, WHY_ENDED, WHY_WAITING, WHY_NEVER };
 
 struct why_condition {
-    const char *kind; /* dependency precursor gap lock semaphore freeze window rollback not_before blocked_by concurrency collapse approval
-                         pause executor quota */
+    const char *kind; /* dependency precursor gap lock, and the words of hold.def */
     struct str detail, holder, remedy; /* holder, remedy: empty: none */
     int64_t since, until;              /* 0: not known */
 };
@@ -62,6 +61,16 @@ struct why_facts {
 struct why { enum why_verdict verdict; struct why_condition *conditions; size_t n_conditions; };
 /* why_gap_ranges: of `known`, the revisions behind gap->rev and below `end` that were told, newest first: the ranges between them. */
 void why_gap_ranges(struct why_gap *gap, const struct revision *known, size_t n_known, int64_t end);
+
+/* For those who add conditions (hold.def): what is known, and what is said so far. */
+struct explain {
+    const struct why_facts *facts;
+    struct arena *arena;
+    struct why *out;
+    size_t cap;
+    bool never; /* it can't run as things are */
+};
+struct why_condition *explain_add(struct explain *explain, const char *kind, int64_t since);
 void why_explain(const struct why_facts *facts, struct arena *arena, struct why *out);
 
 /* class_of_key: what a class's key says of it, its number apart; NULL: the key is empty. */

@@ -341,3 +341,15 @@ void cmd_archive_skip(struct turn *turn, struct command *command)
     command->status = 200;
     archive_answer(command, archive);
 }
+
+void archive_lock_again(struct turn *turn, struct node *node)
+{
+    struct archive *archive = node->row.marks & MARK_LOCKED ? archive_own(turn, node->row.lane) : NULL;
+    if (archive && !state_ended(node->row.state)) lock_again(turn->slice, archive, node);
+}
+
+void locks_again(struct turn *turn, size_t from, const struct node *except)
+{
+    for (size_t i = from; i < turn->slice->n_restaged; i++)
+        if (turn->slice->restaged[i] != except) archive_lock_again(turn, turn->slice->restaged[i]);
+}

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/turn.h"
+#include "store/row_copy.h"
 
 static struct str parts_join(struct arena *arena, const struct str *parts, size_t n)
 {
@@ -319,9 +320,13 @@ static const struct slot *rows_slot(void *owner, int64_t id)
 
 /* --- specs --------------------------------------------------------------------------------------------------------------------- */
 
-void caches_specs_trim(struct engine *engine)
+void caches_trim(struct engine *engine)
 {
-    if (engine->specs.n >= SPECS_CACHED_MAX || engine->spec_arena.used_bytes >= SPEC_BYTES_CACHED_MAX) caches_specs_drop(engine);
+    bool full = engine->specs.n >= SPECS_CACHED_MAX || engine->spec_arena.used_bytes >= SPEC_BYTES_CACHED_MAX;
+    bool over = engine->hour_over && !PLANT(caches_kept);
+    if (full || over) caches_specs_drop(engine);
+    if (over) definitions_drop(engine);
+    engine->hour_over = false;
 }
 
 void caches_specs_drop(struct engine *engine)
@@ -517,9 +522,7 @@ static bool recent_find(struct engine *engine, struct arena *arena, int64_t id, 
     const struct task *row;
     if (!recent_row(engine, id, &row)) return false;
     *out = *row;
-    struct str *texts[] = { &out->name, &out->variant, &out->reason, &out->unique };
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (texts[i]->len) *texts[i] = str_dup(arena, *texts[i]);
+    row_copy_task(arena, out);
     return true;
 }
 

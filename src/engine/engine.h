@@ -41,6 +41,7 @@ enum command_kind {
     CMD_RUN,          /* by hand */
     CMD_NOTE,         /* something to be told to the other servers of the store */
     CMD_PRUNE,        /* a batch of old tasks loses its logs, outputs and artifacts */
+    CMD_LOG_GROWN,    /* a log has got more bytes though its task isn't executing: they count */
     CMD_KIND_COUNT
 };
 
@@ -190,6 +191,7 @@ struct command {
             struct str params, reason;     /* JSON object text, or empty */
             struct definition *definition; /* of that revision */
         } run;
+        struct { int64_t task, grant, bytes; } log; /* bytes: that are stored of it */
         struct { struct str text; } note; /* begins with a letter; at most NOTE_MAX bytes */
         struct {
             int64_t before; /* tasks that ended earlier than this */
@@ -240,6 +242,8 @@ struct engine_config {
     int64_t lease_ms;  /* 15000 */
     int64_t block;     /* numbers of turns that a server that isn't alone takes at a time; 0: 2000; the simulator takes fewer */
     size_t many;       /* grants of one poll that are many (struct attempt); 0: 64; the simulator takes fewer */
+    int64_t keys_ms;   /* an Idempotency-Key is known for so long; 0: 31 days; the soak takes less */
+    int64_t silent_ms; /* an executor that nobody hears goes after so long; 0: 30 days; the soak takes less */
     size_t batch;      /* tasks that one turn lifts, resumes or parks at most; 0: 1000; the simulator takes fewer */
     struct site_conf site;
     const char *data_dir; /* for the disk-space watch; NULL in simulation */

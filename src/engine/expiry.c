@@ -12,7 +12,6 @@
 #include "io/clock.h"
 
 enum { EVERY_MS = 3600 * 1000, FIRST_MS = 60 * 1000, KEYS_STEP = 256, KEYS_BATCHES_MAX = 4 };
-#define SILENT_MS (INT64_C(30) * 24 * 3600 * 1000)
 
 /* --- the wall clock ------------------------------------------------------------------------------------------------------------------- */
 
@@ -99,6 +98,7 @@ static void tokens_expire(struct turn *turn)
     struct engine *engine = turn->engine;
     int64_t past = turn_past(turn);
     size_t n = 0;
+    if (PLANT(token_kept)) return;
     MAP_EACH(&engine->tokens.by_id, e) {
         struct known_token *known = e->value;
         if (!known->row.expires || known->row.expires > past || known->gone == engine->serial) continue;
@@ -122,7 +122,7 @@ static void executor_age(struct turn *turn, struct known_executor *known)
         turn_executor_changed(turn, known);
         return;
     }
-    if (known->row.silent > turn_past(turn) - SILENT_MS) return;
+    if (known->row.silent > turn_past(turn) - engine->config.silent_ms || PLANT(executor_kept)) return;
     *ARENA_PUSH(turn->arena, turn->executors_gone, turn->n_executors_gone, turn->cap_executors_gone) = known->row.id;
     slice_event(turn->slice, &(struct event){ .kind = EVENT_executor_state, .subject = known->subject, .actor = STR("engine"),
                                  .reason = STR("removed: silent for 30 days") });
@@ -147,10 +147,10 @@ static void class_age(struct turn *turn, const struct task_class *class_, const 
     struct hold *waiting;
     size_t n_pending = 0, n_waiting = 0;
     bool used = turn->boot - class_->used < 2 * turn->engine->config.lease_ms || map_find(touched, (uint64_t)class_->id);
-    if (!class_->goes || used || turn->slice->failed) return;
+    if (!class_->goes || used || turn->slice->failed || PLANT(class_kept)) return;
     turn->slice->failed = !store->ops->ready_first(store, turn->arena, class_->id, 1, &pending, &n_pending, turn->err) ||
         !store->ops->holds_of(store, turn->arena, HOLD_executor, class_->id, 1, &waiting, &n_waiting, turn->err);
-    if (!turn->slice->failed && !n_pending && !n_waiting)
+    if (!turn->slice->failed && ((!n_pending && !n_waiting) || PLANT(class_early)))
         *ARENA_PUSH(turn->arena, turn->classes_gone, turn->n_classes_gone, turn->cap_classes_gone) = class_->id;
 }
 
@@ -177,7 +177,7 @@ static void keys_expire(struct turn *turn)
     struct engine *engine = turn->engine;
     size_t n = 0, most = KEYS_BATCHES_MAX * engine->batch;
     engine->keys_added += turn->n_idempotency;
-    if (turn->narrow) return;
+    if (turn->narrow || PLANT(key_kept)) return;
     if (engine->keys_added >= KEYS_STEP) n = 2 * engine->keys_added < most ? 2 * engine->keys_added : most;
     engine->keys_added -= n / 2;
     if (turn->ticks && n < engine->batch) n = engine->batch;
@@ -200,6 +200,7 @@ void expiry_commit(struct turn *turn)
 {
     struct engine *engine = turn->engine;
     if (!turn->ticks) return;
+    engine->hour_over |= turn->clock_due > turn->boot;
     engine->executors_looked = turn->executors_looked;
     engine->classes_looked = turn->classes_looked;
     for (size_t i = 0; i < turn->n_classes_gone; i++) cache_class_drop(engine, turn->classes_gone[i]);

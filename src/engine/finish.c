@@ -17,7 +17,8 @@ static bool late_return(struct turn *turn, struct node *node, const struct becau
     struct because why = { .actor = because->actor, .reason = STR("a late result") };
     if (node->row.state == STATE_F) {
         size_t from = turn->slice->n_restaged;
-        circles_cut(turn, node);
+        heirs_finish(turn, node);
+        circles_cut(turn->slice, node);
         task_restage(turn->slice, node, &why);
         locks_again(turn, from, node);
         node->row.base = node->row.attempts - 1; /* the attempt that brings this result counts */
@@ -110,7 +111,7 @@ void finish_items(struct turn *turn, const struct command *command, struct finis
         turn->slice->tells_left += tells_more(turn->engine);
         attempt_over(turn, node, &attempt, &end, item->reason, &because);
         if (state_ended(node->row.state)) node->row.waits = waits; /* retried, and it queued for the lock again: it leaves that place */
-        if (returned) lock_again(turn, node); /* if it is to be tried again */
+        if (returned) archive_lock_again(turn, node); /* if it is to be tried again */
         bool ahead = returned && node->row.state == STATE_P && node->row.waits; /* tried again at once, but not before those */
         if (ahead) task_wait(turn->slice, node, 0, &because);
         kept_add(turn, node, &attempt, end.log_bytes, item->outputs);

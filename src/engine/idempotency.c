@@ -47,7 +47,7 @@ void idempotency_keep(struct turn *turn, struct command *command, const int64_t 
     struct idempotency *row = ARENA_NEW(turn->arena, struct idempotency);
     *row = (struct idempotency){ .tenant = command->actor.tenant, .token = command->actor.name, .route = command->idempotency.route,
                                  .key = command->idempotency.key, .status = command->status, .ids = ids, .n_ids = n,
-                                 .expires = turn_late(turn) + IDEMPOTENCY_MS };
+                                 .expires = turn_late(turn) + turn->engine->config.keys_ms };
     memcpy(row->body_hash, command->idempotency.body_hash, sizeof row->body_hash);
     *ARENA_PUSH(turn->arena, turn->idempotency, turn->n_idempotency, turn->cap_idempotency) = *row;
     smap_put(&turn->idempotents, key_text(turn, command), row);

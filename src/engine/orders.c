@@ -61,13 +61,15 @@ void cmd_retry(struct turn *turn, struct command *command)
             "commit a correction, and its revision brings the tasks", (long long)node->row.rev);
         return;
     }
+    heirs_finish(turn, node);
+    if (turn->slice->failed) return;
     struct node *pred = failed_dependency(turn, node);
     if (pred) {
         turn_refuse(turn, command, ERR_conflict, "task %lld depends on task %lld, which is %s: retry that one, and this one follows",
             (long long)node->row.id, (long long)pred->row.id, state_word(pred->row.state));
         return;
     }
-    const struct node *later = command->in.task.force || PLANT(order_unlooked) ? NULL : order_passed(turn, node);
+    const struct node *later = command->in.task.force || PLANT(order_unlooked) ? NULL : order_passed(turn->slice, node);
     if (later) {
         turn_refuse(turn, command, ERR_order_passed, "task %lld ('%.*s' of revision %lld) was to come after it and has started; --force "
             "--reason TEXT retries all the same", (long long)later->row.id, STR_ARG(later->row.name), (long long)later->row.rev);
@@ -79,7 +81,7 @@ void cmd_retry(struct turn *turn, struct command *command)
             : "the revision of task %lld waits for an earlier one", (long long)node->row.id);
         return;
     }
-    if (retry_circles(turn, node)) {
+    if (retry_circles(turn->slice, node)) {
         turn_refuse(turn, command, ERR_conflict, "task %lld comes after one that was retried and comes after it by now: retry it when that "
             "has ended", (long long)node->row.id);
         return;

@@ -482,22 +482,36 @@ static void supply_ask(struct turn *turn, struct supply *supply, size_t n)
     }
 }
 
-static struct supply *supply_get(struct turn *turn, int64_t class_id, size_t want)
+static struct supply *supply_of(struct turn *turn, int64_t class_id)
 {
     struct supply *supply = map_find(&turn->supplies, (uint64_t)class_id);
     if (supply) return supply;
     supply = ARENA_NEW(turn->arena, struct supply);
     supply->class_id = class_id;
     map_put(&turn->supplies, (uint64_t)class_id, supply);
-    for (size_t i = 0; i < turn->slice->n_fresh; i++) {
-        struct node *node = turn->slice->fresh[i];
-        if (node->row.class_id != class_id || node->row.state != STATE_P) continue;
-        *ARENA_PUSH(turn->arena, supply->fresh, supply->n_fresh, supply->cap_fresh) = node;
+    return supply;
+}
+
+/* What became pending since the last look goes to its class, each once, however many classes are asked for. */
+static void supplies_fresh(struct turn *turn)
+{
+    for (; turn->n_supplied < turn->slice->n_fresh; turn->n_supplied++) {
+        struct node *node = turn->slice->fresh[turn->n_supplied];
+        struct supply *supply = node->row.state == STATE_P ? supply_of(turn, node->row.class_id) : NULL;
+        if (supply && !supply->asked) *ARENA_PUSH(turn->arena, supply->fresh, supply->n_fresh, supply->cap_fresh) = node;
     }
-    if (supply->n_fresh > 1) qsort(supply->fresh, supply->n_fresh, sizeof *supply->fresh, by_rank);
-    if (turn->supplies.n == 1) /* what these stand for may be gone from the front; what they don't suffice for is asked for later */
+}
+
+static struct supply *supply_get(struct turn *turn, int64_t class_id, size_t want)
+{
+    if (!turn->supplied) /* what these stand for may be gone from the front; what they don't suffice for is asked for later */
         MAP_EACH (&turn->slice->nodes, e)
             turn->n_were_pending += ((const struct node *)e->value)->was == STATE_P;
+    turn->supplied = true;
+    supplies_fresh(turn);
+    struct supply *supply = supply_of(turn, class_id);
+    if (supply->asked) return supply;
+    if (supply->n_fresh > 1) qsort(supply->fresh, supply->n_fresh, sizeof *supply->fresh, by_rank);
     supply_ask(turn, supply, want + turn->n_were_pending);
     return supply;
 }
@@ -536,18 +550,63 @@ static bool supply_head(struct turn *turn, struct supply *supply, struct ready_r
     return true;
 }
 
-/* The first pending task that fits the executor, whatever its class. */
-static struct node *pick_next(struct turn *turn, struct known_executor *known, size_t want)
+/* The classes that fit an executor and have something pending, a binary heap by the first of each. While one poll is served a class's first
+ * only ever gives way to a later one, so what stands here is never too late. Classes are looked at once a poll, not once a grant. */
+struct pick {
+    struct ready_row head;
+    struct supply *supply;
+};
+
+struct picks {
+    struct pick *list;
+    size_t n, cap;
+    bool open;
+};
+
+static bool pick_before(const struct pick *a, const struct pick *b)
 {
-    struct ready_row best = { 0 };
+    return rank_order(a->head.prio, a->head.vt, a->head.task, b->head.prio, b->head.vt, b->head.task) < 0;
+}
+
+static void picks_sift(struct picks *picks, size_t at)
+{
+    for (;;) {
+        size_t first = at;
+        for (size_t child = 2 * at + 1; child <= 2 * at + 2 && child < picks->n; child++)
+            if (pick_before(&picks->list[child], &picks->list[first])) first = child;
+        if (first == at) return;
+        struct pick swapped = picks->list[at];
+        picks->list[at] = picks->list[first];
+        picks->list[first] = swapped;
+        at = first;
+    }
+}
+
+static void picks_open(struct turn *turn, struct known_executor *known, size_t want, struct picks *picks)
+{
+    picks->open = true;
     MAP_EACH(&turn->engine->classes, e) {
         const struct task_class *class_ = e->value;
-        struct ready_row head;
         if (!cache_fits(turn->engine, known, class_->id)) continue;
-        if (!supply_head(turn, supply_get(turn, class_->id, want), &head)) continue;
-        if (!best.task || rank_order(head.prio, head.vt, head.task, best.prio, best.vt, best.task) < 0) best = head;
+        struct pick pick = { .supply = supply_get(turn, class_->id, want) };
+        if (supply_head(turn, pick.supply, &pick.head)) *ARENA_PUSH(turn->arena, picks->list, picks->n, picks->cap) = pick;
     }
-    return best.task ? slice_find(turn->slice, best.task) : NULL;
+    for (size_t i = picks->n / 2; i-- > 0;) picks_sift(picks, i);
+}
+
+/* The first pending task that fits the executor, whatever its class. */
+static struct node *pick_next(struct turn *turn, struct picks *picks)
+{
+    while (picks->n) {
+        struct pick *top = &picks->list[0];
+        struct ready_row head;
+        bool has = supply_head(turn, top->supply, &head);
+        if (has && head.task == top->head.task) return slice_find(turn->slice, head.task);
+        if (has) top->head = head;
+        else *top = picks->list[--picks->n];
+        picks_sift(picks, 0);
+    }
+    return NULL;
 }
 
 /* How many grants the poll may bring: what it says is free counts as far as the executor's slots, and a few that it
@@ -574,10 +633,12 @@ static void grants_take(struct turn *turn, struct command *poll, size_t want)
         poll_answer(turn, poll);
         return;
     }
+    struct picks picks = { 0 };
     int64_t most = grants_most(turn, known, poll);
     poll->limited = most < poll->in.poll.free;
     while ((int64_t)poll->out.poll.n_grants < most && poll->out.poll.n_grants < GRANTS_MAX) {
-        struct node *node = pick_next(turn, known, want);
+        if (!picks.open) picks_open(turn, known, want, &picks);
+        struct node *node = pick_next(turn, &picks);
         if (!node || turn->slice->failed) return;
         if (lane_closed(turn->slice, node->row.lane) && !PLANT(pause_ignored)) {
             if (turn->n_parked_tasks++ >= turn->engine->batch) return; /* the next turn goes on parking */
@@ -715,7 +776,7 @@ void polls_commit(struct turn *turn)
         struct command *poll = turn->to_park[i];
         poll->revived = 0; /* they are among the living now */
         list_append(&turn->engine->parked, &poll->node);
-        heap_put(&turn->engine->polls_due, &poll->due, poll->deadline);
+        if (!PLANT(poll_kept)) heap_put(&turn->engine->polls_due, &poll->due, poll->deadline);
     }
     for (size_t i = 0; i < turn->n_answered; i++) {
         struct command *poll = turn->answered[i];
@@ -741,6 +802,8 @@ int64_t polls_deadline(struct engine *engine)
     return first ? first->key : INT64_MAX;
 }
 
+/* Looks at every executor and every poll that waits; only after a turn that came to nothing, of which a narrow one is followed by wide ones
+ * for a while (narrow_undo) and any other by reading all rows anew. */
 void commands_undo(struct engine *engine, struct command **commands, size_t n)
 {
     for (size_t i = 0; i < n; i++) commands[i]->answered = false;

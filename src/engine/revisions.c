@@ -109,7 +109,7 @@ static struct expand_lock lock_in(struct opening *o)
     struct expand_lock lock = { 0 };
     struct slice *slice = o->turn->slice;
     size_t n;
-    struct node **before = lock_before(o->turn, o->archive, &n);
+    struct node **before = lock_before(o->turn->slice, o->archive, &n);
     for (size_t i = 0; i < n; i++) {
         struct expand_ref ref = { before[i]->row.rev, before[i]->row.name, before[i]->row.id, before[i]->row.run,
                                   !(before[i]->row.marks & MARK_EXCLUSIVE) };

@@ -70,10 +70,11 @@ void seals_note(struct turn *turn)
     if (store->ops->expect && turn->n_sealed_seen && !store->ops->expect(store, &needs, turn->err)) turn->slice->failed = true;
     for (size_t i = 0; i < turn->n_sealed_seen && !turn->slice->failed; i++) {
         const struct log_sealed *sealed = &turn->sealed_seen[i];
-        const struct node *node = slice_find(turn->slice, sealed->seal.task);
+        struct node *node = slice_find(turn->slice, sealed->seal.task);
         bool wanted = node && sealed->seal.grant <= node->row.grant && task_pruned(&node->row) < sealed->seal.grant;
         if (!wanted || noted_before(turn, sealed)) continue;
         *ARENA_PUSH(turn->arena, turn->seals, turn->n_seals, turn->cap_seals) = sealed->seal;
+        log_grown(turn, node, sealed->seal.grant, sealed->seal.bytes);
     }
 }
 

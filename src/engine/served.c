@@ -46,6 +46,8 @@ void served_class_gone(struct engine *engine, const struct task_class *class_)
     map_take(&engine->classes_waking, (uint64_t)class_->id);
 }
 
+/* A look at each class when an executor comes, goes or changes: about 180 instructions (bench/cost, executor-among-classes). Classes that
+ * nobody needs go (expiry.c), so there are as many as there are kinds of tasks, however many tasks wait. */
 void served_look(struct engine *engine, struct known_executor *changed)
 {
     MAP_EACH(&engine->classes, e) {

@@ -6,6 +6,9 @@
  * the store looks for such holds, and on a shared one the server that has the timers does so once a lease. Until it is told a waiter waits,
  * and `why` says so.
  *
+ * What a stopped task leaves to those behind it (core/heirs.h) goes with the telling, waiter by waiter; until then the task
+ * stands in its place in every order. Such holds have a key of their own (TELLING_HEIRS), so that they are found.
+ *
  * A retry the other way round: those who had ended because of the task come back, a batch a turn, and so do those who had ended because of
  * them. What is left stands in the store likewise (HOLD_returning, of a task in whatever state: it goes on meanwhile). */
 #include "engine/turn.h"
@@ -72,6 +75,46 @@ static void returns_run(struct turn *turn, struct hold *holds, size_t most)
     slice->telling |= n == most;
 }
 
+/* Who waits for what has ended is told of it, as far as this turn goes. */
+static void ends_tell(struct turn *turn, int64_t key, struct hold *holds, size_t most)
+{
+    struct slice *slice = turn->slice;
+    size_t n = slice_holds_first(slice, HOLD_telling, key, most, holds);
+    if (slice->tells_left) {
+        holds_expect(turn, holds, n);
+        waiters_expect(turn, holds, n);
+    }
+    for (size_t i = 0; i < n; i++) {
+        struct node *node = slice_find(slice, holds[i].task);
+        if (node) task_consider(slice, node);
+    }
+    slice_settle(slice);
+    slice->telling |= n == most;
+}
+
+enum { HEIRS_PAGE = 32, HEIRS_GROWTH = 4 };
+
+/* The place that a task gets by a retry is decided by all edges of its archive, and what is to be cancelled by who was alive
+ * at the end of another: what was stopped a moment ago, and has handed on to some of its waiters only, does so to all of them
+ * first. So this turn grows with what is left of that; it needs a retry in the same archive before the turns that follow a
+ * stop at once are through. */
+void heirs_finish(struct turn *turn, const struct node *node)
+{
+    struct slice *slice = turn->slice;
+    size_t most = HEIRS_PAGE, n = most;
+    for (; n == most && !slice->failed; most *= HEIRS_GROWTH) {
+        struct hold *holds = ARENA_ARRAY(turn->arena, struct hold, most);
+        n = slice_holds_first(slice, HOLD_telling, TELLING_HEIRS, most, holds);
+        if (n && turn->narrow) turn_widen(turn); /* other servers may be telling, too */
+        for (size_t i = 0; i < n && !slice->failed; i++) {
+            struct node *stopped = slice_find(slice, holds[i].task);
+            bool meets = stopped && (stopped->row.marks & MARK_CANCELS || (node->row.rev && stopped->row.lane == node->row.lane));
+            if (meets) task_tell_all(slice, stopped);
+        }
+        if (n) slice_settle(slice);
+    }
+}
+
 void tells_run(struct turn *turn)
 {
     struct engine *engine = turn->engine;
@@ -82,15 +125,7 @@ void tells_run(struct turn *turn)
     slice->tells_left = most; /* whatever the commands of this turn have used: they come again and again */
     struct hold *holds = ARENA_ARRAY(turn->arena, struct hold, most);
     slice->telling = false;
-    size_t n = slice_holds_first(slice, HOLD_telling, 0, most, holds);
-    holds_expect(turn, holds, n);
-    waiters_expect(turn, holds, n);
-    for (size_t i = 0; i < n; i++) {
-        struct node *node = slice_find(slice, holds[i].task);
-        if (node) task_consider(slice, node);
-    }
-    slice_settle(slice);
-    slice->telling |= n == most;
+    for (int64_t key = TELLING_COUNT; key-- > 0;) ends_tell(turn, key, holds, most); /* what is left to others first */
     returns_run(turn, holds, most);
 }
 

@@ -258,13 +258,19 @@ static int64_t kept_files(struct turn *turn, const struct node *node)
 
 /* Who sends a log is asked how long it is, and one that says less, or never comes to say it, would have as much as it likes. Where
  * nothing is limited, which is nearly everywhere, nobody looks. */
-int64_t log_counted(struct turn *turn, const struct node *node, const struct attempt *attempt, int64_t said)
+static bool logs_limited(const struct turn *turn, const struct node *node)
 {
     struct engine *engine = turn->engine;
     const struct known_tenant *known = engine->limited ? tenant_find(engine, slice_lane(turn->slice, node->row.lane)->tenant) : NULL;
+    return known && known->conf.quotas[QUOTA_logs] >= 0;
+}
+
+int64_t log_counted(struct turn *turn, const struct node *node, const struct attempt *attempt, int64_t said)
+{
+    const struct engine *engine = turn->engine;
     int64_t stored = 0, before = attempt->finished && attempt->log_bytes > 0 ? attempt->log_bytes : 0; /* of one that was given up */
     struct err ignored = { 0 };
-    bool look = known && known->conf.quotas[QUOTA_logs] >= 0 && engine->config.logs && !turn->logs_away;
+    bool look = logs_limited(turn, node) && engine->config.logs && !turn->logs_away;
     if (look && !logs_size(engine->config.logs, node->row.id, attempt->grant, &stored, &ignored)) turn->logs_away = true;
     if (before > stored) stored = before;
     return stored > 0 && stored > said ? stored : said;
@@ -283,6 +289,23 @@ void kept_add(struct turn *turn, struct node *node, const struct attempt *was, i
     lane->file_bytes += files - before;
     node->row.marks |= MARK_KEPT;
     slice_touch(turn->slice, node);
+}
+
+void log_grown(struct turn *turn, struct node *node, int64_t grant, int64_t bytes)
+{
+    const struct pending_attempt *found = logs_limited(turn, node) ? attempt_find(turn, node->row.id, grant) : NULL;
+    if (!found || !found->attempt.finished || found->attempt.log_bytes >= bytes || task_pruned(&node->row) >= grant) return;
+    struct attempt was = found->attempt, longer = was;
+    longer.log_bytes = bytes;
+    attempt_change(turn, &longer)->ended = true;
+    kept_add(turn, node, &was, bytes, (struct str){ 0 });
+}
+
+void cmd_log_grown(struct turn *turn, struct command *command)
+{
+    struct node *node = slice_find(turn->slice, command->in.log.task);
+    if (node) log_grown(turn, node, command->in.log.grant, command->in.log.bytes);
+    command->status = 200;
 }
 
 void kept_drop(struct turn *turn, struct node *node, int64_t log_bytes)

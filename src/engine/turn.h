@@ -13,6 +13,8 @@
 #include "base/map.h"
 #include "base/plant.h"
 #include "coord/coord.h"
+#include "core/lock.h"
+#include "core/retry.h"
 #include "core/settle.h"
 #include "core/why.h"
 #include "engine/definition.h"
@@ -49,6 +51,7 @@ enum {
 };
 #define OFFSET_UNKNOWN (INT64_MAX / 2) /* of engine.offset: back-offs are looked at anew */
 #define IDEMPOTENCY_MS (INT64_C(31) * 24 * 3600 * 1000)
+#define SILENT_MS (INT64_C(30) * 24 * 3600 * 1000)
 
 struct live { /* a grant that is out */
     struct attempt attempt;
@@ -188,7 +191,8 @@ struct engine {
     int64_t wide_until;      /* boot ms */
     size_t batch, many;
     struct arena arena, cache_arena; /* for the life of the engine; of the small tables (caches.c): reset when they are reloaded */
-    struct arena spec_arena, turn_arena; /* specs until the cache is full; one turn */
+    struct arena spec_arena, turn_arena; /* specs until the cache is full, or the hour is over; one turn */
+    bool hour_over;          /* specs and definitions that are still needed are read again: idle memory is given back */
 
     struct map lanes, classes, slots, executors, specs, lives; /* by id (lanes: id + 1) */
     struct map slots_open;   /* those that have room and waiters, as of the last commit: the first of them wait for something else too */
@@ -337,6 +341,8 @@ struct turn {
     struct sealed { int64_t task, grant; } *sealed; size_t n_sealed, cap_sealed; /* logs that are complete */
     struct map supplies; /* polls.c: pending tasks by class */
     size_t n_were_pending; /* nodes that had a ready row when the first of them was made */
+    bool supplied;         /* n_were_pending is known */
+    size_t n_supplied;     /* of the slice's fresh tasks, those that stand with their class in `supplies` */
     size_t n_parked_tasks;
     bool tells_looked;     /* tells_run has */
     uint64_t n_granted, n_finished, n_lost;
@@ -366,7 +372,13 @@ struct name_track { /* the newest revision that has a task of a name, and those 
     struct made { int64_t rev, task, run; bool skipped; struct made *before; } *made; /* newest first */
 };
 
-/* engine.c */
+/* turn.c. turn_run: applies commands and what is due, decides, writes. False: nothing was changed, err says why; *n_commands grows by those
+ * that came meanwhile. turn_follow: after the commit, the caches. */
+void turn_open(struct turn *turn, struct engine *engine, int64_t wall, int64_t boot, struct err *err);
+bool turn_run(struct turn *turn, struct command **commands, size_t *n_commands, struct err *err);
+bool turn_commit(struct turn *turn, struct err *err);
+void turn_follow(struct turn *turn);
+void turn_close(struct turn *turn);
 /* turn_incarnate: a new incarnation; all fences given out so far are stale. */
 void turn_incarnate(struct turn *turn, struct str who, struct str reason);
 void turn_stand(struct turn *turn); /* on the newest commit that the engine knows */
@@ -393,7 +405,7 @@ void narrow_undo(struct turn *turn, struct command **commands, size_t n);
 bool caches_load(struct engine *engine, struct err *err);
 void caches_held(struct engine *engine); /* the lane `all` may have changed */
 void caches_drop(struct engine *engine);
-void caches_specs_trim(struct engine *engine);
+void caches_trim(struct engine *engine); /* specs and definitions, at the beginning of a turn */
 void caches_specs_drop(struct engine *engine);
 void recent_follow(struct turn *turn); /* rows that the turn wrote are remembered, after the commit */
 bool recent_row(const struct engine *engine, int64_t id, const struct task **out); /* false: not remembered */
@@ -439,6 +451,7 @@ int64_t executor_silent_ms(const struct engine *engine); /* who wasn't heard for
 size_t turn_batch(const struct engine *engine); /* what a turn does at most of each kind that can grow */
 void holds_expect(struct turn *turn, const struct hold *holds, size_t n); /* rows of their tasks come in one piece, if that saves time */
 size_t tells_more(const struct engine *engine); /* edges that a turn may go along for each finish, besides a batch */
+void heirs_finish(struct turn *turn, const struct node *node); /* before a retry: nothing that it meets is half handed on */
 void tells_run(struct turn *turn);              /* goes on where turns before have stopped */
 void tells_follow(struct turn *turn);           /* after the commit */
 
@@ -559,6 +572,9 @@ bool quota_enqueue_refused(struct turn *turn, struct command *command);
 bool quota_revision_refused(struct turn *turn, struct command *command, const struct definition *definition);
 bool quota_tasks_full(struct turn *turn, struct str tenant);
 int64_t log_counted(struct turn *turn, const struct node *node, const struct attempt *attempt, int64_t said); /* bytes of its log */
+/* log_grown: of an attempt that has ended more bytes are stored than were counted then: its executor was given up and goes on sending, or
+ * they came through another server. */
+void log_grown(struct turn *turn, struct node *node, int64_t grant, int64_t bytes);
 /* was: the attempt as it was before this end, or NULL; before `outputs` are the turn's */
 void kept_add(struct turn *turn, struct node *node, const struct attempt *was, int64_t log_bytes, struct str outputs);
 void kept_drop(struct turn *turn, struct node *node, int64_t log_bytes);
@@ -566,15 +582,9 @@ void cmd_site(struct turn *turn, struct command *command);
 void site_start(struct turn *turn);
 bool semaphore_is_configured(struct engine *engine, struct str tenant, struct str name);
 
-/* order.c */
-/* lock_before: who has the archive's lock alone or is next to, and hasn't ended; if that one was stopped while it waited: those before, and
- * of those that share the lock also those before them. */
-struct node **lock_before(struct turn *turn, const struct archive *archive, size_t *out_n);
-bool retry_circles(struct turn *turn, struct node *node); /* retried, it would wait for something that waits for it */
-void circles_cut(struct turn *turn, struct node *node);   /* that won't wait for it then */
-void lock_again(struct turn *turn, struct node *node); /* it stands in S after it had ended: it queues for the lock anew */
+/* archives.c */
+void archive_lock_again(struct turn *turn, struct node *node); /* it stands in S after it had ended: it queues for its lock anew */
 void locks_again(struct turn *turn, size_t from, const struct node *except); /* for all that were restaged since `from` */
-const struct node *order_passed(struct turn *turn, struct node *node); /* a later task that has started; NULL: none */
 
 /* others.c */
 bool others_follow(struct turn *turn, struct err *err); /* after begin: the turn stands on what is true now */
@@ -589,7 +599,10 @@ bool duties_open(struct engine *engine, struct err *err);
 bool duty_acts(struct turn *turn, enum duty_kind duty); /* this server, in this turn */
 bool duty_refused(struct turn *turn, struct command *command); /* it was made under an epoch that is over */
 struct str duty_text(struct turn *turn, enum duty_kind duty);  /* "NAME, epoch N" for events; empty: nobody else is there */
-bool engine_anew(struct engine *engine, int64_t boot, struct err *err); /* engine.c: everything is read again */
+/* engine.c. engine_anew: everything is read again. engine_recover: the turn came to nothing: what it had put into the caches is forgotten,
+ * polls stand as they stood. */
+bool engine_anew(struct engine *engine, int64_t boot, struct err *err);
+bool engine_recover(struct engine *engine, struct command **commands, size_t n, int64_t boot, struct err *err);
 void caches_refresh(struct engine *engine, const struct others *others); /* caches.c */
 void live_forget_any(struct engine *engine, int64_t task);               /* leases.c */
 void archive_news_add(struct engine *engine, int64_t lane); /* 0: any */
@@ -612,6 +625,7 @@ int64_t tokens_of(struct turn *turn, struct str tenant); /* how many it has */
 
 /* prune.c */
 void cmd_prune(struct turn *turn, struct command *command);
+void cmd_log_grown(struct turn *turn, struct command *command);
 void prune_follow(struct turn *turn); /* logs go after the commit */
 
 /* schedules.c */

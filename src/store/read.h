@@ -32,7 +32,7 @@ bool reader_task(struct reader *reader, struct arena *arena, int64_t id, struct 
 bool reader_row(struct reader *reader, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err);
 bool reader_spec(struct reader *reader, struct arena *arena, int64_t spec, struct str *out_body, struct err *err); /* by task.spec */
 /* reader_spec_slots: the slots that a task of that spec wants, ascending; none: nothing is known of it. */
-bool reader_spec_slots(struct reader *reader, struct arena *arena, int64_t spec, int64_t **out, size_t *out_n, struct err *err);
+bool reader_spec_slots(struct reader *reader, struct arena *arena, int64_t spec, const int64_t **out, size_t *out_n, struct err *err);
 
 /* reader_spec_class: the key of the class of a task of that spec (core's class_of_key); empty: it isn't kept there. */
 bool reader_spec_class(struct reader *reader, struct arena *arena, int64_t spec, struct str *out, struct err *err);

@@ -13,7 +13,7 @@ struct reader_ops {
     bool (*task)(struct reader *reader, struct arena *arena, int64_t id, struct task_view *out, bool *out_found, struct err *err);
     bool (*row)(struct reader *reader, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err);
     bool (*spec)(struct reader *reader, struct arena *arena, int64_t spec, struct str *out_body, struct err *err);
-    bool (*spec_slots)(struct reader *reader, struct arena *arena, int64_t spec, int64_t **out, size_t *out_n, struct err *err);
+    bool (*spec_slots)(struct reader *reader, struct arena *arena, int64_t spec, const int64_t **out, size_t *out_n, struct err *err);
     bool (*spec_class)(struct reader *reader, struct arena *arena, int64_t spec, struct str *out, struct err *err);
     bool (*tasks)(struct reader *reader, struct arena *arena, const struct task_filter *filter, struct task_view **out, size_t *out_n,
                   int64_t *out_next, struct err *err);
@@ -65,8 +65,11 @@ struct reader_ops {
     bool (*schedules)(struct reader *reader, struct arena *arena, int64_t lane, struct schedule **out, size_t *out_n, struct err *err);
 };
 
+enum { STEP_US = 25000 }; /* how long a call looks before it hands back what it has: no read transaction is held longer on purpose */
+
 struct reader {
     const struct reader_ops *ops;
+    int64_t step_us; /* STEP_US; tests make it less, so that every walk is cut short */
 };
 
 #endif

@@ -318,7 +318,7 @@ bool reader_spec_class(struct reader *reader, struct arena *arena, int64_t spec,
     return reader->ops->spec_class(reader, arena, spec, out, err);
 }
 
-bool reader_spec_slots(struct reader *reader, struct arena *arena, int64_t spec, int64_t **out, size_t *out_n, struct err *err)
+bool reader_spec_slots(struct reader *reader, struct arena *arena, int64_t spec, const int64_t **out, size_t *out_n, struct err *err)
 {
     return reader->ops->spec_slots(reader, arena, spec, out, out_n, err);
 }

@@ -11,39 +11,15 @@
 
 #include "base/buf.h"
 #include "store/chain.h"
+#include "store/rows.def"
 
 /* How a row is named: by one number, by two, or by a hash of its key's columns; range: neighbours by one number, together. */
 enum tag_key { TAG_KEY_ID, TAG_KEY_PAIR, TAG_KEY_HASH, TAG_KEY_RANGE };
 
-/* table, how it is named, columns of the key, columns under the tag (in the order of tags.c; those of the key first). What isn't here is
- * said in doc/manual.md. */
-#define TAG_TABLES(X) \
-    X(task, ID, 1, "id lane rev state name variant run rest") \
-    X(spec, RANGE, 1, "id body attempts_max backoff_ms retry_on slots slot_key") \
-    X(attempt, PAIR, 2, "task grant_no number executor started finished exit_status signal_no outcome cpu_ms max_rss_bytes log_bytes " \
-      "finish_hash") \
-    X(live, PAIR, 2, "task grant_no number executor started") \
-    X(outputs, ID, 1, "task body") \
-    X(log_tail, PAIR, 2, "task grant_no start_byte bytes") \
-    X(edge, HASH, 3, "pred waiter kind flags") \
-    X(hold, HASH, 4, "kind hold_key rank task since") \
-    X(unique_key, HASH, 2, "tenant key_text task") \
-    X(idempotency, HASH, 4, "tenant token route key_text body_hash status ids expires") \
-    X(lane, ID, 1, "id kind tenant name") \
-    X(class, ID, 1, "id class_key tenant zone kind labels") \
-    X(slot, ID, 1, "id tenant name slot_limit") \
-    X(executor, ID, 1, "id name instance host version zone slots kinds labels state registered tenant owner") \
-    X(token, ID, 1, "id name tenant hash scopes created expires") \
-    X(site, HASH, 1, "name body version changed changed_by") \
-    X(archive, ID, 1, "lane kind url branch added removed first_rev next_rev youngest tip definition lock_users") \
-    X(revision, PAIR, 2, "lane rev state ident txn author message at noted cause depth definition prevs") \
-    X(latest, HASH, 3, "lane name variant rev task ran_rev ran_task") \
-    X(schedule, HASH, 4, "lane task cron zone") \
-    X(log_seal, PAIR, 2, "task grant_no bytes hash")
-
+/* The tables, how each is named and which columns are under the tag: rows.def. What isn't there is said in doc/manual.md. */
 enum tag_table {
-#define X(name, key, n, columns) TAG_##name,
-    TAG_TABLES(X)
+#define X(table, type, key) TAG_##table,
+    ROW_TABLES(X)
 #undef X
     TAG_COUNT
 };
@@ -51,7 +27,7 @@ struct tag_facts {
     const char *table;
     enum tag_key key;
     int n_key;
-    const char *columns;
+    const char *columns; /* under the tag, those of the key first; a blank behind each */
 };
 extern const struct tag_facts tag_facts[TAG_COUNT];
 

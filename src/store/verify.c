@@ -49,7 +49,7 @@ struct verify {
     int64_t n_pending, n_executing;
     int64_t compared;       /* tasks up to this id are */
     struct rows_known rows;
-    int table;              /* of TAG_TABLES: whose rows are being compared; TAG_COUNT: all are */
+    int table;              /* of ROW_TABLES: whose rows are being compared; TAG_COUNT: all are */
     bool walking;           /* it was begun */
     const struct sql_table *facts; /* its columns */
     struct verify_ready ready;     /* how far those are compared */

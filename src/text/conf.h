@@ -29,6 +29,7 @@ enum conf_origin { CONF_DEFAULT, CONF_FILE, CONF_ENVIRONMENT, CONF_OPTION };
 
 #define CONF_SETTINGS_MAX 48
 #define CONF_GRACE_DEFAULT "10s" /* of every executor, whoever starts it */
+#define CONF_FILE_DEFAULT "/etc/weir/weir.yaml" /* where `weir serve` looks for its configuration */
 
 struct conf_value { /* one setting as it is shown */
     enum conf_origin origin;

@@ -19,7 +19,7 @@
 #include "io/log.h"
 #include "store/read.h"
 #include "watch/follow.h"
-#include "watch/note.h"
+#include "text/hint_message.h"
 
 enum { WINDOW_MS = 100, WINDOW_NOTES = 256, READS_MAX = 64 };
 

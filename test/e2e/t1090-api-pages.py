@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Lists come in pages: queues, executors, semaphores, tokens; bad cursors. Polls by numbers that nobody has leave nothing behind."""
+"""Lists come in pages: queues, executors, semaphores, tokens, nodes, tenants; bad cursors. Polls by numbers that nobody has leave nothing behind."""
 import http.client
 import json
 import os
@@ -48,6 +48,42 @@ for path, name, prefix in (('/v1/lanes', 'lanes', 'queue-'), ('/v1/executors', '
     for bad in ('cursor=', 'cursor=x', 'cursor=-1', 'cursor=1.5', 'cursor=99999999999999999999', 'limit=0', 'limit=-1', 'limit=x', 'limit='):
         refused(s.get(f'{path}?{bad}', local=True), 400, 'bad_request', text=f'{path}?{bad}')
     same(s.get(f'{path}?cursor={2 ** 63 - 1 if name != "tokens" else 0}', local=True).json, {name: [], 'next': None}, f'{path}: behind the last')
+
+# -- nodes: servers by name, then executors; tenants by name. Their cursors are other ones
+same(s.post('/v1/config', dict(text=json.dumps(dict(tenants={f'tenant-{i:04}': {} for i in range(N)}))), local=True).status, 200, 'some tenants')
+for path, name, bads, behind in (
+        ('/v1/nodes', 'nodes', ('cursor=', 'cursor=x', 'cursor=-1', 'cursor=1.5', 'cursor=server.', 'limit=0', 'limit=x'), str(2 ** 63 - 1)),
+        ('/v1/tenants', 'tenants', ('cursor=', 'cursor=a%20b', 'cursor=%2F', 'limit=0', 'limit=x'), 'zz')):
+    whole = [item['name'] for item in s.get(path, local=True).json[name]]
+    ok(len(whole) == N + 1 and len(set(whole)) == N + 1 and s.get(path, local=True).json['next'] is None, f'{path}: all of them at once', whole)
+    for limit in (1, 2, 3, len(whole), len(whole) + 1):
+        items, n = pages(path, name, limit)
+        same(items, whole, f'{path}: by {limit}, in the same order')
+        ok(n <= -(-(len(whole) + 1) // limit), f'{path}: by {limit}, no page more than there are', n)
+    for bad in bads:
+        refused(s.get(f'{path}?{bad}', local=True), 400, 'bad_request', text=f'{path}?{bad}')
+    page = s.get(f'{path}?cursor={behind}', local=True).json
+    same((page[name], page['next']), ([], None), f'{path}: behind the last')
+first = s.get('/v1/nodes?limit=1', local=True).json
+same((first['nodes'][0]['role'], first['next']), ('server', f'server.{first["nodes"][0]["name"]}'), 'a page of nodes that ends among the servers')
+same([n['role'] for n in s.get('/v1/nodes?cursor=server.zz', local=True).json['nodes']], ['executor'] * N, 'a server that is gone is led on from')
+same([t['name'] for t in s.get('/v1/tenants?tenant=tenant-0003&limit=1', local=True).json['tenants']], ['tenant-0003'], 'one tenant by name')
+
+# -- the program follows them: more than a page of executors and tenants
+s.post('/v1/config', dict(text=json.dumps(dict(tenants={f'tenant-{i:04}': {} for i in range(1000)}))), local=True)
+voice = http.client.HTTPConnection('127.0.0.1', s.port)
+worker = s.post('/v1/tokens', dict(name='registers', scopes=['execute']), local=True).json['token']
+for i in range(1100):
+    voice.request('POST', '/v1/executors', json.dumps(dict(name=f'many-{i}', slots=1, kinds=['data'])), {'Authorization': f'Bearer {worker}', 'Content-Type': 'application/json'})
+    answer = voice.getresponse()
+    answer.read()
+    assert answer.status == 201, answer.status
+for command, wanted in (('nodes', [f'many-{i}' for i in range(1100)]), ('tenants', [f'tenant-{i:04}' for i in range(1000)])):
+    run = subprocess.run([os.environ['WEIR'], command, '--json', '--server', f'unix:{s.dir / "weir.sock"}'], capture_output=True, text=True)
+    names = [item['name'] for item in json.loads(run.stdout)]
+    same([name for name in names if name in set(wanted)], wanted, f'weir {command}: all pages')
+whole = s.get('/v1/nodes', local=True).json
+same((len(whole['nodes']), whole['next'] is None), (1000, False), 'and a page has a thousand at most')
 
 # -- the program follows them: more than a page of queues
 same(s.post('/v1/tasks', dict(tasks=[dict(name=f't{i}', queue=f'many-{i}') for i in range(1500)]), local=True).status, 201, '1,500 queues')

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / 'test/unit/cmd'))
+sys.path.insert(0, str(ROOT / 'test/unit/cli'))
 from tap import clean_env, end, has, lonely, ok, same, skip, weir
 
 TMP = pathlib.Path(os.environ.get('TEST_TMP', '/tmp'))

@@ -8,7 +8,7 @@ import sys
 import xml.etree.ElementTree as xml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / 'test/unit/cmd'))
+sys.path.insert(0, str(ROOT / 'test/unit/cli'))
 from fake_server import Fake
 from tap import Terminal, clean_env, end, has, ok, same, skip, weir
 

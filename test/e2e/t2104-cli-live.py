@@ -9,7 +9,7 @@ import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / 'test/unit/cmd'))
+sys.path.insert(0, str(ROOT / 'test/unit/cli'))
 from fake_server import Fake
 from tap import WEIR, Terminal, clean_env, end, has, ok, same, weir
 

@@ -11,11 +11,13 @@ sys.path[:0] = [str(ROOT / 'test' / 'lib'), str(ROOT / 'bench')]
 import cost  # noqa: E402
 from house import end, ok, skip  # noqa: E402
 
-KINDS = ['semaphores', 'concurrency', 'raise', 'give-way', 'executor-comes', 'executor-goes', 'executor-goes-among', 'finish-each', 'supersede', 'cancel', 'among-archives', 'among-waiters']
+KINDS = ['semaphores', 'concurrency', 'raise', 'give-way', 'executor-comes', 'executor-goes', 'executor-goes-among', 'finish-each', 'supersede', 'cancel', 'among-archives', 'among-waiters',
+    'stop-prev', 'stop-lock', 'retry-revision', 'among-classes']
 program = ROOT / 'build' / 'bench' / 'cost'  # a plain build: callgrind and the sanitizers don't go together
 if not program.exists() or not shutil.which('valgrind'):
     skip('instructions', f'there is no {program} (`make` builds it), or no valgrind')
 else:
-    for kind, may, few, many, good in cost.table(program, 40, KINDS) + cost.table(program, 400, ['fan-in']):  # what it searched shows late
+    late = cost.table(program, 400, ['fan-in']) + cost.table(program, 100, ['claim-classes'])  # what is searched shows late
+    for kind, may, few, many, good in cost.table(program, 40, KINDS) + late:
         ok(good, f'{kind} is {may}: {few:,} instructions, with four times as many {many:,}', many / few)
 end()

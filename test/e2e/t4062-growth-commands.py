@@ -17,6 +17,5 @@ if not program.exists() or not shutil.which('vgdb'):
     skip('growth', f'there is no {program} (`make` builds it), or no valgrind')
 else:
     for name, few, many, good in growth.table(program, 10, 600):
-        counted = isinstance(few, int) and isinstance(many, int)
-        ok(good, f'{name}: among 10 {few:,} instructions, among 600 {many:,}' if counted else name, many / few if counted else (few, many))
+        ok(good, f'{name}: among 10 and among 600 {growth.told(few, many)}')
 end()

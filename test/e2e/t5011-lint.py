@@ -7,7 +7,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / 'test/unit/cmd'))
+sys.path.insert(0, str(ROOT / 'test/unit/cli'))
 from tap import end, has, ok, same, skip, weir
 
 TMP = pathlib.Path(os.environ.get('TEST_TMP', '/tmp')) / 'lint'

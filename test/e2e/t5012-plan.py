@@ -6,7 +6,7 @@ import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / 'test/unit/cmd'))
+sys.path.insert(0, str(ROOT / 'test/unit/cli'))
 from tap import end, has, ok, same, weir
 
 TMP = pathlib.Path(os.environ.get('TEST_TMP', '/tmp')) / 'plan'

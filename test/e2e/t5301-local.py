@@ -11,7 +11,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / 'test/unit/cmd'))
+sys.path.insert(0, str(ROOT / 'test/unit/cli'))
 import tap
 tap.WEIR = os.path.abspath(tap.WEIR)
 from tap import WEIR, Terminal, clean_env, end, has, ok, same, weir

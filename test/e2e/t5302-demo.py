@@ -10,7 +10,7 @@ import sys
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / 'test/unit/cmd'))
+sys.path.insert(0, str(ROOT / 'test/unit/cli'))
 import tap
 tap.WEIR = os.path.abspath(tap.WEIR)
 from tap import Terminal, clean_env, end, has, ok, same

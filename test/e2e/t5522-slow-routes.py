@@ -2,7 +2,7 @@
 # time limit: 240
 # store: sqlite (it starts its own PostgreSQL)
 """A database whose answers come late, or not at all, and every route of the program's own list: whoever asks waits, or is told 503 in time, and nobody else waits: /healthz answers and
-leases are renewed. Then all is as it was."""
+leases are renewed. A list or download that was under way breaks off. Then all is as it was."""
 import http.client
 import json
 import pathlib
@@ -168,4 +168,60 @@ until(lambda: f'q:{late}' in follower.names, 'the follower goes on')
 same(s.state(task), 'X', 'the job that ran meanwhile still runs')
 answers = together([r for r in ROUTES if not any(word in r[0] for word in AFTER)])
 same({row: a for row, a in answers.items() if a[0] in (0, 500, 503)}, {}, 'and all routes answer')
+
+# -- the database is gone in the middle of a list or a download: it breaks off, so that nobody takes what has come for all there was
+BYTES = b'0123456789abcde\n' * 60000  # pieces of 64 KiB
+second = Worker(s, 'second', instance='w2', labels={'keeps': 'files'})
+kept = s.enqueue(dict(name='k', queue='kept', command='x', labels={'keeps': 'files'}, priority=900))['id']
+keeper = next(g for g in second.claim(1) if g['task'] == kept)
+sent = s.ask('POST', f'/v1/tasks/{kept}/artifacts/f?offset=0&last=1&fence={keeper["fence"]}', 4 * BYTES).json
+same(second.finish(keeper, exit=0, artifacts=[sent]).status, 200, 'a file is kept')
+same(worker.log(grant, 0, BYTES).status, 200, 'a long log')
+same(s.post('/v1/tasks', dict(tasks=[dict(name=f'e{n}', queue='events', command='x') for n in range(3000)])).status, 201, 'and many events')
+
+
+def opened(path):
+    line = http.client.HTTPConnection(*s.url.split('//')[1].split(':'), timeout=60)
+    line.request('GET', path, None, {'Authorization': f'Bearer {s.token}'})
+    answer = line.getresponse()
+    return line, answer, answer.read(10)
+
+
+def taken(path, opened_as, found):
+    """how it ended: whole, or broken off; how many bytes came; in how many seconds"""
+    line, answer, first = opened_as
+    began = time.monotonic()
+    try:
+        rest, end = answer.read(), 'whole'
+    except http.client.IncompleteRead as why:
+        rest, end = why.partial, 'broken off'
+    except OSError as why:
+        rest, end = b'', repr(why)
+    line.close()
+    found[path] = (end, len(first + rest), time.monotonic() - began)
+
+
+def all_taken(break_it):
+    found = {}
+    lines = {path: opened(path) for path in DOWNLOADS}
+    if break_it:
+        slow.freeze()
+    threads = [threading.Thread(target=taken, args=(path, line, found)) for path, line in lines.items()]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    slow.thaw()
+    return found
+
+
+DOWNLOADS = ['/v1/events?since=0', f'/v1/tasks/{task}/log', f'/v1/tasks/{kept}/artifacts/f']
+whole = all_taken(False)
+same([end for end, _, _ in whole.values()], ['whole'] * 3, 'three downloads, to their ends')
+same([whole[path][1] for path in DOWNLOADS[1:]], [len(BYTES), 4 * len(BYTES)], 'with all their bytes')
+slow.late(LATE / 2)
+for path, (how, n, seconds) in all_taken(True).items():
+    ok(how == 'broken off' and 0 < n < whole[path][1] and seconds < LIMIT, f'{path}: breaks off, in {seconds:.1f} s', (how, n, whole[path][1]))
+until(lambda: s.get('/v1/tasks').status == 200, seconds=30)
+same([end for end, _, _ in all_taken(False).values()], ['whole'] * 3, 'and is whole again when it is asked for again')
 end()

@@ -194,8 +194,17 @@ agent.poll(0, seq=next(seqs), renew=[dict(task=grant['task'], fence=grant['fence
 agent.poll(0, seq=next(seqs), renew=[])  # it had it, and has it no more
 until(lambda: red.state(grant['task']) == 'F', 'it is lost', 20)
 same(red.quotas()['logs'][0], 500, 'and what it had written is counted')
-same((agent.log(grant, 100, b'x' * 50).status, agent.finish(grant, exit=0, log_bytes=0).status, red.state(grant['task'])), (200, 200, 'D'), 'it comes back, with more')
-same((counted(red)[1], recount(red)[1]), (550, 550), 'all of which is counted once')
+same(agent.log(grant, 100, b'x' * 50).status, 200, 'it comes back, with more')
+same((counted(red)[1], recount(red)[1]), (550, 550), 'which is counted at once: it may never report an end')
+same((agent.log(grant, 50, b'x' * 100).status, counted(red)[1]), (200, 550), 'what was sent before counts once')
+same((agent.log(grant, 150, b'x' * 10).status, agent.finish(grant, exit=0, log_bytes=0).status, red.state(grant['task'])), (200, 200, 'D'), 'and its end')
+same((counted(red)[1], recount(red)[1]), (560, 560), 'all of which is counted once')
+grant, _ = wrote(10)
+agent.poll(0, seq=next(seqs), renew=[dict(task=grant['task'], fence=grant['fence'])])
+agent.poll(0, seq=next(seqs), renew=[])
+until(lambda: red.state(grant['task']) == 'F', 'another one is lost', 20)
+same((agent.log(grant, 100, b'y' * 40).status, counted(red)[1], recount(red)[1]), (200, 700, 700), 'goes on sending, and never ends')
+same(site.get('/v1/verify', local=True).json['ok'], True, 'the history says so, too')
 until(lambda: red.post('/v1/prune', dict(older_than='1s', dry_run=False)).status == 200 and counted(red) == (0, 0, 0), 'and given back by a prune')
 
 # -- requests by the second; executors are never kept waiting by it

@@ -7,12 +7,14 @@ import collections
 import json
 import pathlib
 import random
+import subprocess
 import sys
 import threading
 import time
 import urllib.parse
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'lib'))
+import postgres  # noqa: E402
 from house import TMP, Worker, database, end, houses, ok, same, until  # noqa: E402
 from voices import Voice, voice  # noqa: E402
 
@@ -189,7 +191,7 @@ def at_once(*works):
 
 
 def rounds(limit):
-    """30 jobs with logs of 100 bytes; half of their ends say it, to another server, half say nothing: (what those saw who could post when nothing was left, what was answered)"""
+    """30 jobs with logs of 100 bytes; their ends go to the same server or to another one, half of them say how long the log is, half say nothing: (what those saw who could post when nothing was left, what was answered)"""
     late, kept = [], []
     reds[0].enqueue(*[dict(name=f'l{limit}-{i}', queue='q', data=i) for i in range(30)])
     held = []
@@ -197,7 +199,7 @@ def rounds(limit):
 
     def job(number):
         worker, grant = held[number]
-        there = workers[(number + 1) % 3].server if number % 2 else worker.server
+        there = workers[(number + 1) % 3].server if number % 3 else worker.server
         kept.append(worker.log(grant, 0, b'l' * 100).status)
         answer = there.post(f'/v1/tasks/{grant["task"]}/finish', dict(fence=grant['fence'], exit=0, **(dict(log_bytes=100) if number % 2 else {})))
         kept.append(answer.status)
@@ -215,12 +217,33 @@ def rounds(limit):
 quotas(logs='1500B')
 late, kept = rounds(1500)
 same((late, dict(kept)), ([], {200: 60}), 'logs: nobody who saw it full has posted')
-same(used('logs'), [3000] * 3, '30 logs of 100 bytes, at all servers, whatever ends said of them')
+until(lambda: used('logs') == [3000] * 3, '30 logs of 100 bytes, at all servers, whatever ends said of them, and wherever they were said', 20)
 same(race(12, lambda v, i: v.post('/v1/tasks', dict(name='x', queue='q', data=1))), {507: 12}, 'no task any more, at any server')
 until(drain, seconds=40)
 until(lambda: reds[1].post('/v1/prune', dict(older_than='1s', dry_run=False)).status == 200 and used('logs') == [0] * 3, 'a prune at one gives back all of it', 20)
 same(race(12, lambda v, i: v.post('/v1/tasks', dict(name='x', queue='q', data=1))), {201: 12}, 'and tasks are taken again, at all')
 until(drain, seconds=40)
+
+# -- bytes that one server has taken and not yet written when the job ends, silently, at another
+def log_locked():
+    held = subprocess.Popen([postgres.BIN / 'psql', '-X', '-q', '-h', pg.dir, '-p', str(pg.port), '-U', postgres.USER, '-d', 'weir'], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    print('BEGIN; LOCK TABLE log IN SHARE MODE;', file=held.stdin, flush=True)
+    until(lambda: pg.sql("SELECT count(*) FROM pg_locks WHERE relation = 'log'::regclass AND mode = 'ShareLock' AND granted", 'weir') == '1')
+    return held
+
+
+same(used('logs'), [0] * 3, 'no logs')
+reds[0].enqueue(*[dict(name=f'w{i}', queue='q', data=i) for i in range(2)])
+(whole, part) = until(lambda: (lambda g: len(g) == 2 and g)(workers[0].claim(free=2, wait_ms=500)), 'two jobs', 20)
+same(workers[0].log(part, 0, b'l' * 100).status, 200, 'a log')
+until(lambda: pg.sql('SELECT sum(bytes) FROM log', 'weir') == '100', 'that is written', 20)
+holder = log_locked()
+same([workers[0].log(whole, 0, b'l' * 70).status, workers[0].log(part, 100, b'l' * 30).status], [200, 200], 'a log, and the rest of the other one, that wait to be written')
+same([workers[1].server.post(f'/v1/tasks/{g["task"]}/finish', dict(fence=g['fence'], exit=0)).status for g in (whole, part)], [200, 200], 'both end at another server')
+same(used('logs'), [100] * 3, 'which knows of nothing else')
+holder.communicate('COMMIT;\n', timeout=30)
+until(lambda: used('logs') == [200] * 3, 'they count once they are written', 20)
+until(lambda: pg.sql('SELECT count(*), min(sealed), max(sealed) FROM log', 'weir') == '2|1|1', 'and both are noted in the history', 20)
 
 # -- requests: so many a second at each server, however they come
 quotas(requests=10)

@@ -58,6 +58,7 @@ for life in range(2):
             at = 0
             while at < len(text):
                 step = rng.randint(1, 20000)
+                durable.append((now(), grant['task'], grant['spec']['attempt'], 0 if at == 0 else durable[-1][3], text, grant['fence']))
                 answer = w.log(grant, at, text[at:at + step]).json
                 durable.append((now(), grant['task'], grant['spec']['attempt'], answer['durable'], text, grant['fence']))
                 at = min(at + step, len(text))
@@ -76,21 +77,21 @@ deadline = time.monotonic() + SECONDS
 numbers = iter(range(STATES))
 lock = threading.Lock()
 cuts = sorted((rng.randrange(len(found)) for _ in range(STATES)))
-# moments around commits matter most: half of the cuts are right before or after a sync; a quarter right after a log grew
+# moments around commits matter most: half of the cuts are right before or after a sync; a quarter right after a log grew, with a hole in its end
 syncs = [i for i, r in enumerate(found) if r[1] in 'SD']
 of_logs = {r[2] for r in found if r[1] == 'C' and r[4].endswith(b'.log')}
 grew = [i for i, r in enumerate(found) if r[1] == 'W' and r[2] in of_logs]
-cuts = [c if i % 4 == 1 else rng.choice(grew) if i % 4 == 3 else max(0, min(len(found) - 1, rng.choice(syncs) + rng.randint(-2, 1))) for i, c in enumerate(cuts)]
+cuts = [(c if i % 4 == 1 else rng.choice(grew) if i % 4 == 3 else max(0, min(len(found) - 1, rng.choice(syncs) + rng.randint(-2, 1))), i % 4 == 3) for i, c in enumerate(cuts)]
 
 
 def states():
     """disk states in the order of the record, so that it is read once; shuffled in blocks would cost more than it gives"""
     disk, at = power.Disk(), 0
-    for c in sorted(cuts):
+    for c, holes in sorted(cuts):
         while at <= c:
             disk.feed(found[at])
             at += 1
-        yield found[c][0], disk.cut(random.Random(SEED * 1000003 + c))
+        yield found[c][0], disk.cut(random.Random(SEED * 1000003 + c), holes)
 
 
 feed = states()

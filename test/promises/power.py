@@ -91,8 +91,9 @@ class Disk:
         else:
             names.pop(op[1], None)
 
-    def cut(self, rng):
-        """one state after a cut now: ({path: bytes, or None for a folder}, how many pending writes were lost or torn)"""
+    def cut(self, rng, holes=False):
+        """one state after a cut now: ({path: bytes, or None for a folder}, how many pending writes were lost or torn); holes: of each log's unsynced end
+        only the last bytes are there"""
         names, lost = dict(self.names), 0
         for ops in self.unsynced.values():
             for op in ops[:rng.randint(0, len(ops))]:
@@ -104,6 +105,11 @@ class Disk:
                 continue
             image, pending = bytearray(self.images[inode]), list(self.pending[inode])
             mode = rng.choice(['none', 'all', 'some', 'some', 'prefix', 'torn'])
+            if holes and path.endswith('.log') and pending and pending[-1][0] == 'W':
+                kind, number, data = pending[-1]
+                at = max(len(data) - SECTOR, len(data) // 2)
+                mode, pending = 'all', [(kind, number + at, data[at:])]
+                lost += 1
             kept = pending
             if mode == 'none':
                 kept = []

@@ -1,4 +1,5 @@
 /* check: what must hold after every turn, whatever happened. */
+#include "core/hold.h"
 #include "core/task_state.h"
 #include "store/pack.h"
 #include "world.h"
@@ -184,12 +185,16 @@ static void check_task(struct world *w, const struct task *task)
     for (size_t i = 0; i < m->n_holds; i++)
         if (m->holds[i].task == task->id) holds |= 1u << m->holds[i].kind, held += m->holds[i].kind == HOLD_held;
     if (ready != (task->state == STATE_P)) world_fail(w, "ready row without P, or P without ready row", task->id);
+    bool needed = task->state == STATE_P || task->holds & 1u << HOLD_executor;
+    if (needed && !map_find(&m->classes, (uint64_t)task->class_id)) world_fail(w, "a class is gone that a task needs", task->id);
     if (live != (task->state == STATE_X)) world_fail(w, "I7 not exactly one live grant of an executing task", task->id);
     if (holds != task->holds) world_fail(w, "holds differ from their rows", task->id);
     if (task->ending && task->state != STATE_X) world_fail(w, "ending beside a state that isn't X", task->id);
-    if (state_ended(task->state) && task->holds & ~(1u << HOLD_telling | 1u << HOLD_returning))
+    if (state_ended(task->state) && task->holds & ~(unsigned)HOLDS_OUTLIVE)
         world_fail(w, "I9 an ended task holds something", task->id);
-    if (!state_ended(task->state) && task->holds & 1u << HOLD_telling) world_fail(w, "an end is told that isn't one", task->id);
+    bool telling = task->holds & 1u << HOLD_telling;
+    if (!state_ended(task->state) && telling && !(task->state == STATE_S && task->marks & MARK_CANCELS))
+        world_fail(w, "an end is told that isn't one", task->id);
     if ((task->state == STATE_P || task->state == STATE_X) && held != spec->n_slots + (running_slot(w, task->lane) != 0))
         world_fail(w, "I8 started without its slots", task->id);
     if (task->state == STATE_S) {
@@ -201,7 +206,7 @@ static void check_task(struct world *w, const struct task *task)
             trace(w, "  waits %lld, counted %lld", (long long)task->waits, (long long)waits_of(w, task));
             world_fail(w, "waits is not the number of unsatisfied edges", task->id);
         }
-        if (task->waits == 0 && !(task->holds & ~(1u << HOLD_held | 1u << HOLD_returning)))
+        if (task->waits == 0 && !(task->holds & HOLDS_WAIT) && !telling)
             world_fail(w, "I10 a staged task without a reason", task->id);
     }
     check_left_behind(w, task);

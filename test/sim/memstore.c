@@ -4,84 +4,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/row_copy.h"
+
 /* --- copies --------------------------------------------------------------------------------------------------------------------------- */
 
-static struct task *task_copy(struct arena *arena, const struct task *row)
-{
-    struct task *copy = ARENA_NEW(arena, struct task);
-    *copy = *row;
-    copy->name = str_dup(arena, row->name);
-    copy->variant = str_dup(arena, row->variant);
-    copy->reason = str_dup(arena, row->reason);
-    copy->unique = str_dup(arena, row->unique);
-    return copy;
-}
-
-struct lane *lane_copy(struct arena *arena, const struct lane *row)
-{
-    struct lane *copy = ARENA_NEW(arena, struct lane);
-    *copy = *row;
-    copy->tenant = str_dup(arena, row->tenant);
-    copy->name = str_dup(arena, row->name);
-    copy->paused_by = str_dup(arena, row->paused_by);
-    copy->paused_reason = str_dup(arena, row->paused_reason);
-    return copy;
-}
-
-static struct label *labels_copy(struct arena *arena, const struct label *labels, size_t n)
-{
-    struct label *copy = ARENA_ARRAY(arena, struct label, n + 1);
-    for (size_t i = 0; i < n; i++) copy[i] = (struct label){ str_dup(arena, labels[i].name), str_dup(arena, labels[i].value) };
-    return copy;
-}
-
-struct task_class *class_copy(struct arena *arena, const struct task_class *row)
-{
-    struct task_class *copy = ARENA_NEW(arena, struct task_class);
-    *copy = *row;
-    copy->key = str_dup(arena, row->key);
-    copy->tenant = str_dup(arena, row->tenant);
-    copy->zone = str_dup(arena, row->zone);
-    copy->labels = labels_copy(arena, row->labels, row->n_labels);
-    return copy;
-}
-
-struct executor *executor_dup(struct arena *arena, const struct executor *row)
-{
-    struct executor *copy = ARENA_NEW(arena, struct executor);
-    *copy = *row;
-    copy->name = str_dup(arena, row->name);
-    copy->instance = str_dup(arena, row->instance);
-    copy->host = str_dup(arena, row->host);
-    copy->version = str_dup(arena, row->version);
-    copy->zone = str_dup(arena, row->zone);
-    copy->tenant = str_dup(arena, row->tenant);
-    copy->labels = labels_copy(arena, row->labels, row->n_labels);
-    return copy;
-}
-
-static struct spec *spec_copy(struct arena *arena, const struct spec *row)
-{
-    struct spec *copy = ARENA_NEW(arena, struct spec);
-    *copy = *row;
-    copy->body = str_dup(arena, row->body);
-    copy->slot_key = str_dup(arena, row->slot_key);
-    copy->semaphores = str_dup(arena, row->semaphores);
-    copy->class_key = str_dup(arena, row->class_key);
-    int64_t *slots = ARENA_ARRAY(arena, int64_t, row->n_slots + 1);
-    if (row->n_slots) memcpy(slots, row->slots, row->n_slots * sizeof *slots);
-    copy->slots = slots;
-    return copy;
-}
-
-struct slot *slot_copy(struct arena *arena, const struct slot *row)
-{
-    struct slot *copy = ARENA_NEW(arena, struct slot);
-    *copy = *row;
-    copy->tenant = str_dup(arena, row->tenant);
-    copy->name = str_dup(arena, row->name);
-    return copy;
-}
+#define COPIER(function, table, type) \
+    struct type *function(struct arena *arena, const struct type *row) \
+    { \
+        struct type *copy = ARENA_NEW(arena, struct type); \
+        *copy = *row; \
+        row_copy_##table(arena, copy); \
+        return copy; \
+    }
+static COPIER(task_copy, task, task)
+COPIER(lane_copy, lane, lane)
+COPIER(class_copy, class, task_class)
+COPIER(executor_dup, executor, executor)
+static COPIER(spec_copy, spec, spec)
+COPIER(slot_copy, slot, slot)
+COPIER(archive_copy, archive, archive)
+static COPIER(token_copy, token, token)
+static COPIER(idempotency_copy, idempotency, idempotency)
 
 static struct memstore *mem(struct store *store)
 {
@@ -200,13 +143,7 @@ static void small_apply(struct memstore *m, const struct changes *c)
     for (size_t i = 0; i < c->n_executors; i++)
         map_put(&m->executors, (uint64_t)c->executors[i]->id, executor_dup(&m->arena, c->executors[i]));
     for (size_t i = 0; i < c->n_executors_remove; i++) map_take(&m->executors, (uint64_t)c->executors_remove[i]);
-    for (size_t i = 0; i < c->n_tokens; i++) {
-        struct token *copy = ARENA_NEW(&m->arena, struct token);
-        *copy = *c->tokens[i];
-        copy->name = str_dup(&m->arena, copy->name);
-        copy->tenant = str_dup(&m->arena, copy->tenant);
-        map_put(&m->tokens, (uint64_t)copy->id, copy);
-    }
+    for (size_t i = 0; i < c->n_tokens; i++) map_put(&m->tokens, (uint64_t)c->tokens[i]->id, token_copy(&m->arena, c->tokens[i]));
     for (size_t i = 0; i < c->n_tokens_remove; i++) map_take(&m->tokens, (uint64_t)c->tokens_remove[i]);
     for (size_t i = 0; i < c->n_unique_remove; i++) smap_take(&m->uniques, unique_text(m, &c->unique_remove[i]));
     for (size_t i = 0; i < c->n_unique_add; i++) {
@@ -215,15 +152,8 @@ static void small_apply(struct memstore *m, const struct changes *c)
         ASSERT(!smap_find(&m->uniques, unique_text(m, &c->unique_add[i])));
         smap_put(&m->uniques, unique_text(m, &c->unique_add[i]), id);
     }
-    for (size_t i = 0; i < c->n_idempotency; i++) {
-        const struct idempotency *row = &c->idempotency[i];
-        struct idempotency *copy = ARENA_NEW(&m->arena, struct idempotency);
-        *copy = *row;
-        int64_t *ids = ARENA_ARRAY(&m->arena, int64_t, row->n_ids + 1);
-        if (row->n_ids) memcpy(ids, row->ids, row->n_ids * sizeof *ids);
-        copy->ids = ids;
-        smap_put(&m->idempotency, idempotency_text(m, row), copy);
-    }
+    for (size_t i = 0; i < c->n_idempotency; i++)
+        smap_put(&m->idempotency, idempotency_text(m, &c->idempotency[i]), idempotency_copy(&m->arena, &c->idempotency[i]));
 }
 
 static void site_apply(struct memstore *m, const struct changes *c)
@@ -234,9 +164,7 @@ static void site_apply(struct memstore *m, const struct changes *c)
         ASSERT(k < sizeof m->site / sizeof *m->site);
         if (k == m->n_site) m->n_site++;
         m->site[k] = c->site[i];
-        m->site[k].name = str_dup(&m->arena, c->site[i].name);
-        m->site[k].body = str_dup(&m->arena, c->site[i].body);
-        m->site[k].changed_by = str_dup(&m->arena, c->site[i].changed_by);
+        row_copy_site(&m->arena, &m->site[k]);
     }
 }
 

@@ -1,55 +1,22 @@
 /* memstore_archives: archives, revisions, what PREV means and schedules in the store in memory. There are few of each: lists are walked. */
-#include <string.h>
-
 #include "memstore.h"
+#include "store/row_copy.h"
 
 static struct memstore *mem(struct store *store)
 {
     return ((struct memport *)(void *)store)->rows;
 }
 
-static const int64_t *numbers_copy(struct arena *arena, const int64_t *numbers, size_t n)
-{
-    int64_t *copy = ARENA_ARRAY(arena, int64_t, n + 1);
-    if (n) memcpy(copy, numbers, n * sizeof *copy);
-    return copy;
-}
-
-struct archive *archive_copy(struct arena *arena, const struct archive *row)
-{
-    struct archive *copy = ARENA_NEW(arena, struct archive);
-    *copy = *row;
-    copy->url = str_dup(arena, row->url);
-    copy->branch = str_dup(arena, row->branch);
-    copy->tip = str_dup(arena, row->tip);
-    copy->lock_shared = numbers_copy(arena, row->lock_shared, row->n_lock_shared);
-    return copy;
-}
-
-static struct revision revision_copy(struct arena *arena, const struct revision *row)
-{
-    struct revision copy = *row;
-    copy.ident = str_dup(arena, row->ident);
-    copy.txn = str_dup(arena, row->txn);
-    copy.author = str_dup(arena, row->author);
-    copy.message = str_dup(arena, row->message);
-    copy.prevs = numbers_copy(arena, row->prevs, row->n_prevs);
-    return copy;
-}
-
-static struct schedule schedule_copy(struct arena *arena, const struct schedule *row)
-{
-    return (struct schedule){ row->lane, str_dup(arena, row->task), str_dup(arena, row->cron), str_dup(arena, row->zone), row->next,
-        row->fired };
-}
-
-static struct latest latest_copy(struct arena *arena, const struct latest *row)
-{
-    struct latest copy = *row;
-    copy.name = str_dup(arena, row->name);
-    copy.variant = str_dup(arena, row->variant);
-    return copy;
-}
+#define COPIER(function, table, type) \
+    static struct type function(struct arena *arena, const struct type *row) \
+    { \
+        struct type copy = *row; \
+        row_copy_##table(arena, &copy); \
+        return copy; \
+    }
+COPIER(revision_copy, revision, revision)
+COPIER(schedule_copy, schedule, schedule)
+COPIER(latest_copy, latest, latest)
 
 /* --- writing -------------------------------------------------------------------------------------------------------------------------- */
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "memstore.h"
+#include "store/rows.h"
 
 void (*memstore_differs)(const char *what);
 
@@ -43,79 +44,58 @@ static uint64_t ids_sum(uint64_t h, const int64_t *ids, size_t n)
     return mix(h, n);
 }
 
-static uint64_t task_sum(const struct task *t)
+static uint64_t rest_sum(uint64_t h, const struct task *task)
 {
-    uint64_t h = 1;
-    NUMBERS(h, t->id, t->lane, t->rev, t->run, (int64_t)t->state, (int64_t)t->ending, t->waits, t->ins, t->out, t->holds, t->marks,
-        t->class_id, t->prio, t->vt, t->grant, t->not_before, t->spec, t->attempts, t->base, t->created, t->ready, t->started, t->finished,
-        (int64_t)t->outcome, t->cause, t->last_turn);
-    return mix_str(mix_str(mix_str(mix_str(h, t->name), t->variant), t->reason), t->unique);
+    struct buf packed;
+    buf_init(&packed, 1 << 20);
+    task_pack(&packed, task);
+    h = mix_str(h, buf_str(&packed));
+    buf_release(&packed);
+    return h;
 }
 
-static uint64_t lane_sum(const struct lane *l)
-{
-    uint64_t h = 2;
-    NUMBERS(h, l->id, (int64_t)l->kind, l->last_vt, l->log_bytes, l->file_bytes, l->paused_since);
-    h = ids_sum(h, l->counts + 1, STATE_COUNT - 1);
-    return mix_str(mix_str(mix_str(mix_str(h, l->tenant), l->name), l->paused_by), l->paused_reason);
-}
+#define SUM(column, type, member, role) SUM_##type(member)
+#define SUM_number(member) h = mix(h, (uint64_t)row->member);
+#define SUM_maybe(member) SUM_number(member)
+#define SUM_archive_kind(member) SUM_number(member)
+#define SUM_revision_state(member) SUM_number(member)
+#define SUM_state(member) SUM_number(member)
+#define SUM_outcome(member) SUM_number(member)
+#define SUM_text(member) h = mix_str(h, row->member);
+#define SUM_bytes(member) h = mix_str(h, (struct str){ (const char *)row->member, sizeof row->member });
+#define SUM_labels(member) h = labels_sum(h, row->member, row->n_##member);
+#define SUM_numbers(member) h = ids_sum(h, row->member, row->n_##member);
+#define SUM_list(member) SUM_numbers(member)
+#define SUM_lock(member) h = ids_sum(mix(h, (uint64_t)row->lock_exclusive), row->member, row->n_##member);
+#define SUM_rest(member) h = rest_sum(h, row);
+#define SUMMER(table, type) \
+    static uint64_t table##_sum(const struct type *row) \
+    { \
+        uint64_t h = sizeof *row; \
+        ROW_##table(SUM) \
+        return h; \
+    }
+SUMMER(task, task)
+SUMMER(lane, lane)
+SUMMER(class, task_class)
+SUMMER(slot, slot)
+SUMMER(executor, executor)
+SUMMER(archive, archive)
+SUMMER(edge, edge)
+SUMMER(hold, hold)
+SUMMER(spec, spec)
+SUMMER(schedule, schedule)
+SUMMER(revision, revision)
+SUMMER(latest, latest)
+SUMMER(duty, duty)
+SUMMER(site, site_key)
 
-static uint64_t class_sum(const struct task_class *c)
-{
-    uint64_t h = 3;
-    NUMBERS(h, c->id, (int64_t)c->kind, c->goes);
-    return labels_sum(mix_str(mix_str(mix_str(h, c->key), c->tenant), c->zone), c->labels, c->n_labels);
-}
-
-static uint64_t slot_sum(const struct slot *s)
-{
-    uint64_t h = 4;
-    NUMBERS(h, s->id, s->limit, s->used, s->waiting);
-    return mix_str(mix_str(h, s->tenant), s->name);
-}
-
-static uint64_t executor_sum(const struct executor *e)
-{
-    uint64_t h = 5;
-    NUMBERS(h, e->id, e->slots, e->kinds, (int64_t)e->state, e->registered, e->processed, e->failed);
-    h = mix_str(mix_str(mix_str(mix_str(mix_str(mix_str(h, e->name), e->instance), e->host), e->version), e->zone), e->tenant);
-    return labels_sum(h, e->labels, e->n_labels);
-}
-
-static uint64_t archive_sum(const struct archive *a)
-{
-    uint64_t h = 6;
-    NUMBERS(h, a->lane, (int64_t)a->kind, a->added, a->removed, a->first, a->next, a->youngest, a->definition, a->lock_exclusive);
-    return ids_sum(mix_str(mix_str(mix_str(h, a->url), a->branch), a->tip), a->lock_shared, a->n_lock_shared);
-}
-
-static uint64_t attempt_sum(const struct attempt *a)
+static uint64_t attempt_sum(const struct attempt *row)
 {
     uint64_t h = 7;
-    NUMBERS(h, a->task, a->number, a->grant, a->executor, a->started, a->finished, a->exit, a->signal, (int64_t)a->outcome, a->cpu_ms,
-        a->max_rss_bytes, a->log_bytes, a->finished ? 0 : a->poll_seq, !a->finished && a->many); /* these while it runs */
-    return mix_str(h, (struct str){ (const char *)a->finish_hash, sizeof a->finish_hash });
-}
-
-static uint64_t edge_sum(const struct edge *e)
-{
-    uint64_t h = 8;
-    NUMBERS(h, e->waiter, e->pred, (int64_t)e->kind, e->flags);
+    ROW_attempt(SUM)
+    NUMBERS(h, row->finished ? 0 : row->poll_seq, !row->finished && row->many); /* these while it runs */
     return h;
-}
-
-static uint64_t hold_sum(const struct hold *o)
-{
-    uint64_t h = 9;
-    NUMBERS(h, (int64_t)o->kind, o->key, o->rank, o->task, o->since);
-    return h;
-}
-
-static uint64_t spec_sum(const struct spec *s)
-{
-    uint64_t h = 10;
-    NUMBERS(h, s->id, s->attempts_max, s->backoff_ms, s->retry_on);
-    return ids_sum(mix_str(h, s->body), s->slots, s->n_slots);
 }
 
 static uint64_t ready_sum(const struct ready_row *r)
@@ -125,46 +105,11 @@ static uint64_t ready_sum(const struct ready_row *r)
     return h;
 }
 
-static uint64_t schedule_sum(const struct schedule *s)
-{
-    uint64_t h = 12;
-    NUMBERS(h, s->lane, s->next, s->fired);
-    return mix_str(mix_str(mix_str(h, s->task), s->cron), s->zone);
-}
-
-static uint64_t revision_sum(const struct revision *r)
-{
-    uint64_t h = 13;
-    NUMBERS(h, r->lane, r->rev, (int64_t)r->state, r->time, r->noted, r->cause, r->depth, r->definition);
-    return ids_sum(mix_str(mix_str(mix_str(mix_str(h, r->ident), r->txn), r->author), r->message), r->prevs, r->n_prevs);
-}
-
-static uint64_t latest_sum(const struct latest *l)
-{
-    uint64_t h = 14;
-    NUMBERS(h, l->lane, l->rev, l->task, l->ran_rev, l->ran_task);
-    return mix_str(mix_str(h, l->name), l->variant);
-}
-
 static uint64_t event_sum(const struct event *e)
 {
     uint64_t h = 15;
     NUMBERS(h, e->seq, e->time, (int64_t)e->kind, e->task, e->lane, (int64_t)e->from, (int64_t)e->to, e->attempt, e->grant, e->cause);
     return mix_str(mix_str(mix_str(h, e->actor), e->reason), e->subject);
-}
-
-static uint64_t duty_sum(const struct duty *d)
-{
-    uint64_t h = 16;
-    NUMBERS(h, d->epoch, d->beat);
-    return mix_str(mix_str(h, d->name), d->holder);
-}
-
-static uint64_t site_sum(const struct site_key *s)
-{
-    uint64_t h = 17;
-    NUMBERS(h, s->version, s->changed);
-    return mix_str(mix_str(mix_str(h, s->name), s->body), s->changed_by);
 }
 
 static uint64_t head_sum(const struct store_head *head)

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/hold.h"
 #include "core/settle.h"
-#include "core/why.h"
 #include "world.h"
 
 /* --- the store as a slice's rows
@@ -115,8 +115,16 @@ static void doomed_collect(struct world *w, const struct task *task, int64_t of,
     for (size_t i = 0; ins && i < ins->n; i++) {
         const struct edge *e = &ins->edges[i];
         const struct task *pred = store_task(w, e->pred);
-        if (e->kind != EDGE_CANCELS || pred->id == task->id || state_ended(pred->state)) continue;
-        if (of == task->id && e->flags & EDGE_FIRED) continue;
+        if (e->kind != EDGE_CANCELS || pred->id == task->id) continue;
+        if ((of == task->id || state_ended(store_task(w, of)->state)) && e->flags & EDGE_FIRED) continue;
+        if (state_ended(pred->state)) { /* what it was to cancel may still have to be handed on */
+            bool due = !(e->flags & (EDGE_FIRED | EDGE_HANDED)) && (edge_untold(w, e) || of != task->id);
+            if (due && !is_doomed(doomed, pred->id)) {
+                doomed->ids[doomed->n++] = pred->id;
+                doomed_collect(w, task, pred->id, doomed, arena, facts, cap);
+            }
+            continue;
+        }
         if (pred->state == STATE_X) {
             if (!is_doomed(doomed, pred->id)) doomed->ids[doomed->n++] = pred->id;
             *ARENA_PUSH(arena, facts->preds, facts->n_preds, *cap) = (struct why_pred){
@@ -208,21 +216,11 @@ static void facts_collect(struct world *w, const struct task *task, struct arena
 /* --- lifting
  * -------------------------------------------------------------------------------------------------------------------------------- */
 
-enum group { GROUP_EDGE, GROUP_TIME, GROUP_PAUSE, GROUP_SLOT, GROUP_EXECUTOR };
-
-static enum group group_of(const struct why_condition *c)
-{
-    if (strcmp(c->kind, "dependency") == 0 || strcmp(c->kind, "precursor") == 0 || strcmp(c->kind, "lock") == 0) return GROUP_EDGE;
-    if (strcmp(c->kind, "not_before") == 0) return GROUP_TIME;
-    if (strcmp(c->kind, "pause") == 0) return GROUP_PAUSE;
-    return strcmp(c->kind, "executor") == 0 ? GROUP_EXECUTOR : GROUP_SLOT;
-}
-
 /* The slot that a condition names: they are named in the order of the facts. */
 static int64_t slot_named(const struct why_facts *facts, const struct why *why, size_t condition)
 {
     size_t nth = 0;
-    for (size_t i = 0; i < condition; i++) nth += group_of(&why->conditions[i]) == GROUP_SLOT;
+    for (size_t i = 0; i < condition; i++) nth += hold_of_word(why->conditions[i].kind) == HOLD_slot;
     for (size_t i = 0; i < facts->n_slots; i++) {
         const struct why_slot *slot = &facts->slots[i];
         if (!slot->held && slot->ahead >= slot_reach(&slot->slot) && nth-- == 0) return slot->slot.id;
@@ -251,9 +249,7 @@ static void edge_lift(struct slice *slice, struct node *node, const struct why_f
     struct hold *holds = slice_holds_of_task(slice, pred, &n);
     for (size_t i = 0; i < n; i++) { /* nothing else follows from this end: others that come after it stay where they are */
         slice_hold_remove(slice, &holds[i]);
-        if (holds[i].kind == HOLD_slot) slice_slot(slice, holds[i].key)->waiting--;
-        if (holds[i].kind == HOLD_held) slice_slot(slice, holds[i].key)->used--;
-        if (holds[i].kind == HOLD_slot || holds[i].kind == HOLD_held) slot_changed(slice, holds[i].key);
+        if (hold_rule(holds[i].kind)->dropped) hold_rule(holds[i].kind)->dropped(slice, &holds[i]);
     }
     struct node *ended = slice_find(slice, pred);
     ended->row.holds = 0;
@@ -273,13 +269,11 @@ static void edge_lift(struct slice *slice, struct node *node, const struct why_f
 static void lift(struct slice *slice, struct node *node, const struct why_facts *facts, const struct why *why, size_t i)
 {
     const struct why_condition *c = &why->conditions[i];
-    switch (group_of(c)) {
-    case GROUP_EDGE: edge_lift(slice, node, facts, strtoll(str_dupz(slice->arena, c->holder), NULL, 10)); break;
-    case GROUP_TIME: node->row.not_before = 0; break;
-    case GROUP_PAUSE: slice_lane(slice, str_starts(c->detail, STR("all ")) ? 0 : node->row.lane)->paused_since = 0; break;
-    case GROUP_SLOT: slot_lift(slice, node, slot_named(facts, why, i)); break;
-    case GROUP_EXECUTOR: break; /* see rows_served_now */
-    }
+    enum hold_kind kind = hold_of_word(c->kind); /* executor: see rows_served_now */
+    if (kind == HOLD_none) edge_lift(slice, node, facts, strtoll(str_dupz(slice->arena, c->holder), NULL, 10));
+    if (kind == HOLD_time) node->row.not_before = 0;
+    if (kind == HOLD_pause) slice_lane(slice, str_starts(c->detail, STR("all ")) ? 0 : node->row.lane)->paused_since = 0;
+    if (kind == HOLD_slot) slot_lift(slice, node, slot_named(facts, why, i));
 }
 
 static int64_t lifted_class; /* it has an executor now; 0: none */
@@ -302,7 +296,7 @@ static struct task lifted(struct world *w, const struct why_facts *facts, const 
     asked = w;
     lifted_class = 0;
     for (size_t i = 0; i < why->n_conditions; i++)
-        if (i != except && group_of(&why->conditions[i]) == GROUP_EXECUTOR) lifted_class = facts->task.class_id;
+        if (i != except && hold_of_word(why->conditions[i].kind) == HOLD_executor) lifted_class = facts->task.class_id;
     slice_init(&slice, &arena, &rows, w->wall, w->store->head.turn + 1, &err);
     slice.arrivals = (w->store->head.turn + 1) << 16; /* behind all that have come, as in a turn */
     for (size_t i = 0; i < w->store->n_holds; i++)
@@ -335,7 +329,7 @@ static void why_fail(struct world *w, const struct why_facts *facts, const struc
 static void check_executor_part(struct world *w, const struct why_facts *facts, const struct why *why)
 {
     bool named = false, could = false;
-    for (size_t i = 0; i < why->n_conditions; i++) named |= group_of(&why->conditions[i]) == GROUP_EXECUTOR;
+    for (size_t i = 0; i < why->n_conditions; i++) named |= hold_of_word(why->conditions[i].kind) == HOLD_executor;
     MAP_EACH(&w->store->executors, e) {
         const struct executor *row = e->value;
         could |= row->state == EXECUTOR_ACTIVE && facts->class_ && executor_fits(w, executor_of(w, row->id), &facts->task);
@@ -350,20 +344,15 @@ static void why_mark(struct world *w, const struct why_facts *facts, const struc
         if (!facts->slots[i].held && !facts->slots[i].since && facts->slots[i].ahead >= slot_reach(&facts->slots[i].slot))
             MARK(w, why_slot_ahead);
     for (size_t i = 0; i < why->n_conditions; i++) {
-        switch (group_of(&why->conditions[i])) {
-        case GROUP_EDGE:
-            MARK(w, why_edges);
-            if (str_starts(why->conditions[i].detail, STR("when it is ready"))) MARK(w, why_supersedes);
-            if (strcmp(why->conditions[i].kind, "lock") == 0) MARK(w, why_lock);
-            break;
-        case GROUP_TIME: MARK(w, why_time); break;
-        case GROUP_PAUSE: MARK(w, why_pause); break;
-        case GROUP_SLOT:
-            MARK(w, why_slot);
-            if (strcmp(why->conditions[i].kind, "quota") == 0) MARK(w, why_quota);
-            break;
-        case GROUP_EXECUTOR: break;
-        }
+        const struct why_condition *c = &why->conditions[i];
+        enum hold_kind kind = hold_of_word(c->kind);
+        if (kind == HOLD_none) MARK(w, why_edges);
+        if (str_starts(c->detail, STR("when it is ready"))) MARK(w, why_supersedes);
+        if (strcmp(c->kind, "lock") == 0) MARK(w, why_lock);
+        if (kind == HOLD_time) MARK(w, why_time);
+        if (kind == HOLD_pause) MARK(w, why_pause);
+        if (kind == HOLD_slot) MARK(w, why_slot);
+        if (strcmp(c->kind, "quota") == 0) MARK(w, why_quota);
     }
     if (why->n_conditions > 1) MARK(w, why_many);
     if (why->verdict == WHY_NEVER) MARK(w, why_never);
@@ -375,7 +364,8 @@ static bool cancels_open(const struct why_facts *facts)
 {
     bool open = false;
     for (size_t i = 0; i < facts->n_preds; i++)
-        open |= facts->preds[i].kind == EDGE_CANCELS && !facts->preds[i].fired && !state_ended(facts->preds[i].state);
+        open |= facts->preds[i].kind == EDGE_CANCELS && !facts->preds[i].fired &&
+                (!state_ended(facts->preds[i].state) || facts->preds[i].untold); /* what that one was to cancel is still to be handed on */
     return open;
 }
 
@@ -412,11 +402,11 @@ static void check_one(struct world *w, const struct task *task)
             trace(w, "  with all lifted it waits for %lld edges, holds %x", (long long)all.waits, all.holds);
         if (all.state == STATE_S && !overtaken) why_fail(w, &facts, &why, "why: with all it names lifted the task still waits");
         for (size_t i = 0; i < why.n_conditions; i++) {
-            bool executor = group_of(&why.conditions[i]) == GROUP_EXECUTOR;
+            bool executor = hold_of_word(why.conditions[i].kind) == HOLD_executor;
             if (executor && (facts.n_slots == 0 || task_served(w, task))) continue; /* without slots it goes on to wait for it in P */
             struct task left = lifted(w, &facts, &why, i);
             bool goes_on = left.state == STATE_P || left.state == STATE_D; /* else superseded by something that went on itself */
-            bool shared = group_of(&why.conditions[i]) == GROUP_SLOT || strcmp(why.conditions[i].kind, "lock") == 0;
+            bool shared = hold_of_word(why.conditions[i].kind) == HOLD_slot || strcmp(why.conditions[i].kind, "lock") == 0;
             if (goes_on && cancels_open(&facts) && shared)
                 continue; /* it may end, with those that it supersedes, who has the slot or the lock */
             if (goes_on) trace(w, "  with condition %zu left it is %c", i, state_letter(left.state));

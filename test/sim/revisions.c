@@ -257,7 +257,8 @@ static void check_edges(struct world *w, const struct task *task)
             waits |= (e->kind == EDGE_DEPENDS ? pred->state != STATE_D : open) || edge_untold(w, e);
     }
     if (task->state != STATE_S || !due || waits || lane_shut(w, task->lane) || task->holds & (1u << HOLD_time)) return;
-    if (!(task->holds & (1u << HOLD_pause))) world_fail(w, "I15 a task that is ready hasn't cancelled what it supersedes", task->id);
+    if (!(task->holds & (1u << HOLD_pause | 1u << HOLD_telling))) /* telling: it goes on with it in the next turn */
+        world_fail(w, "I15 a task that is ready hasn't cancelled what it supersedes", task->id);
 }
 
 static bool clock_is_wrong(const struct world *w)

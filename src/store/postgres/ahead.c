@@ -5,6 +5,7 @@
  * ever. A row that can't be read is told when it comes (ERR_corrupt). */
 #include "store/postgres/archives.h"
 #include "store/postgres/postgres.h"
+#include "store/row_copy.h"
 
 struct ahead_edges {
     struct edge *edges;
@@ -54,10 +55,7 @@ bool ahead_task(struct postgres_store *self, struct arena *arena, int64_t id, st
     if (!row)
         return false;
     *out = *row;
-    struct str *texts[] = { &out->name, &out->variant, &out->reason, &out->unique };
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-        if (texts[i]->len)
-            *texts[i] = str_dup(arena, *texts[i]);
+    row_copy_task(arena, out);
     return true;
 }
 
@@ -186,10 +184,11 @@ void ahead_queue(struct postgres_store *self, const struct turn_needs *needs, bo
 static bool tasks_take(struct postgres_store *self, const PGresult *result, struct err *err)
 {
     for (int i = 0; i < PQntuples(result); i++) {
+        struct cells c = cells_of(result, i), id = c;
         struct task row;
-        if (map_find(&self->ahead.tasks, (uint64_t)cell_i64(result, i, 0)))
+        if (map_find(&self->ahead.tasks, (uint64_t)next_i64(&id)))
             continue;
-        if (!pg_row_task(result, i, &self->ahead.arena, &row, err))
+        if (!pg_row_task(&c, &self->ahead.arena, &row, err))
             return false;
         ahead_task_put(self, &row);
     }
@@ -197,16 +196,17 @@ static bool tasks_take(struct postgres_store *self, const PGresult *result, stru
 }
 
 /* Rows come by pred, as they were named: those of one stand together. One without rows is known to have none, unless they end before it. */
-static void edges_take(struct postgres_store *self, const PGresult *result, const struct turn_needs *needs)
+static bool edges_take(struct postgres_store *self, const PGresult *result, const struct turn_needs *needs, struct err *err)
 {
     struct ahead *ahead = &self->ahead;
-    size_t n = (size_t)PQntuples(result);
-    struct edge *edges = ARENA_ARRAY(&ahead->arena, struct edge, n + 1);
+    struct edge *edges;
+    size_t n;
+    if (!pg_rows_edges(result, &ahead->arena, &edges, &n, err))
+        return false;
     struct ahead_edges *by_pred = ARENA_ARRAY(&ahead->arena, struct ahead_edges, needs->n_preds);
     for (size_t i = 0; i < needs->n_preds; i++)
         map_put(&ahead->edges, (uint64_t)needs->preds[i], &by_pred[i]);
     for (size_t i = 0; i < n; i++) {
-        pg_row_edge(result, (int)i, &edges[i]);
         struct ahead_edges *list = map_find(&ahead->edges, (uint64_t)edges[i].pred);
         const struct edge *last = list->n ? &list->edges[list->n - 1] : NULL;
         if (last && (last->waiter > edges[i].waiter || (last->waiter == edges[i].waiter && last->kind >= edges[i].kind)))
@@ -220,23 +220,27 @@ static void edges_take(struct postgres_store *self, const PGresult *result, cons
         if (cut)
             ((struct ahead_edges *)map_find(&ahead->edges, (uint64_t)needs->preds[i]))->cut = true;
     }
+    return true;
 }
 
-static void lives_take(struct postgres_store *self, const PGresult *result)
+static bool lives_take(struct postgres_store *self, const PGresult *result, struct err *err)
 {
-    struct ahead *ahead = &self->ahead;
-    for (int i = 0; i < PQntuples(result); i++) {
-        struct attempt *row = ARENA_NEW(&ahead->arena, struct attempt);
-        pg_row_live(result, i, row);
-        map_put(&ahead->lives, (uint64_t)row->task, row);
-    }
+    struct attempt *rows;
+    size_t n;
+    if (!pg_rows_lives(result, &self->ahead.arena, &rows, &n, err))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        map_put(&self->ahead.lives, (uint64_t)rows[i].task, &rows[i]);
+    return true;
 }
 
 /* Those that are below what the head counts were given before a wide turn, or a copy of a store: they aren't used. */
 static void numbers_take(struct postgres_store *self, const PGresult *result, const struct turn_needs *needs)
 {
-    for (size_t i = 0; i < needs->n_numbers; i++)
-        needs->numbers[i] = i < (size_t)PQntuples(result) ? cell_i64(result, (int)i, 0) : 0;
+    for (size_t i = 0; i < needs->n_numbers; i++) {
+        struct cells c = cells_of(result, (int)i);
+        needs->numbers[i] = i < (size_t)PQntuples(result) ? next_i64(&c) : 0;
+    }
     if (needs->numbers[0] < self->head.next_task)
         needs->numbers[0] = 0;
 }
@@ -251,13 +255,11 @@ bool ahead_take(struct postgres_store *self, const struct turn_needs *needs, siz
     if (needs->n_tasks && !tasks_take(self, pg->results[first++], err))
         return false;
     if (needs->n_preds) {
-        edges_take(self, pg->results[first++], needs);
-        if (!tasks_take(self, pg->results[first++], err))
+        if (!edges_take(self, pg->results[first], needs, err) || !tasks_take(self, pg->results[first + 1], err))
             return false;
+        first += 2;
     }
-    if (needs->n_grants)
-        lives_take(self, pg->results[first++]);
-    return true;
+    return !needs->n_grants || lives_take(self, pg->results[first], err);
 }
 
 bool postgres_expect(struct store *store, const struct turn_needs *needs, struct err *err)

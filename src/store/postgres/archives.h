@@ -6,10 +6,6 @@
 #include "store/postgres/pg.h"
 #include "store/store.h"
 
-struct write;
-void pg_archives_write(struct write *w); /* archives, revisions, latest, schedules */
-
-bool pg_rows_archives(const PGresult *result, struct arena *arena, struct archive ***out, size_t *out_n, struct err *err);
 bool postgres_load_archives(struct store *store, struct arena *arena, struct archive ***out, size_t *out_n, struct err *err);
 bool postgres_load_schedules(struct store *store, struct arena *arena, struct schedule **out, size_t *out_n, struct err *err);
 bool postgres_load_revision(struct store *store, struct arena *arena, int64_t lane, int64_t rev, struct revision *out, bool *out_found,

@@ -15,14 +15,18 @@ static bool attempt_of(const struct attempt *a, enum of_attempts which)
     return which == ALL || (which == ENDED) == (a->finished != 0);
 }
 
+#define PUT_NUMBER(value) bulk_i64(b, value)
+#define PUT_TEXT(text) bulk_text(b, text)
+#define PUT_BLOB(bytes) bulk_text(b, bytes)
+
 static void attempt_keys_write(struct write *w, enum pg_id id, const struct attempt *attempts, size_t n, enum of_attempts which)
 {
-    struct pg_bulk *b = write_begin(w, "ii");
+    struct pg_bulk *b = write_begin(w, ROW_attempt(ROW_LETTER_KEY));
     for (size_t i = 0; i < n; i++) {
-        if (!attempt_of(&attempts[i], which) || (id == PG_live_delete && attempts[i].many))
+        const struct attempt *row = &attempts[i];
+        if (!attempt_of(row, which) || (id == PG_live_delete && row->many))
             continue;
-        bulk_i64(b, attempts[i].task);
-        bulk_i64(b, attempts[i].grant);
+        ROW_attempt(ROW_PUT_KEY)
     }
     write_end(w, id, false);
 }
@@ -166,23 +170,15 @@ static void attempts_alike_write(struct write *w, const struct attempt *attempts
 
 /* ---- all of them ---- */
 
-static void attempt_begin_add(struct pg_bulk *b, const struct attempt *a)
-{
-    bulk_i64(b, a->task);
-    bulk_i64(b, a->grant);
-    bulk_i64(b, a->number);
-    bulk_i64(b, a->executor);
-    bulk_i64(b, a->started);
-}
-
 static void attempts_running_write(struct write *w, enum pg_id id, const struct attempt *attempts, size_t n)
 {
-    struct pg_bulk *b = write_begin(w, "iiiiii");
-    for (size_t i = 0; i < n; i++)
-        if (attempt_of(&attempts[i], RUNNING) && !attempts[i].many) {
-            attempt_begin_add(b, &attempts[i]);
-            bulk_i64(b, attempts[i].poll_seq);
+    struct pg_bulk *b = write_begin(w, ROW_live(ROW_LETTER));
+    for (size_t i = 0; i < n; i++) {
+        const struct attempt *row = &attempts[i];
+        if (attempt_of(row, RUNNING) && !row->many) {
+            ROW_live(ROW_PUT)
         }
+    }
     write_end(w, id, false);
 }
 
@@ -193,20 +189,12 @@ static void attempts_ended_write(struct write *w, enum pg_id id, const struct at
         attempts_alike_write(w, attempts, n, first);
         return;
     }
-    struct pg_bulk *b = write_begin(w, "iiiiiiiitiiib");
+    struct pg_bulk *b = write_begin(w, ROW_attempt(ROW_LETTER));
     for (size_t i = 0; i < n; i++) {
-        const struct attempt *a = &attempts[i];
-        if (!attempt_of(a, ENDED) || a->ended_before != (id == PG_attempt_put))
+        const struct attempt *row = &attempts[i];
+        if (!attempt_of(row, ENDED) || row->ended_before != (id == PG_attempt_put))
             continue;
-        attempt_begin_add(b, a);
-        bulk_i64(b, a->finished);
-        bulk_i64(b, a->exit);
-        bulk_i64(b, a->signal);
-        bulk_text(b, str_of(outcome_name(a->outcome)));
-        bulk_i64(b, a->cpu_ms);
-        bulk_i64(b, a->max_rss_bytes);
-        bulk_i64(b, a->log_bytes);
-        bulk_bytes(b, a->finish_hash, sizeof a->finish_hash);
+        ROW_attempt(ROW_PUT)
     }
     write_end(w, id, false);
 }

@@ -34,6 +34,14 @@ WHERE log.task = ANY (ARRAY[u.task]) AND log.grant_no = u.grant_no;
 UPDATE log SET sealed = 2 FROM (SELECT * FROM unnest($1::bigint[], $2::bigint[]) AS k (task, grant_no) ORDER BY 1, 2) u
 WHERE log.task = ANY (ARRAY[u.task]) AND log.grant_no = u.grant_no AND log.sealed <> 1 RETURNING log.task, log.grant_no;
 
+-- name: logs_ended
+-- Of those whose first bytes came here, those whose attempt has ended elsewhere meanwhile: its seal found no row. After a loss
+-- bytes may still come.
+UPDATE log SET sealed = 2 FROM (SELECT * FROM unnest($1::bigint[], $2::bigint[]) AS k (task, grant_no) ORDER BY 1, 2) u
+WHERE log.task = ANY (ARRAY[u.task]) AND log.grant_no = u.grant_no AND log.sealed < 1
+    AND (SELECT a.finished > 0 AND a.outcome <> 'lost' FROM attempt a WHERE a.task = ANY (ARRAY[log.task]) AND a.grant_no = log.grant_no)
+RETURNING log.task, log.grant_no;
+
 -- name: logs_noted
 -- Unless more came meanwhile.
 UPDATE log SET sealed = 1 FROM (SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS k (task, grant_no, bytes) ORDER BY 1, 2) u

@@ -101,10 +101,13 @@ static bool news_take(struct postgres_store *self, const PGresult *result, struc
 {
     for (int i = 0; i < PQntuples(result); i++) {
         struct task task = { 0 };
-        if (!task_unpack(cell_view(result, i, 2), &task))
-            return pg_row_damaged("task", cell_i64(result, i, 0), err);
-        if (cell_state(result, i, 1) == STATE_P)
-            floors_add(self, task.class_id, task.prio, task.vt, cell_i64(result, i, 0));
+        struct cells c = cells_of(result, i);
+        int64_t id = next_i64(&c);
+        enum task_state state = row_state(next_view(&c));
+        if (!task_unpack(next_view(&c), &task))
+            return pg_row_damaged("task", id, err);
+        if (state == STATE_P)
+            floors_add(self, task.class_id, task.prio, task.vt, id);
     }
     return true;
 }
@@ -132,8 +135,12 @@ static void floor_learn(struct postgres_store *self, int64_t class_id, const PGr
 {
     floors_none(self, class_id);
     struct floor *floor = map_find(&self->floors.map, (uint64_t)class_id);
-    if (floor && PQntuples(result) > 0)
-        *floor = (struct floor){ cell_i64(result, 0, 1), cell_i64(result, 0, 2), cell_i64(result, 0, 0) };
+    if (!floor || PQntuples(result) == 0)
+        return;
+    struct cells c = cells_of(result, 0);
+    floor->task = next_i64(&c);
+    floor->nprio = next_i64(&c);
+    floor->vt = next_i64(&c);
 }
 
 void floors_learn(struct postgres_store *self, int64_t class_id, const PGresult *result)

@@ -2,8 +2,6 @@
  *
  * Each is one round trip on the writer's connection. What is returned is as of the last commit and lives in the caller's arena. A
  * connection that is lost within a turn ends the turn; else it is made anew, once per call, and the question asked again. */
-#include <string.h>
-
 #include "store/damage.h"
 #include "store/postgres/archives.h"
 #include "store/postgres/postgres.h"
@@ -59,19 +57,13 @@ static bool load_tokens(
 static bool load_site(struct store *store, struct arena *arena, struct site_key **out, size_t *out_n, struct err *err)
 {
     PGresult *result;
-    return writer_ask(postgres_of(store), PG_site, NULL, &result, err) && pg_rows_site(result, arena, out, out_n);
+    return writer_ask(postgres_of(store), PG_site, NULL, &result, err) && pg_rows_site(result, arena, out, out_n, err);
 }
 
 static bool load_live(struct store *store, struct arena *arena, struct attempt **out, size_t *out_n, struct err *err)
 {
     PGresult *result;
-    if (!writer_ask(postgres_of(store), PG_lives, NULL, &result, err))
-        return false;
-    *out_n = (size_t)PQntuples(result);
-    *out = *out_n ? ARENA_ARRAY(arena, struct attempt, *out_n) : NULL;
-    for (size_t i = 0; i < *out_n; i++)
-        pg_row_live(result, (int)i, &(*out)[i]);
-    return true;
+    return writer_ask(postgres_of(store), PG_lives, NULL, &result, err) && pg_rows_lives(result, arena, out, out_n, err);
 }
 
 static bool load_task(struct store *store, struct arena *arena, int64_t id, struct task *out, bool *out_found, struct err *err)
@@ -82,23 +74,15 @@ static bool load_task(struct store *store, struct arena *arena, int64_t id, stru
     if (*out_found)
         return true;
     arg_i64(&args, id);
-    if (!writer_ask(postgres_of(store), postgres_of(store)->narrow ? PG_task_get_lock : PG_task_get, &args, &result, err))
-        return false;
-    *out_found = PQntuples(result) > 0;
-    return !*out_found || pg_row_task(result, 0, arena, out, err);
+    return writer_ask(postgres_of(store), postgres_of(store)->narrow ? PG_task_get_lock : PG_task_get, &args, &result, err) &&
+           pg_rows_get_task(result, arena, out, out_found, err);
 }
 
 static bool ask_edges(struct store *store, struct arena *arena, enum pg_id id, const struct pg_args *args, struct edge **out, size_t *out_n,
                       struct err *err)
 {
     PGresult *result;
-    if (!writer_ask(postgres_of(store), id, args, &result, err))
-        return false;
-    *out_n = (size_t)PQntuples(result);
-    *out = *out_n ? ARENA_ARRAY(arena, struct edge, *out_n) : NULL;
-    for (size_t i = 0; i < *out_n; i++)
-        pg_row_edge(result, (int)i, &(*out)[i]);
-    return true;
+    return writer_ask(postgres_of(store), id, args, &result, err) && pg_rows_edges(result, arena, out, out_n, err);
 }
 
 static bool load_edges(struct store *store, struct arena *arena, int64_t id, bool by_pred, struct edge **out, size_t *out_n,
@@ -136,56 +120,37 @@ static bool load_spec(struct store *store, struct arena *arena, int64_t id, stru
 {
     struct pg_args args = { 0 };
     PGresult *result;
+    bool found;
     arg_i64(&args, id);
-    if (!writer_ask(postgres_of(store), PG_spec_get, &args, &result, err))
-        return false;
-    if (PQntuples(result) == 0)
-        return damage_set(err, "spec %lld is missing", (long long)id);
-    *out = (struct spec){
-        .id = cell_i64(result, 0, 0),
-        .body = cell_text(result, 0, 1, arena),
-        .attempts_max = cell_i64(result, 0, 2),
-        .backoff_ms = cell_i64(result, 0, 3),
-        .retry_on = (unsigned)cell_i64(result, 0, 4),
-        .slot_key = cell_text(result, 0, 6, arena),
-        .semaphores = cell_text(result, 0, 7, arena),
-        .class_key = cell_text(result, 0, 8, arena),
-    };
-    struct str slots = cell_view(result, 0, 5);
-    int64_t *ids = NULL;
-    bool ok = !slots.len || numbers_unpack(slots, arena, &ids, &out->n_slots);
-    out->slots = ids;
-    return ok || damage_set(err, "the slots of spec %lld can't be read", (long long)id);
+    return writer_ask(postgres_of(store), PG_spec_get, &args, &result, err) && pg_rows_get_spec(result, arena, out, &found, err) &&
+           (found || damage_set(err, "spec %lld is missing", (long long)id));
 }
 
 static bool load_attempt(struct store *store, int64_t task, int64_t grant, struct attempt *out, bool *out_found, struct err *err)
 {
-    static const struct { enum pg_id id; void (*row)(const PGresult *, int, struct attempt *); } tables[] = {
-        { PG_live_get, pg_row_live }, { PG_attempt_get, pg_row_attempt },
-    };
     struct pg_args args = { 0 };
+    PGresult *result;
     arg_i64(&args, task);
     arg_i64(&args, grant);
     *out_found = ahead_live(postgres_of(store), task, grant, out);
-    for (size_t i = 0; i < 2 && !*out_found; i++) {
-        PGresult *result;
-        if (!writer_ask(postgres_of(store), tables[i].id, &args, &result, err))
-            return false;
-        *out_found = PQntuples(result) > 0;
-        if (*out_found)
-            tables[i].row(result, 0, out);
-    }
-    return true;
+    if (*out_found)
+        return true;
+    if (!writer_ask(postgres_of(store), PG_live_get, &args, &result, err) || !pg_rows_get_live(result, NULL, out, out_found, err))
+        return false;
+    return *out_found || (writer_ask(postgres_of(store), PG_attempt_get, &args, &result, err) &&
+                             pg_rows_get_attempt(result, NULL, out, out_found, err));
 }
 
 static bool load_outputs(struct store *store, struct arena *arena, int64_t task, struct str *out_json, struct err *err)
 {
+    struct task_outputs row = { 0 };
     struct pg_args args = { 0 };
     PGresult *result;
+    bool found;
     arg_i64(&args, task);
-    if (!writer_ask(postgres_of(store), PG_outputs_get, &args, &result, err))
+    if (!writer_ask(postgres_of(store), PG_outputs_get, &args, &result, err) || !pg_rows_get_outputs(result, arena, &row, &found, err))
         return false;
-    *out_json = PQntuples(result) > 0 ? cell_text(result, 0, 0, arena) : (struct str){ 0 };
+    *out_json = row.json;
     return true;
 }
 
@@ -195,42 +160,24 @@ static bool load_log_seal(struct store *store, int64_t task, int64_t grant, stru
     PGresult *result;
     arg_i64(&args, task);
     arg_i64(&args, grant);
-    if (!writer_ask(postgres_of(store), PG_log_seal_get, &args, &result, err))
-        return false;
-    *out_found = PQntuples(result) > 0;
-    if (*out_found) {
-        struct str hash = cell_view(result, 0, 1);
-        *out = (struct log_seal){ .task = task, .grant = grant, .bytes = cell_i64(result, 0, 0) };
-        memcpy(out->hash, hash.ptr, hash.len < LOG_HASH_BYTES ? hash.len : LOG_HASH_BYTES);
-    }
-    return true;
+    return writer_ask(postgres_of(store), PG_log_seal_get, &args, &result, err) &&
+           pg_rows_get_log_seal(result, NULL, out, out_found, err);
 }
 
-/* A ready row without a task is left for whoever loads that task to complain about. */
-static bool ready_take(struct postgres_store *self, const PGresult *result, int row, struct err *err)
+/* The row's cells behind those of `ready`. A ready row without a task is left for whoever loads that task to complain about. */
+static bool ready_take(struct postgres_store *self, struct cells *c, struct err *err)
 {
-    int64_t id = cell_i64(result, row, 0);
     struct arena *arena = &self->ahead.arena;
-    if (PQgetisnull(result, row, 5) || map_find(&self->ahead.tasks, (uint64_t)id))
+    struct task task;
+    if (PQgetisnull(c->result, c->row, c->at) || map_find(&self->ahead.tasks, (uint64_t)cell_i64(c->result, c->row, c->at)))
         return true;
-    struct task task = {
-        .id = id,
-        .lane = cell_i64(result, row, 3),
-        .rev = cell_i64(result, row, 4),
-        .state = cell_state(result, row, 5),
-        .name = cell_text(result, row, 6, arena),
-        .variant = cell_text(result, row, 7, arena),
-        .run = cell_i64(result, row, 8),
-    };
-    if (!task_unpack(cell_view(result, row, 9), &task) || task.state == STATE_NONE)
-        return pg_row_damaged("task", id, err);
-    task.reason = task.reason.len ? str_dup(arena, task.reason) : (struct str){ 0 };
-    task.unique = task.unique.len ? str_dup(arena, task.unique) : (struct str){ 0 };
+    if (!pg_row_task(c, arena, &task, err))
+        return false;
     ahead_task_put(self, &task);
     struct ready_place *place = ARENA_NEW(arena, struct ready_place);
-    cell_bytes(result, row, 10, place->ready, sizeof place->ready);
-    cell_bytes(result, row, 11, place->task, sizeof place->task);
-    map_put(&self->ahead.places, (uint64_t)id, place);
+    (void)row_bytes(next_view(c), place->ready, sizeof place->ready);
+    (void)row_bytes(next_view(c), place->task, sizeof place->task);
+    map_put(&self->ahead.places, (uint64_t)task.id, place);
     return true;
 }
 
@@ -284,8 +231,11 @@ static bool ready_first(struct store *store, struct arena *arena, int64_t class_
         page_wish(self, class_id, (int64_t)n);
     *out = *out_n ? ARENA_ARRAY(arena, struct ready_row, *out_n) : NULL;
     for (int i = 0; i < (int)*out_n; i++) {
-        (*out)[i] = (struct ready_row){ .task = cell_i64(result, i, 0), .prio = -cell_i64(result, i, 1), .vt = cell_i64(result, i, 2) };
-        if (!ready_take(self, result, i, err))
+        struct cells c = cells_of(result, i);
+        (*out)[i].task = next_i64(&c);
+        (*out)[i].prio = -next_i64(&c);
+        (*out)[i].vt = next_i64(&c);
+        if (!ready_take(self, &c, err))
             return false;
     }
     bool known;
@@ -311,7 +261,7 @@ static bool holds_due(struct store *store, struct arena *arena, enum hold_kind k
     arg_i64(&args, kind);
     arg_i64(&args, key_max);
     arg_i64(&args, (int64_t)n);
-    return writer_ask(postgres_of(store), PG_holds_due, &args, &result, err) && pg_rows_holds(result, arena, out, out_n);
+    return writer_ask(postgres_of(store), PG_holds_due, &args, &result, err) && pg_rows_holds(result, arena, out, out_n, err);
 }
 
 static bool holds_of(struct store *store, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out, size_t *out_n,
@@ -322,7 +272,7 @@ static bool holds_of(struct store *store, struct arena *arena, enum hold_kind ki
     arg_i64(&args, kind);
     arg_i64(&args, key);
     arg_i64(&args, (int64_t)n);
-    return writer_ask(postgres_of(store), PG_holds_of, &args, &result, err) && pg_rows_holds(result, arena, out, out_n);
+    return writer_ask(postgres_of(store), PG_holds_of, &args, &result, err) && pg_rows_holds(result, arena, out, out_n, err);
 }
 
 static bool holds_after(struct store *store, struct arena *arena, enum hold_kind kind, const struct hold *after, size_t n,
@@ -335,7 +285,7 @@ static bool holds_after(struct store *store, struct arena *arena, enum hold_kind
     arg_i64(&args, after->rank);
     arg_i64(&args, after->task);
     arg_i64(&args, (int64_t)n);
-    return writer_ask(postgres_of(store), PG_holds_after, &args, &result, err) && pg_rows_holds(result, arena, out, out_n);
+    return writer_ask(postgres_of(store), PG_holds_after, &args, &result, err) && pg_rows_holds(result, arena, out, out_n, err);
 }
 
 static bool holds_of_task(struct store *store, struct arena *arena, int64_t task, struct hold **out, size_t *out_n, struct err *err)
@@ -343,7 +293,7 @@ static bool holds_of_task(struct store *store, struct arena *arena, int64_t task
     struct pg_args args = { 0 };
     PGresult *result;
     arg_i64(&args, task);
-    return writer_ask(postgres_of(store), PG_holds_of_task, &args, &result, err) && pg_rows_holds(result, arena, out, out_n);
+    return writer_ask(postgres_of(store), PG_holds_of_task, &args, &result, err) && pg_rows_holds(result, arena, out, out_n, err);
 }
 
 static bool unique_find(struct store *store, struct str tenant, struct str key, int64_t *out_task, struct err *err)
@@ -367,35 +317,16 @@ static bool idempotency_find(struct store *store, struct arena *arena, struct st
     arg_text(&args, token);
     arg_text(&args, route);
     arg_text(&args, key);
-    if (!writer_ask(postgres_of(store), PG_idempotency_get, &args, &result, err))
-        return false;
-    *out_found = PQntuples(result) > 0;
-    if (!*out_found)
-        return true;
-    *out = (struct idempotency){
-        .tenant = str_dup(arena, tenant),
-        .token = str_dup(arena, token),
-        .route = str_dup(arena, route),
-        .key = str_dup(arena, key),
-        .status = (int)cell_i64(result, 0, 1),
-        .expires = cell_i64(result, 0, 3),
-    };
-    cell_bytes(result, 0, 0, out->body_hash, sizeof out->body_hash);
-    int64_t *ids = NULL;
-    bool ok = numbers_unpack(cell_view(result, 0, 2), arena, &ids, &out->n_ids);
-    out->ids = ids;
-    return ok || damage_set(err, "the ids of idempotency key %.*s can't be read", STR_ARG(key));
+    return writer_ask(postgres_of(store), PG_idempotency_get, &args, &result, err) &&
+           pg_rows_get_idempotency(result, arena, out, out_found, err);
 }
 
 static bool load_clock(struct store *store, struct wall_known *out, struct err *err)
 {
     PGresult *result;
-    if (!writer_ask(postgres_of(store), PG_clock_get, NULL, &result, err))
-        return false;
+    bool found;
     *out = (struct wall_known){ 0 };
-    if (PQntuples(result) > 0)
-        *out = (struct wall_known){ cell_i64(result, 0, 0), cell_i64(result, 0, 1), cell_i64(result, 0, 2) };
-    return true;
+    return writer_ask(postgres_of(store), PG_clock_get, NULL, &result, err) && pg_rows_get_clock(result, NULL, out, &found, err);
 }
 
 /* Goes with the turn's commit. */

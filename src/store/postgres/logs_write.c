@@ -132,11 +132,17 @@ static void noted_queue(struct pg *pg, const struct buf *list)
 }
 
 /* Those that bytes come no more to are to be hashed. */
-static void frozen_note(struct pg_logs *self, const PGresult *rows)
+static void frozen_add(struct pg_logs *self, const PGresult *rows)
 {
-    pthread_mutex_lock(&self->lock);
     for (int i = 0; rows && i < PQntuples(rows); i++)
         buf_add(&self->to_hash, &(struct log_key){ cell_i64(rows, i, 0), cell_i64(rows, i, 1) }, sizeof(struct log_key));
+}
+
+static void frozen_note(struct pg_logs *self, const PGresult *sealed, const PGresult *ended)
+{
+    pthread_mutex_lock(&self->lock);
+    frozen_add(self, sealed);
+    frozen_add(self, ended);
     for (size_t i = 0; i < self->n_batch; i++)
         if (self->batch[i]->late)
             buf_add(&self->to_hash, &self->batch[i]->key, sizeof(struct log_key));
@@ -224,10 +230,30 @@ static void sizes_queue(struct pg *pg, struct pg_log *const *logs, size_t n)
     pg_queue(pg, PG_logs_grow, &args);
 }
 
+/* After the commit: a seal by another server that comes then finds the row, one that came before is seen here. True: it is asked. */
+static bool ended_queue(struct pg *pg, struct pg_log *const *logs, size_t n)
+{
+    struct pg_args args = { 0 };
+    size_t first = 0;
+    bulk_begin(&pg->bulk, "ii");
+    for (size_t i = 0; i < n; i++) {
+        if (logs[i]->durable > 0)
+            continue;
+        first++;
+        bulk_i64(&pg->bulk, logs[i]->key.task);
+        bulk_i64(&pg->bulk, logs[i]->key.grant);
+    }
+    if (first == 0 || !bulk_args(&pg->bulk, &args))
+        return false;
+    pg_queue(pg, PG_logs_ended, &args);
+    return true;
+}
+
 static bool batch_write(struct pg_logs *self, struct err *err)
 {
     struct pg *pg = &self->writer.pg;
-    size_t n = 0, seals_at = 0;
+    size_t n = 0, seals_at = 0, ended_at = 0;
+    bool asked = false;
     if (!bytes_ready(&self->writer, err) || !rows_lock(self, err))
         return false;
     struct pg_log **logs = mem_alloc((self->n_batch + 1) * sizeof *logs);
@@ -239,11 +265,13 @@ static bool batch_write(struct pg_logs *self, struct err *err)
         keys_queue(pg, PG_logs_delete, &self->removals_flight);
         noted_queue(pg, &self->noted_flight);
         pg_queue(pg, PG_bytes_commit, NULL);
+        ended_at = pg->exchanged ? 0 : pg->n_queue;
+        asked = ended_queue(pg, logs, n);
         ok = pg_exchange(pg, err);
     }
     if (ok) {
         logs_sum_batch(self);
-        frozen_note(self, self->seals_flight.len > 0 ? pg->results[seals_at] : NULL);
+        frozen_note(self, self->seals_flight.len > 0 ? pg->results[seals_at] : NULL, asked ? pg->results[ended_at] : NULL);
     }
     mem_free(logs);
     return ok;

@@ -7,8 +7,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "store/damage.h"
-#include "store/pack.h"
 #include "store/postgres/archives.h"
 #include "store/postgres/postgres.h"
 
@@ -20,21 +18,12 @@ static bool events_take(const PGresult *turns, struct arena *arena, struct other
     for (int i = 0; i < PQntuples(turns); i++) {
         struct event *events;
         size_t n;
-        if (!unpack_events(cell_view(turns, i, 3), cell_i64(turns, i, 1), cell_i64(turns, i, 2), arena, &events, &n))
-            return damage_set(err, "the events of turn %lld can't be read: run weir verify", (long long)cell_i64(turns, i, 0));
+        if (!pg_turn_unpack(turns, i, arena, &events, &n, err))
+            return false;
         for (size_t k = 0; k < n; k++)
             *ARENA_PUSH(arena, out->events, out->n_events, cap) = events[k];
     }
     return true;
-}
-
-static void duties_take(const PGresult *result, struct arena *arena, struct others *out)
-{
-    out->n_duties = (size_t)PQntuples(result);
-    out->duties = ARENA_ARRAY(arena, struct duty, out->n_duties + 1);
-    for (int i = 0; i < (int)out->n_duties; i++)
-        out->duties[i] = (struct duty){ cell_text(result, i, 0, arena), cell_text(result, i, 1, arena), cell_i64(result, i, 2),
-                                        cell_i64(result, i, 3) };
 }
 
 static bool executors_take(const PGresult *result, struct arena *arena, struct others *out, struct err *err)
@@ -108,9 +97,13 @@ bool postgres_load_others(struct store *store, struct arena *arena, const struct
     floors_others(self, since, out);
     if (out->too_far)
         return true;
-    duties_take(results[6], arena, out);
-    out->next_time = PQntuples(results[7]) > 0 ? cell_i64(results[7], 0, 1) : INT64_MAX;
-    return pg_rows_lanes(results[1], arena, &out->lanes, &out->n_lanes, err) &&
+    struct hold due = { .key = INT64_MAX };
+    bool any;
+    if (!pg_rows_get_hold(results[7], NULL, &due, &any, err))
+        return false;
+    out->next_time = due.key;
+    return pg_rows_duties(results[6], arena, &out->duties, &out->n_duties, err) &&
+           pg_rows_lanes(results[1], arena, &out->lanes, &out->n_lanes, err) &&
            pg_rows_classes(results[2], arena, &out->classes, &out->n_classes, err) &&
            pg_rows_slots(results[3], arena, &out->slots, &out->n_slots, err) &&
            executors_take(results[4], arena, out, err) &&

@@ -95,11 +95,11 @@ size_t places_head_queue(struct postgres_store *self)
     return self->pg.n_queue - 1;
 }
 
-void places_head(struct postgres_store *self, const PGresult *result, int column)
+void places_head(struct postgres_store *self, const PGresult *result)
 {
     struct places *places = &self->places;
     int64_t commit = self->head.commit;
-    places->head_known = PQntuples(result) == 1 && cell_place(result, 0, column, places->head);
+    places->head_known = PQntuples(result) == 1 && cell_place(result, 0, PQnfields(result) - 1, places->head);
     if (!places->head_known)
         return;
     uint32_t page = place_page(places->head);
@@ -209,8 +209,7 @@ void touched_queue(struct postgres_store *self, enum placed what, int64_t since)
     pg_queue(&self->pg, at[what], &args);
 }
 
-/* Behind lane_columns, executor_columns. */
-static const int columns[] = { 18, 16 };
+static const int columns[] = { ROW_COUNT(lane), ROW_COUNT(executor) }; /* the place stands behind them */
 
 bool touched_row(enum placed what, const PGresult *result, int row)
 {

@@ -12,7 +12,7 @@
 
 -- name: head_get_key
 -- As head_get.
-SELECT @head_columns@, (SELECT t.at FROM turn t WHERE t.first_seq <= head.seq ORDER BY t.first_seq DESC LIMIT 1), ctid FROM head WHERE one = 1;
+SELECT @head_row@, (SELECT t.at FROM turn t WHERE t.first_seq <= head.seq ORDER BY t.first_seq DESC LIMIT 1), ctid FROM head WHERE one = 1;
 
 -- name: head_clear
 -- From the page's first place to the next one's: a walk like this clears it of versions that nobody needs, once the snapshot is gone.
@@ -20,21 +20,20 @@ SELECT count(*) FROM head WHERE ctid >= $1::tid AND ctid < $2::tid;
 
 -- name: head_get_at
 -- As head_get.
-SELECT @head_columns@, (SELECT t.at FROM turn t WHERE t.first_seq <= head.seq ORDER BY t.first_seq DESC LIMIT 1), ctid FROM head WHERE ctid = @head_at@;
+SELECT @head_row@, (SELECT t.at FROM turn t WHERE t.first_seq <= head.seq ORDER BY t.first_seq DESC LIMIT 1), ctid FROM head WHERE ctid = @head_at@;
 
 -- name: head_wait
 -- Narrow turns of all servers come one by one to the head's row, so that none waits for it behind a version that is gone.
 SELECT pg_advisory_xact_lock(1466263922, hashtext('head ' || current_schema()));
 
 -- name: head_lock_at
-SELECT @head_columns@, 0::bigint, ctid FROM head WHERE ctid = @head_at@ FOR UPDATE OF head;
+SELECT @head_row@, 0::bigint, ctid FROM head WHERE ctid = @head_at@ FOR UPDATE OF head;
 
 -- name: head_update_at
 -- As head_update. Where it stands was read in this turn.
 WITH put AS (
-    UPDATE head SET incarnation = $1, turn = $2, seq = $3, hash = $4, seal = $5, next_task = $6, next_spec = $7, next_lane = $8,
-        next_class = $9, next_slot = $10, next_executor = $11, next_token = $12, v_now = $13, tick = $14::bigint + 1
-    WHERE ctid = $17::tid AND one + 0 = 1 AND tick = $14 AND turn = $15 AND hash = $16 RETURNING ctid AS place)
+    UPDATE head SET @head_update@, seal = @head_more:1@, tick = @head_more:2@::bigint + 1
+    WHERE ctid = @head_more:5@::tid AND one + 0 = 1 AND tick = @head_more:2@ AND turn = @head_more:3@ AND hash = @head_more:4@ RETURNING ctid AS place)
 SELECT 1 / count(*)::int, (SELECT place FROM put) FROM put;
 
 -- name: mark_put_at
@@ -50,11 +49,8 @@ WITH put AS (
     UPDATE lane l SET last_vt = u.last_vt, n_q = u.n_q, n_s = u.n_s, n_p = u.n_p, n_x = u.n_x, n_d = u.n_d, n_f = u.n_f, n_t = u.n_t, n_a = u.n_a,
         paused_since = u.paused_since, paused_by = u.paused_by, paused_reason = u.paused_reason, log_bytes = u.log_bytes,
         file_bytes = u.file_bytes, kind = u.kind, touched = $2
-    FROM (SELECT x.last_vt, x.n_q, x.n_s, x.n_p, x.n_x, x.n_d, x.n_f, x.n_t, x.n_a, x.paused_since, x.paused_by, x.paused_reason, x.log_bytes,
-            x.file_bytes, x.kind, @lane_at@ AS at
-        FROM unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[],
-            $12::bigint[], $13::bigint[], $14::text[], $15::text[], $16::bigint[], $17::bigint[], $18::bigint[], $19::tid[])
-            AS x (id, last_vt, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a, paused_since, paused_by, paused_reason, log_bytes, file_bytes, kind, place)
+    FROM (SELECT @lane_later:x@, @lane_at@ AS at
+        FROM unnest(@lane_later_params:4@, $3::tid[]) AS x (@lane_later@, place)
         OFFSET 0) u
     WHERE l.ctid = u.at RETURNING l.id, l.ctid AS place)
 @put_all@;

@@ -156,11 +156,12 @@ void floors_others(struct postgres_store *self, const struct store_head *since, 
 void floors_forget(struct postgres_store *self);
 void floors_release(struct postgres_store *self);
 
-/* places.c. places_head_queue: asks for the head, and says at which place of the queue; places_head: of a result that has read it.
+/* places.c. places_head_queue: asks for the head, and says at which place of the queue; places_head: of a result that has read it, its
+ * place in the last column.
  * places_load: in a turn; once, when it is crowded. places_follow: the last exchange was a commit. touched_queue: rows that others wrote
  * since; touched_learn: what came of it. place_of_row: NULL: by its key. */
 size_t places_head_queue(struct postgres_store *self);
-void places_head(struct postgres_store *self, const PGresult *result, int column);
+void places_head(struct postgres_store *self, const PGresult *result);
 bool places_load(struct postgres_store *self, struct err *err);
 void places_follow(struct postgres_store *self);
 void places_forget(struct postgres_store *self);
@@ -170,6 +171,9 @@ const char *place_of_row(const struct postgres_store *self, enum placed what, in
 void touched_queue(struct postgres_store *self, enum placed what, int64_t since);
 bool touched_row(enum placed what, const PGresult *result, int row); /* false: it has only moved */
 void touched_learn(struct postgres_store *self, enum placed what, const PGresult *result);
+
+/* reader.c: the events of a row of turns_since and its kind */
+bool pg_turn_unpack(const PGresult *result, int row, struct arena *arena, struct event **out, size_t *out_n, struct err *err);
 
 /* others.c: what other servers do */
 bool postgres_load_others(struct store *store, struct arena *arena, const struct store_head *since, struct others *out, struct err *err);

@@ -1,23 +1,22 @@
 -- for: reader
 -- What the api shows, with as few round trips as can be.
 
--- let task_view_columns: t.id, t.lane, t.rev, t.state, t.name, t.variant, t.run, t.rest, l.name, l.tenant, l.kind
+-- let task_view_columns: @task_columns:t@, l.name, l.tenant, l.kind
 
 -- name: task_view
-SELECT @task_view_columns@ FROM task t LEFT JOIN lane l ON l.id = t.lane WHERE t.id = $1;
+SELECT @task_view_columns@ FROM task t LEFT JOIN lane l ON l.id = ANY (ARRAY[t.lane]) WHERE t.id = $1;
 
 -- name: task_views
-SELECT @task_view_columns@ FROM task t LEFT JOIN lane l ON l.id = t.lane WHERE t.id = ANY($1::bigint[]) ORDER BY t.id DESC;
+SELECT @task_view_columns@ FROM task t LEFT JOIN lane l ON l.id = ANY (ARRAY[t.lane]) WHERE t.id = ANY($1::bigint[]) ORDER BY t.id DESC;
 
 -- name: attempt_views
-SELECT a.task, a.grant_no, a.number, a.executor, a.started, a.finished, a.exit_status, a.signal_no, a.outcome, a.cpu_ms, a.max_rss_bytes,
-    a.log_bytes, a.finish_hash, e.name
+SELECT @attempt_columns:a@, e.name
 FROM (SELECT @attempt_columns@ FROM attempt WHERE task = ANY($1::bigint[])
     UNION ALL
     SELECT task, grant_no, number, executor, started, 0, -1, -1, '', -1, -1, -1, NULL FROM live WHERE task = ANY($1)
     UNION ALL
     SELECT t.id, m.grant_no, m.number, m.executor, m.started, 0, -1, -1, '', -1, -1, -1, NULL FROM unnest($1) AS t (id) JOIN @many_of@) a
-LEFT JOIN executor e ON e.id = a.executor ORDER BY a.task DESC, a.grant_no;
+LEFT JOIN executor e ON e.id = ANY (ARRAY[a.executor]) ORDER BY a.task DESC, a.grant_no;
 
 -- name: grant_owner
 SELECT e.owner FROM (SELECT executor FROM live WHERE task = $1 AND grant_no = $2
@@ -27,28 +26,32 @@ SELECT e.owner FROM (SELECT executor FROM live WHERE task = $1 AND grant_no = $2
 -- let edge_view_columns: t.id, t.lane, t.rev, l.name, t.name, t.variant, t.run, t.state, e.kind, e.flags, t.rest
 
 -- name: edge_views_by_pred
-SELECT @edge_view_columns@ FROM edge e JOIN task t ON t.id = ANY (ARRAY[e.waiter]) JOIN lane l ON l.id = t.lane WHERE e.pred = $1 ORDER BY e.waiter, e.kind;
+SELECT @edge_view_columns@ FROM edge e JOIN task t ON t.id = ANY (ARRAY[e.waiter]) JOIN lane l ON l.id = ANY (ARRAY[t.lane]) WHERE e.pred = $1 ORDER BY e.waiter, e.kind;
 
 -- name: edge_views_by_waiter
-SELECT @edge_view_columns@ FROM edge e JOIN task t ON t.id = ANY (ARRAY[e.pred]) JOIN lane l ON l.id = t.lane WHERE e.waiter = $1 ORDER BY e.pred + 0, e.kind;
+SELECT @edge_view_columns@ FROM edge e JOIN task t ON t.id = ANY (ARRAY[e.pred]) JOIN lane l ON l.id = ANY (ARRAY[t.lane]) WHERE e.waiter = $1 ORDER BY e.pred + 0, e.kind;
 
 -- name: need_views
-SELECT @edge_view_columns@, e.waiter FROM edge e JOIN task t ON t.id = ANY (ARRAY[e.pred]) JOIN lane l ON l.id = t.lane
+SELECT e.waiter, @edge_view_columns@ FROM edge e JOIN task t ON t.id = ANY (ARRAY[e.pred]) JOIN lane l ON l.id = ANY (ARRAY[t.lane])
 WHERE e.waiter = ANY($1::bigint[]) ORDER BY e.waiter DESC, e.pred, e.kind;
 
 -- name: outputs_of
-SELECT task, body FROM outputs WHERE task = ANY($1::bigint[]) ORDER BY task DESC;
+SELECT @outputs_columns@ FROM outputs WHERE task = ANY($1::bigint[]) ORDER BY task DESC;
 
--- name: lanes_fitting
-SELECT id FROM lane WHERE ($1::text = '' OR name = $1) AND ($2::text = '' OR tenant = $2) ORDER BY id;
+-- name: lanes_named
+-- Not in the order of a key: a walk along it would do without sorting.
+SELECT id FROM lane WHERE name = $1 AND ($2::text = '' OR tenant = $2) ORDER BY id + 0;
 
 -- name: count_pending
--- Decides whether a list of P is cheaper from `ready` (few) or from the task table's end (many).
-SELECT COALESCE(SUM(n_p), 0)::bigint FROM lane;
+-- Decides whether a list of P is cheaper from `ready` (few) or from the task table's end (many): counted as far as that, along the key,
+-- so that it ends there.
+SELECT count(*) FROM (SELECT 1 FROM ready ORDER BY class, nprio, vt, task LIMIT $1) r;
 
 -- A list takes $6 rows below $1 from the narrowest source there is, keeps those that fit ($2 lanes, NULL: all; $3 rev, 0: all; $4 states;
--- $5 name, empty: all), and says with a row of kind 1 how far down it came, when there may be more.
--- let fit: ($2::bigint[] IS NULL OR lane = ANY($2)) AND ($3::bigint = 0 OR rev = $3) AND state = ANY($4::text[]) AND ($5::text = '' OR name = $5)
+-- $5 name, empty: all; $7 tenant, empty: all), and says with a row of kind 1 how far down it came, when there may be more. Whose lanes they
+-- are is looked up for those of the window, however many the tenant has.
+-- let of_tenant: $7::text = '' OR lane IN (SELECT l.id FROM lane l WHERE l.id = ANY (ARRAY(SELECT DISTINCT lane FROM w)) AND l.tenant = $7)
+-- let fit: ($2::bigint[] IS NULL OR lane = ANY($2)) AND ($3::bigint = 0 OR rev = $3) AND state = ANY($4::text[]) AND ($5::text = '' OR name = $5) AND (@of_tenant@)
 -- let page: SELECT 0::bigint, id FROM w WHERE @fit@ UNION ALL SELECT 1::bigint, min(id) FROM w HAVING count(*) >= $6
 -- let narrow: t.id, t.lane, t.rev, t.state, t.name
 
@@ -56,8 +59,9 @@ SELECT COALESCE(SUM(n_p), 0)::bigint FROM lane;
 WITH w AS MATERIALIZED (SELECT @narrow@ FROM task t WHERE t.id < $1 ORDER BY t.id DESC LIMIT $6) @page@;
 
 -- name: tasks_in_state
--- Q, S, F, T, A: `listed` is the state of these, and the only column of them that an index has.
-WITH w AS MATERIALIZED (SELECT @narrow@ FROM task t WHERE t.listed = $7 AND t.id < $1 ORDER BY t.id DESC LIMIT $6) @page@;
+-- Q, S, F, T, A: `listed` is the state of these, and the only column of them that an index has. Said as a range: `=` would let it walk the
+-- table's own key downwards, past all others, while there are few.
+WITH w AS MATERIALIZED (SELECT @narrow@ FROM task t WHERE (t.listed, t.id) < ($8, $1) AND t.listed >= $8 ORDER BY t.listed DESC, t.id DESC LIMIT $6) @page@;
 
 -- name: tasks_pending
 -- Only for few rows: they are sorted.
@@ -81,7 +85,7 @@ WITH w AS MATERIALIZED (SELECT @narrow@ FROM task t WHERE t.lane = ANY($2::bigin
 -- From the lane to its tasks: the planner would look through all tasks of that name.
 SELECT t.id FROM lane l CROSS JOIN LATERAL (SELECT id FROM task
     WHERE lane = l.id AND rev = $2 AND rev IS NOT NULL AND name = $3 AND variant = $4 AND run = $5 OFFSET 0) t
-WHERE l.name = $1 AND ($6::text = '' OR l.tenant = $6) ORDER BY l.id, t.id DESC LIMIT 1;
+WHERE l.name = $1 AND ($6::text = '' OR l.tenant = $6) ORDER BY l.id + 0, t.id DESC LIMIT 1;
 
 -- name: task_rest
 SELECT state, rest FROM task WHERE id = $1;
@@ -95,17 +99,15 @@ WHERE first_seq >= COALESCE((SELECT MAX(first_seq) FROM turn WHERE first_seq <= 
 SELECT turn, first_seq, at, events FROM turn WHERE turn = $1;
 
 -- name: log_tail_get
-SELECT task, grant_no, start_byte, bytes FROM log_tail WHERE task = $1 AND grant_no = $2;
-
--- let archive_view_columns: a.lane, a.kind, a.url, a.branch, a.added, a.removed, a.first_rev, a.next_rev, a.youngest, a.tip, a.definition, a.lock_users
--- let archive_lane_columns: l.id, l.kind, l.tenant, l.name, l.last_vt, l.n_q, l.n_s, l.n_p, l.n_x, l.n_d, l.n_f, l.n_t, l.n_a, l.paused_since, l.paused_by, l.paused_reason, l.log_bytes, l.file_bytes
+SELECT @log_tail_columns@ FROM log_tail WHERE task = $1 AND grant_no = $2;
 
 -- name: archive_views
-SELECT @archive_lane_columns@, @archive_view_columns@ FROM archive a JOIN lane l ON l.id = a.lane ORDER BY a.lane;
+SELECT @lane_columns:l@, @archive_columns:a@ FROM archive a JOIN lane l ON l.id = ANY (ARRAY[a.lane]) ORDER BY a.lane;
 
 -- name: archive_views_page
--- By the table's key from the newest down; archives of other tenants and removed ones are passed over.
-SELECT @archive_lane_columns@, @archive_view_columns@ FROM archive a JOIN lane l ON l.id = a.lane
+-- By the table's key from the newest down; archives of other tenants and removed ones are passed over. Joined so that it can't begin at lanes,
+-- most of which may be queues.
+SELECT @lane_columns:l@, @archive_columns:a@ FROM archive a JOIN lane l ON l.id = ANY (ARRAY[a.lane])
 WHERE a.lane < $1 AND a.removed = 0 AND l.tenant = $2 ORDER BY a.lane DESC LIMIT $3;
 
 -- name: lane_get
@@ -121,10 +123,10 @@ SELECT @class_columns@ FROM class WHERE id = $1;
 SELECT @slot_columns@ FROM slot WHERE id = $1;
 
 -- name: lane_named
-SELECT @lane_columns@ FROM lane WHERE name = $1 AND tenant = $2 ORDER BY id LIMIT 1;
+SELECT @lane_columns@ FROM lane WHERE name = $1 AND tenant = $2 ORDER BY id + 0 LIMIT 1;
 
 -- name: archive_view
-SELECT @archive_lane_columns@, @archive_view_columns@ FROM lane l JOIN archive a ON a.lane = l.id WHERE l.name = $1 AND ($2::text = '' OR l.tenant = $2) ORDER BY l.id DESC LIMIT 1;
+SELECT @lane_columns:l@, @archive_columns:a@ FROM lane l JOIN archive a ON a.lane = ANY (ARRAY[l.id]) WHERE l.name = $1 AND ($2::text = '' OR l.tenant = $2) ORDER BY l.id + 0 DESC LIMIT 1;
 
 -- name: servers
-SELECT name, instance, host, version, address, started, beat, load, differs FROM server ORDER BY name;
+SELECT @server_columns@ FROM server ORDER BY name;

@@ -40,6 +40,7 @@ struct reader *postgres_reader_open(const struct store_config *config, struct er
     struct postgres_reader *self = mem_alloc_zero(sizeof *self);
     size_t n = strlen(config->url) + 1;
     self->port.ops = &postgres_reader_ops;
+    self->port.step_us = STEP_US;
     self->hurried = config->hurried;
     self->url = mem_alloc(n);
     memcpy(self->url, config->url, n);
@@ -129,35 +130,33 @@ void arg_ids(struct postgres_reader *self, struct pg_args *args, const int64_t *
 
 /* ---- views ---- */
 
-static bool edge_view_fill(const PGresult *result, int row, struct arena *arena, struct edge_view *out, struct err *err)
+static bool edge_view_fill(struct cells *c, struct arena *arena, struct edge_view *out, struct err *err)
 {
     struct task other = { 0 };
-    if (!task_unpack(cell_view(result, row, 10), &other))
-        return pg_row_damaged("task", cell_i64(result, row, 0), err);
-    *out = (struct edge_view){
-        .id = cell_i64(result, row, 0),
-        .lane = cell_i64(result, row, 1),
-        .rev = cell_i64(result, row, 2),
-        .lane_name = cell_text(result, row, 3, arena),
-        .name = cell_text(result, row, 4, arena),
-        .variant = cell_text(result, row, 5, arena),
-        .run = cell_i64(result, row, 6),
-        .state = cell_state(result, row, 7),
-        .kind = (enum edge_kind)cell_i64(result, row, 8),
-        .flags = (unsigned)cell_i64(result, row, 9),
-        .finished = other.finished,
-    };
-    return true;
+    out->id = next_i64(c);
+    out->lane = next_i64(c);
+    out->rev = next_i64(c);
+    out->lane_name = next_text(c, arena);
+    out->name = next_text(c, arena);
+    out->variant = next_text(c, arena);
+    out->run = next_i64(c);
+    out->state = row_state(next_view(c));
+    out->kind = (enum edge_kind)next_i64(c);
+    out->flags = (unsigned)next_i64(c);
+    bool ok = task_unpack(next_view(c), &other);
+    out->finished = other.finished;
+    return ok || pg_row_damaged("task", out->id, err);
 }
 
 static bool view_row(const PGresult *result, int row, struct arena *arena, struct task_view *out, struct err *err)
 {
+    struct cells c = cells_of(result, row);
     *out = (struct task_view){ 0 };
-    if (!pg_row_task(result, row, arena, &out->task, err))
+    if (!pg_row_task(&c, arena, &out->task, err))
         return false;
-    out->lane_name = cell_text(result, row, 8, arena);
-    out->tenant = cell_text(result, row, 9, arena);
-    out->lane_kind = (enum lane_kind)cell_i64(result, row, 10);
+    out->lane_name = next_text(&c, arena);
+    out->tenant = next_text(&c, arena);
+    out->lane_kind = (enum lane_kind)next_i64(&c);
     return true;
 }
 
@@ -167,40 +166,58 @@ static bool view_whole(const struct task_view *view)
     return view->task.grant == 0 && view->task.ins == 0 && !(view->task.marks & MARK_OUTPUTS);
 }
 
-/* Rows of attempts and needs stand in the order of the views; *row goes on to those of the next view. */
-static void view_attempts(const PGresult *result, int *row, struct arena *arena, struct task_view *view)
+/* Rows of attempts, needs and outputs stand in the order of the views, the task's number first; *row goes on to those of the next view.
+ * How many are this one's. */
+static size_t view_rows(const PGresult *result, int *row, const struct task_view *view)
 {
     int first = *row, n = PQntuples(result);
-    while (*row < n && cell_i64(result, *row, 0) == view->task.id)
-        (*row)++;
-    view->n_attempts = (size_t)(*row - first);
+    for (; *row < n; (*row)++) {
+        struct cells c = cells_of(result, *row);
+        if (next_i64(&c) != view->task.id)
+            break;
+    }
+    return (size_t)(*row - first);
+}
+
+static bool view_attempts(const PGresult *result, int *row, struct arena *arena, struct task_view *view, struct err *err)
+{
+    int first = *row;
+    view->n_attempts = view_rows(result, row, view);
     if (!view->n_attempts)
-        return;
+        return true;
     view->attempts = ARENA_ARRAY(arena, struct attempt, view->n_attempts);
     view->executor_names = ARENA_ARRAY(arena, struct str, view->n_attempts);
     for (int i = first; i < *row; i++) {
-        pg_row_attempt(result, i, &view->attempts[i - first]);
-        view->executor_names[i - first] = cell_text(result, i, 13, arena);
+        struct cells c = cells_of(result, i);
+        if (!pg_row_attempt(&c, arena, &view->attempts[i - first], err))
+            return false;
+        view->executor_names[i - first] = next_text(&c, arena);
     }
+    return true;
 }
 
 static bool view_needs(const PGresult *result, int *row, struct arena *arena, struct task_view *view, struct err *err)
 {
-    int first = *row, n = PQntuples(result);
-    while (*row < n && cell_i64(result, *row, 11) == view->task.id)
-        (*row)++;
-    view->n_needs = (size_t)(*row - first);
+    int first = *row;
+    view->n_needs = view_rows(result, row, view);
     view->needs = view->n_needs ? ARENA_ARRAY(arena, struct edge_view, view->n_needs) : NULL;
-    for (int i = first; i < *row; i++)
-        if (!edge_view_fill(result, i, arena, &view->needs[i - first], err))
+    for (int i = first; i < *row; i++) {
+        struct cells c = cells_of(result, i);
+        (void)next_i64(&c); /* the waiter: this task */
+        if (!edge_view_fill(&c, arena, &view->needs[i - first], err))
             return false;
+    }
     return true;
 }
 
-static void view_outputs(const PGresult *result, int *row, struct arena *arena, struct task_view *view)
+static bool view_outputs(const PGresult *result, int *row, struct arena *arena, struct task_view *view, struct err *err)
 {
-    if (*row < PQntuples(result) && cell_i64(result, *row, 0) == view->task.id)
-        view->outputs = cell_text(result, (*row)++, 1, arena);
+    struct cells c = cells_of(result, *row);
+    struct task_outputs outputs = { 0 };
+    if (view_rows(result, row, view) && !pg_row_outputs(&c, arena, &outputs, err))
+        return false;
+    view->outputs = outputs.json;
+    return true;
 }
 
 bool views_load(struct postgres_reader *self, struct arena *arena, const int64_t *ids, size_t n, struct task_view **out, size_t *out_n,
@@ -224,10 +241,9 @@ bool views_load(struct postgres_reader *self, struct arena *arena, const int64_t
         struct task_view *view = &(*out)[i];
         if (!view_row(pg->results[0], (int)i, arena, view, err))
             return false;
-        view_attempts(pg->results[1], &attempt, arena, view);
-        if (!view_needs(pg->results[2], &need, arena, view, err))
+        if (!view_attempts(pg->results[1], &attempt, arena, view, err) || !view_needs(pg->results[2], &need, arena, view, err) ||
+            !view_outputs(pg->results[3], &output, arena, view, err))
             return false;
-        view_outputs(pg->results[3], &output, arena, view);
     }
     return true;
 }
@@ -278,49 +294,45 @@ static bool read_row(struct reader *reader, struct arena *arena, int64_t id, str
     struct pg_args args = { 0 };
     PGresult *result;
     arg_i64(&args, id);
-    if (!reader_ask(postgres_reader_of(reader), PG_task_get, &args, &result, err))
-        return false;
-    *out_found = PQntuples(result) > 0;
-    return !*out_found || pg_row_task(result, 0, arena, out, err);
+    return reader_ask(postgres_reader_of(reader), PG_task_get, &args, &result, err) &&
+           pg_rows_get_task(result, arena, out, out_found, err);
+}
+
+static bool spec_get(struct reader *reader, struct arena *arena, int64_t id, struct spec *out, bool *out_found, struct err *err)
+{
+    struct pg_args args = { 0 };
+    PGresult *result;
+    *out = (struct spec){ 0 };
+    arg_i64(&args, id);
+    return reader_ask(postgres_reader_of(reader), PG_spec_get, &args, &result, err) &&
+           pg_rows_get_spec(result, arena, out, out_found, err);
 }
 
 static bool read_spec(struct reader *reader, struct arena *arena, int64_t spec, struct str *out_body, struct err *err)
 {
-    struct pg_args args = { 0 };
-    PGresult *result;
-    arg_i64(&args, spec);
-    if (!reader_ask(postgres_reader_of(reader), PG_spec_get, &args, &result, err))
+    struct spec row;
+    bool found;
+    if (!spec_get(reader, arena, spec, &row, &found, err))
         return false;
-    if (PQntuples(result) == 0)
-        return err_set(err, ERR_not_found, "there is no specification %lld", (long long)spec);
-    *out_body = cell_text(result, 0, 1, arena);
-    return true;
+    *out_body = row.body;
+    return found || err_set(err, ERR_not_found, "there is no specification %lld", (long long)spec);
 }
 
 static bool read_spec_class(struct reader *reader, struct arena *arena, int64_t spec, struct str *out, struct err *err)
 {
-    struct pg_args args = { 0 };
-    PGresult *result;
-    arg_i64(&args, spec);
-    if (!reader_ask(postgres_reader_of(reader), PG_spec_get, &args, &result, err))
-        return false;
-    *out = PQntuples(result) ? cell_text(result, 0, 8, arena) : (struct str){ 0 };
-    return true;
+    struct spec row;
+    bool found, ok = spec_get(reader, arena, spec, &row, &found, err);
+    *out = row.class_key;
+    return ok;
 }
 
-static bool read_spec_slots(struct reader *reader, struct arena *arena, int64_t spec, int64_t **out, size_t *out_n, struct err *err)
+static bool read_spec_slots(struct reader *reader, struct arena *arena, int64_t spec, const int64_t **out, size_t *out_n, struct err *err)
 {
-    struct pg_args args = { 0 };
-    PGresult *result;
-    *out = NULL;
-    *out_n = 0;
-    arg_i64(&args, spec);
-    if (!reader_ask(postgres_reader_of(reader), PG_spec_get, &args, &result, err))
-        return false;
-    struct str slots = PQntuples(result) ? cell_view(result, 0, 5) : (struct str){ 0 };
-    if (!slots.len || numbers_unpack(slots, arena, out, out_n))
-        return true;
-    return damage_set(err, "the slots of spec %lld can't be read", (long long)spec);
+    struct spec row;
+    bool found, ok = spec_get(reader, arena, spec, &row, &found, err);
+    *out = row.slots;
+    *out_n = row.n_slots;
+    return ok;
 }
 
 static bool read_find(struct reader *reader, struct str tenant, struct str lane, int64_t rev, struct str name, struct str variant,
@@ -351,9 +363,11 @@ static bool read_edges(struct reader *reader, struct arena *arena, int64_t id, b
         return false;
     *out_n = (size_t)PQntuples(result);
     *out = *out_n ? ARENA_ARRAY(arena, struct edge_view, *out_n) : NULL;
-    for (size_t i = 0; i < *out_n; i++)
-        if (!edge_view_fill(result, (int)i, arena, &(*out)[i], err))
+    for (size_t i = 0; i < *out_n; i++) {
+        struct cells c = cells_of(result, (int)i);
+        if (!edge_view_fill(&c, arena, &(*out)[i], err))
             return false;
+    }
     return true;
 }
 
@@ -362,7 +376,7 @@ static bool read_holds(struct reader *reader, struct arena *arena, int64_t task,
     struct pg_args args = { 0 };
     PGresult *result;
     arg_i64(&args, task);
-    return reader_ask(postgres_reader_of(reader), PG_holds_of_task, &args, &result, err) && pg_rows_holds(result, arena, out, out_n);
+    return reader_ask(postgres_reader_of(reader), PG_holds_of_task, &args, &result, err) && pg_rows_holds(result, arena, out, out_n, err);
 }
 
 static bool read_hold_users(struct reader *reader, struct arena *arena, enum hold_kind kind, int64_t key, size_t n, struct hold **out,
@@ -373,7 +387,7 @@ static bool read_hold_users(struct reader *reader, struct arena *arena, enum hol
     arg_i64(&args, kind);
     arg_i64(&args, key);
     arg_i64(&args, (int64_t)n);
-    return reader_ask(postgres_reader_of(reader), PG_holds_of, &args, &result, err) && pg_rows_holds(result, arena, out, out_n);
+    return reader_ask(postgres_reader_of(reader), PG_holds_of, &args, &result, err) && pg_rows_holds(result, arena, out, out_n, err);
 }
 
 /* ---- events: rows of `turn` never change, so no snapshot is needed over several statements ---- */
@@ -396,19 +410,21 @@ static void events_pick(struct event_list *list, struct arena *arena, const stru
 }
 
 /* The bytes of the result end with it, so what is unpacked is a copy. */
-static bool turn_unpack(const PGresult *result, int row, struct arena *arena, struct event **out, size_t *out_n, struct err *err)
+bool pg_turn_unpack(const PGresult *result, int row, struct arena *arena, struct event **out, size_t *out_n, struct err *err)
 {
-    return unpack_events(cell_view(result, row, 3), cell_i64(result, row, 1), cell_i64(result, row, 2), arena, out, out_n) ||
-           damage_set(err, "the events of turn %lld can't be read: run weir verify", (long long)cell_i64(result, row, 0));
+    struct cells c = cells_of(result, row);
+    int64_t turn = next_i64(&c), first_seq = next_i64(&c), time = next_i64(&c);
+    return unpack_events(next_view(&c), first_seq, time, arena, out, out_n) ||
+           damage_set(err, "the events of turn %lld can't be read: run weir verify", (long long)turn);
 }
 
 static bool read_events(struct reader *reader, struct arena *arena, int64_t since, int64_t lane, size_t n, struct event **out,
                         size_t *out_n, int64_t *out_last, struct err *err)
 {
     struct event_list list = { .max = n, .since = since, .lane = lane, .last = since };
-    int64_t deadline = clock_boot_us() + STEP_US;
+    int64_t deadline = clock_boot_us() + reader->step_us;
     bool more = true;
-    while (more && list.n < n && clock_boot_us() < deadline) {
+    while (more && list.n < n) {
         struct pg_args args = { 0 };
         PGresult *result;
         arg_i64(&args, list.last < INT64_MAX ? list.last + 1 : list.last);
@@ -419,11 +435,11 @@ static bool read_events(struct reader *reader, struct arena *arena, int64_t sinc
         for (int i = 0; i < PQntuples(result) && list.n < n; i++) {
             struct event *events;
             size_t n_events;
-            if (!turn_unpack(result, i, arena, &events, &n_events, err))
+            if (!pg_turn_unpack(result, i, arena, &events, &n_events, err))
                 return false;
             events_pick(&list, arena, events, n_events);
         }
-        more = list.last > list.since;
+        more = list.last > list.since && clock_boot_us() < deadline; /* one step at least: none would look like the end */
     }
     *out = list.events, *out_n = list.n, *out_last = list.last;
     return true;
@@ -443,7 +459,7 @@ static bool task_events_of_turn(struct postgres_reader *self, struct arena *aren
         return false;
     if (PQntuples(result) == 0)
         return damage_set(err, "turn %lld is missing: run weir verify", (long long)*turn);
-    if (!turn_unpack(result, 0, arena, &events, &n, err))
+    if (!pg_turn_unpack(result, 0, arena, &events, &n, err))
         return false;
     for (size_t i = n; i-- > 0;) {
         if (events[i].task != task)
@@ -469,8 +485,9 @@ static bool rest_read(struct postgres_reader *self, int64_t id, struct task *out
     *out_found = PQntuples(result) > 0;
     if (!*out_found)
         return true;
-    out->state = cell_state(result, 0, 0);
-    if (!task_unpack(cell_view(result, 0, 1), out))
+    struct cells c = cells_of(result, 0);
+    out->state = row_state(next_view(&c));
+    if (!task_unpack(next_view(&c), out))
         return pg_row_damaged("task", id, err);
     out->reason = out->unique = (struct str){ 0 }; /* they end with the result */
     return true;
@@ -547,21 +564,13 @@ READ_ONE(read_class, pg_rows_classes, PG_class_get, struct task_class)
 static bool read_site(struct reader *reader, struct arena *arena, struct site_key **out, size_t *out_n, struct err *err)
 {
     PGresult *result;
-    return reader_ask(postgres_reader_of(reader), PG_site, NULL, &result, err) && pg_rows_site(result, arena, out, out_n);
+    return reader_ask(postgres_reader_of(reader), PG_site, NULL, &result, err) && pg_rows_site(result, arena, out, out_n, err);
 }
 
 static bool read_servers(struct reader *reader, struct arena *arena, struct server_row **out, size_t *out_n, struct err *err)
 {
     PGresult *result;
-    if (!reader_ask(postgres_reader_of(reader), PG_servers, NULL, &result, err))
-        return false;
-    *out_n = (size_t)PQntuples(result);
-    *out = ARENA_ARRAY(arena, struct server_row, *out_n + 1);
-    for (int i = 0; i < (int)*out_n; i++)
-        (*out)[i] = (struct server_row){ cell_text(result, i, 0, arena), cell_text(result, i, 1, arena), cell_text(result, i, 2, arena),
-            cell_text(result, i, 3, arena), cell_text(result, i, 4, arena), cell_i64(result, i, 5), cell_i64(result, i, 6),
-            cell_i64(result, i, 7), cell_i64(result, i, 8) };
-    return true;
+    return reader_ask(postgres_reader_of(reader), PG_servers, NULL, &result, err) && pg_rows_servers(result, arena, out, out_n, err);
 }
 
 static bool read_head(struct reader *reader, struct store_head *out, struct err *err)
@@ -591,9 +600,10 @@ static bool read_grant_owner(struct reader *reader, int64_t task, int64_t grant,
     arg_i64(&args, grant);
     if (!reader_ask(postgres_reader_of(reader), PG_grant_owner, &args, &result, err))
         return false;
+    struct cells c = cells_of(result, 0);
     *out_found = PQntuples(result) > 0;
     if (*out_found)
-        *out_owner = cell_i64(result, 0, 0);
+        *out_owner = next_i64(&c);
     return true;
 }
 
@@ -604,12 +614,8 @@ static bool read_log_tail(struct reader *reader, struct arena *arena, int64_t ta
     PGresult *result;
     arg_i64(&args, task);
     arg_i64(&args, grant);
-    if (!reader_ask(postgres_reader_of(reader), PG_log_tail_get, &args, &result, err))
-        return false;
-    *out_found = PQntuples(result) > 0;
-    if (*out_found)
-        *out = (struct log_tail){ .task = task, .grant = grant, .offset = cell_i64(result, 0, 2), .bytes = cell_text(result, 0, 3, arena) };
-    return true;
+    return reader_ask(postgres_reader_of(reader), PG_log_tail_get, &args, &result, err) &&
+           pg_rows_get_log_tail(result, arena, out, out_found, err);
 }
 
 const struct reader_ops postgres_reader_ops = {

@@ -6,10 +6,7 @@
 
 extern const struct reader_ops postgres_reader_ops;
 
-enum {
-    STEP_US = 25000,  /* how long a call looks before it hands back what it has */
-    RETRY_MS = 500,   /* a database that is away isn't asked more often: who asks us isn't kept waiting for it */
-};
+enum { RETRY_MS = 500 }; /* a database that is away isn't asked more often: who asks us isn't kept waiting for it */
 
 struct postgres_reader {
     struct reader port; /* first */

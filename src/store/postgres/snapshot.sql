@@ -12,7 +12,7 @@ COMMIT;
 ROLLBACK;
 
 -- let first_ready: (SELECT task, nprio, vt, ctid FROM ready WHERE class = $1 ORDER BY nprio, vt, task LIMIT $2) r
--- let ready_tasks_columns: r.task, r.nprio, r.vt, t.lane, t.rev, t.state, t.name, t.variant, t.run, t.rest, r.ctid, t.ctid
+-- let ready_tasks_columns: r.task, r.nprio, r.vt, @task_columns:t@, r.ctid, t.ctid
 -- let ready_tasks: SELECT @ready_tasks_columns@ FROM @first_ready@ LEFT JOIN task t ON t.id = ANY (ARRAY[r.task]) ORDER BY r.nprio, r.vt, r.task
 -- let first_ready_from: (SELECT task, nprio, vt, ctid FROM ready WHERE class = $1 AND (nprio, vt, task) >= ($3::bigint, $4::bigint, $5::bigint) ORDER BY nprio, vt, task LIMIT $2) r
 -- let ready_tasks_from: SELECT @ready_tasks_columns@ FROM @first_ready_from@ LEFT JOIN task t ON t.id = ANY (ARRAY[r.task]) ORDER BY r.nprio, r.vt, r.task

@@ -27,7 +27,7 @@ struct listing {
     int64_t deadline;
 };
 
-/* Lanes by name and tenant; which a filter by either needs. */
+/* Those of the name that the filter has. */
 static bool lanes_find(struct listing *l, struct arena *arena, struct err *err)
 {
     struct pg_args args = { 0 };
@@ -36,7 +36,7 @@ static bool lanes_find(struct listing *l, struct arena *arena, struct err *err)
         return true;
     arg_text(&args, l->filter->lane);
     arg_text(&args, l->filter->tenant);
-    if (!pg_run(&l->self->pg, PG_lanes_fitting, &args, &result, err))
+    if (!pg_run(&l->self->pg, PG_lanes_named, &args, &result, err))
         return false;
     l->n_lanes = (size_t)PQntuples(result);
     l->lanes = l->n_lanes ? ARENA_ARRAY(arena, int64_t, l->n_lanes) : NULL;
@@ -67,18 +67,35 @@ static bool window_read(struct listing *l, enum pg_id id, enum task_state state,
     ASSERT(fits);
     arg_text(&args, l->filter->name);
     arg_i64(&args, window);
+    arg_text(&args, l->by_lane ? (struct str){ 0 } : l->filter->tenant); /* a tenant may have very many lanes */
     if (id == PG_tasks_in_state)
         arg_text(&args, state_text(state));
     return pg_run(&l->self->pg, id, &args, out, err);
 }
 
-/* One more than the limit is looked for, so that the last page knows that it is the last. */
-static bool source_walk(struct listing *l, struct arena *arena, enum pg_id id, enum task_state state, struct err *err)
+/* The page at once, where nothing but other tenants' rows may not fit: then one window is a whole page, however slow it is. */
+static int64_t window_first(const struct listing *l, enum pg_id id, int64_t page)
 {
     const struct task_filter *f = l->filter;
-    bool all_fit = !l->by_lane && !f->rev && !f->name.len && l->states == (1u << STATE_COUNT) - 2;
-    int64_t page = (int64_t)l->limit + 1, below = f->before > 0 ? f->before : INT64_MAX;
-    int64_t window = all_fit || page > WINDOW_FIRST ? page : WINDOW_FIRST; /* rows that all fit are a whole page, however slow it is */
+    bool any_state = id != PG_tasks_newest || l->states == (1u << STATE_COUNT) - 2; /* other sources have one state */
+    bool all_fit = !l->by_lane && !f->rev && !f->name.len && any_state;
+    return all_fit || page > WINDOW_FIRST ? page : WINDOW_FIRST;
+}
+
+static int64_t window_next(int64_t window)
+{
+    if (window < WINDOW_FIRST)
+        return WINDOW_FIRST;
+    return window * WINDOW_GROWTH < WINDOW_MAX ? window * WINDOW_GROWTH : WINDOW_MAX;
+}
+
+/* One more than the limit is looked for, so that the last page knows that it is the last. A tenant that has few tasks among very many of
+ * others is told so in steps of WINDOW_FIRST at least, also where each takes the database longer than a call has: small windows are no
+ * quicker there, only more. */
+static bool source_walk(struct listing *l, struct arena *arena, enum pg_id id, enum task_state state, struct err *err)
+{
+    int64_t page = (int64_t)l->limit + 1, below = l->filter->before > 0 ? l->filter->before : INT64_MAX;
+    int64_t window = window_first(l, id, page), looked = 0;
     size_t found = 0;
     for (;;) {
         PGresult *result;
@@ -97,9 +114,10 @@ static bool source_walk(struct listing *l, struct arena *arena, enum pg_id id, e
         if (end == 0)
             return true;
         below = end;
-        if (found > l->limit || clock_boot_us() > l->deadline)
+        looked += window;
+        if (found > l->limit || (looked >= WINDOW_FIRST && clock_boot_us() > l->deadline))
             break;
-        window = window * WINDOW_GROWTH < WINDOW_MAX ? window * WINDOW_GROWTH : WINDOW_MAX;
+        window = window_next(window);
     }
     l->floor = below > l->floor ? below : l->floor;
     return true;
@@ -113,8 +131,10 @@ static const enum pg_id state_sources[STATE_COUNT] = {
 
 static bool few_pending(struct listing *l, bool *out, struct err *err)
 {
+    struct pg_args args = { 0 };
     PGresult *result;
-    if (!pg_run(&l->self->pg, PG_count_pending, NULL, &result, err))
+    arg_i64(&args, READY_SORT_MAX + 1);
+    if (!pg_run(&l->self->pg, PG_count_pending, &args, &result, err))
         return false;
     *out = cell_i64(result, 0, 0) <= READY_SORT_MAX;
     return true;
@@ -169,8 +189,8 @@ static bool tasks_once(struct postgres_reader *self, struct arena *arena, const 
         .filter = filter,
         .limit = filter->limit ? filter->limit : 1,
         .states = filter->states ? filter->states & ((1u << STATE_COUNT) - 2) : (1u << STATE_COUNT) - 2,
-        .by_lane = filter->lane.len || filter->tenant.len,
-        .deadline = clock_boot_us() + STEP_US,
+        .by_lane = filter->lane.len > 0,
+        .deadline = clock_boot_us() + self->port.step_us,
     };
     PGresult *result;
     if (!reader_ask(l.self, PG_begin_snapshot, NULL, &result, err))

@@ -19,8 +19,6 @@
 #include "store/postgres/dbclock.h"
 #include "store/postgres/turn.h"
 
-enum { HEAD_PLACE = 15 }; /* the column of head_get_key, head_get_at, head_lock, head_lock_at */
-
 static bool begin_once(struct postgres_store *self, const struct turn_needs *needs, struct err *err)
 {
     struct pg *pg = &self->pg;
@@ -42,7 +40,7 @@ static bool begin_once(struct postgres_store *self, const struct turn_needs *nee
     page_look(self);
     if (!ahead_take(self, needs, head + 1, err))
         return false;
-    places_head(self, pg->results[head], HEAD_PLACE);
+    places_head(self, pg->results[head]);
     return places_load(self, err);
 }
 
@@ -147,7 +145,7 @@ void write_end_touched(struct write *w, enum pg_id id)
     pg_queue(&w->self->pg, id, &args);
 }
 
-/* Rows by their places: how many, the number of this commit, then the columns, the place last. */
+/* Rows by their places: how many, the number of this commit, then the columns and the place. */
 static void write_end_placed(struct write *w, enum pg_id id, bool touched)
 {
     struct pg_args args = { 0 };
@@ -169,43 +167,100 @@ static void bulk_place(struct pg_bulk *b, const char *place)
         bulk_null(b);
 }
 
-/* placed: those whose places are known; else the others. */
-static void lanes_put(struct write *w, bool placed)
-{
-    struct pg_bulk *b = write_begin(w, placed ? "iiiiiiiiiiittiiip" : "iiiiiiiiiiittiiitt");
-    for (size_t i = 0; i < w->c->n_lanes; i++) {
-        const struct lane *lane = w->c->lanes[i];
-        const char *place = place_of_row(w->self, PLACED_LANES, lane->id);
-        if (placed != (place != NULL))
-            continue;
-        bulk_i64(b, lane->id);
-        bulk_i64(b, lane->last_vt);
-        for (int state = STATE_Q; state < STATE_COUNT; state++)
-            bulk_i64(b, lane->counts[state]);
-        bulk_i64(b, lane->paused_since);
-        bulk_text(b, lane->paused_by);
-        bulk_text(b, lane->paused_reason);
-        bulk_i64(b, lane->log_bytes);
-        bulk_i64(b, lane->file_bytes);
-        bulk_i64(b, lane->kind);
-        if (placed) {
-            bulk_place(b, place);
-            continue;
-        }
-        bulk_text(b, lane->tenant);
-        bulk_text(b, lane->name);
+/* --- rows ----------------------------------------------------------------------------------------------------------- */
+
+#define PUT_NUMBER(value) bulk_i64(b, value)
+#define PUT_TEXT(text) bulk_text(b, text)
+#define PUT_BLOB(bytes) bulk_text(b, bytes)
+#define PUT_NULL() bulk_null(b)
+#define PUT_REST(task) bulk_text(b, w->rest)
+
+/* ROW_ADDER: a row's cells: all (ROW_PUT), or some. ROWS_ADDER: and a statement's rows from a list; at: & where it has the rows themselves.
+ * write_end and its kind send them. */
+#define ROW_ADDER(name, table, type, put) \
+    static void name(struct write *w, struct pg_bulk *b, const struct type *row) \
+    { \
+        struct buf *packed = &w->self->scratch; \
+        (void)packed; \
+        ROW_##table(put) \
     }
-    if (placed)
-        write_end_placed(w, PG_lane_put_at, true);
-    else
-        write_end_touched(w, PG_lane_put);
+#define ROWS_ADDER(table, type, list, at, put, letters) \
+    ROW_ADDER(add_##table, table, type, put) \
+    static void adds_##table(struct write *w, const struct type list rows, size_t n) \
+    { \
+        struct pg_bulk *b = write_begin(w, ROW_##table(letters)); \
+        for (size_t i = 0; i < n; i++) \
+            add_##table(w, b, at rows[i]); \
+    }
+#define ROWS_ADDER_WHOLE(table, type, list, at) ROWS_ADDER(table, type, list, at, ROW_PUT, ROW_LETTER)
+#define ROW_hold_key(C) ROW_hold(C)
+#define ROW_schedule_key(C) ROW_schedule(C)
+#define ROW_log_seal_key(C) ROW_log_seal(C)
+ROW_ADDER(add_lane, lane, lane, ROW_PUT)
+ROW_ADDER(add_lane_later, lane, lane, ROW_PUT_LATER)
+ROWS_ADDER_WHOLE(class, task_class, **, )
+ROWS_ADDER_WHOLE(spec, spec, **, )
+ROWS_ADDER_WHOLE(slot, slot, **, )
+ROW_ADDER(add_task, task, task, ROW_PUT)
+ROW_ADDER(add_task_later, task, task, ROW_PUT_LATER)
+ROW_ADDER(add_ready, ready, task, ROW_PUT)
+ROWS_ADDER_WHOLE(edge, edge, *, &)
+ROWS_ADDER_WHOLE(hold, hold, *, &)
+ROWS_ADDER(hold_key, hold, *, &, ROW_PUT_KEY, ROW_LETTER_KEY)
+ROWS_ADDER_WHOLE(outputs, task_outputs, *, &)
+ROWS_ADDER_WHOLE(log_tail, log_tail, *, &)
+ROWS_ADDER_WHOLE(log_seal, log_seal, *, &)
+ROWS_ADDER(log_seal_key, log_name, *, &, ROW_PUT_KEY, ROW_LETTER_KEY)
+ROWS_ADDER_WHOLE(unique_key, unique_claim, *, &)
+ROWS_ADDER_WHOLE(idempotency, idempotency, *, &)
+ROWS_ADDER_WHOLE(executor, executor, **, )
+ROWS_ADDER_WHOLE(token, token, **, )
+ROWS_ADDER_WHOLE(site, site_key, *, &)
+ROWS_ADDER_WHOLE(archive, archive, **, )
+ROWS_ADDER_WHOLE(revision, revision, *, &)
+ROWS_ADDER_WHOLE(latest, latest, *, &)
+ROWS_ADDER_WHOLE(schedule, schedule, *, &)
+ROWS_ADDER(schedule_key, schedule, *, &, ROW_PUT_KEY, ROW_LETTER_KEY)
+ROWS_ADDER_WHOLE(duty, duty, *, &)
+
+static void ids_write(struct write *w, enum pg_id id, const int64_t *ids, size_t n)
+{
+    struct pg_bulk *b = write_begin(w, "i");
+    for (size_t i = 0; i < n; i++)
+        bulk_i64(b, ids[i]);
+    write_end(w, id, false);
+}
+
+/* --- what a turn has changed ---------------------------------------------------------------------------------------- */
+
+static void lanes_put(struct write *w)
+{
+    struct pg_bulk *b = write_begin(w, ROW_lane(ROW_LETTER));
+    for (size_t i = 0; i < w->c->n_lanes; i++)
+        if (!place_of_row(w->self, PLACED_LANES, w->c->lanes[i]->id))
+            add_lane(w, b, w->c->lanes[i]);
+    write_end_touched(w, PG_lane_put);
+}
+
+/* Those whose places are known. */
+static void lanes_put_at(struct write *w)
+{
+    struct pg_bulk *b = write_begin(w, "p" ROW_lane(ROW_LETTER_LATER));
+    for (size_t i = 0; i < w->c->n_lanes; i++) {
+        const char *place = place_of_row(w->self, PLACED_LANES, w->c->lanes[i]->id);
+        if (!place)
+            continue;
+        bulk_place(b, place);
+        add_lane_later(w, b, w->c->lanes[i]);
+    }
+    write_end_placed(w, PG_lane_put_at, true);
 }
 
 static void lanes_write(struct write *w)
 {
-    lanes_put(w, false);
+    lanes_put(w);
     if (w->self->places.crowded)
-        lanes_put(w, true);
+        lanes_put_at(w);
 }
 
 static void lanes_add(struct write *w)
@@ -230,84 +285,24 @@ static void lanes_add(struct write *w)
         write_end_touched(w, PG_lane_add);
 }
 
-static void labels_add(struct write *w, struct pg_bulk *b, const struct label *labels, size_t n)
+static void names_write(struct write *w)
 {
-    buf_reset(&w->self->scratch);
-    labels_pack(&w->self->scratch, labels, n);
-    bulk_text(b, buf_str(&w->self->scratch));
-}
-
-void write_numbers(struct write *w, struct pg_bulk *b, const int64_t *numbers, size_t n)
-{
-    buf_reset(&w->self->scratch);
-    numbers_pack(&w->self->scratch, numbers, n);
-    bulk_text(b, buf_str(&w->self->scratch));
-}
-
-static void classes_write(struct write *w)
-{
-    struct pg_bulk *b = write_begin(w, "itttibi");
-    for (size_t i = 0; i < w->c->n_classes; i++) {
-        const struct task_class *item = w->c->classes[i];
-        bulk_i64(b, item->id);
-        bulk_text(b, item->key);
-        bulk_text(b, item->tenant);
-        bulk_text(b, item->zone);
-        bulk_i64(b, item->kind);
-        labels_add(w, b, item->labels, item->n_labels);
-        bulk_i64(b, item->goes);
-    }
+    adds_class(w, w->c->classes, w->c->n_classes);
     write_end(w, PG_class_insert, false);
-    b = write_begin(w, "i");
-    for (size_t i = 0; i < w->c->n_classes_remove; i++)
-        bulk_i64(b, w->c->classes_remove[i]);
-    write_end(w, PG_class_delete, false);
+    ids_write(w, PG_class_delete, w->c->classes_remove, w->c->n_classes_remove);
 }
 
 static void specs_write(struct write *w)
 {
-    struct pg_bulk *b = write_begin(w, "itiiibttt");
-    for (size_t i = 0; i < w->c->n_specs; i++) {
-        const struct spec *spec = w->c->specs[i];
-        bulk_i64(b, spec->id);
-        bulk_text(b, spec->body);
-        bulk_i64(b, spec->attempts_max);
-        bulk_i64(b, spec->backoff_ms);
-        bulk_i64(b, spec->retry_on);
-        if (spec->n_slots)
-            write_numbers(w, b, spec->slots, spec->n_slots);
-        else
-            bulk_bytes(b, NULL, 0);
-        bulk_text(b, spec->slot_key);
-        bulk_text(b, spec->semaphores);
-        bulk_text(b, spec->class_key);
-    }
+    adds_spec(w, w->c->specs, w->c->n_specs);
     write_end(w, PG_spec_insert, false);
 }
 
 static void slots_write(struct write *w)
 {
-    struct pg_bulk *b = write_begin(w, "ittiii");
-    for (size_t i = 0; i < w->c->n_slots; i++) {
-        const struct slot *slot = w->c->slots[i];
-        bulk_i64(b, slot->id);
-        bulk_text(b, slot->tenant);
-        bulk_text(b, slot->name);
-        bulk_i64(b, slot->limit);
-        bulk_i64(b, slot->used);
-        bulk_i64(b, slot->waiting);
-    }
+    adds_slot(w, w->c->slots, w->c->n_slots);
     write_end_touched(w, PG_slot_put);
-    b = write_begin(w, "i");
-    for (size_t i = 0; i < w->c->n_slots_remove; i++)
-        bulk_i64(b, w->c->slots_remove[i]);
-    write_end(w, PG_slot_delete, false);
-}
-
-/* i: its place among tasks_new and tasks_changed. */
-static void rest_add(struct write *w, struct pg_bulk *b, size_t i)
-{
-    bulk_text(b, tags_rest(&w->self->tagger, i));
+    ids_write(w, PG_slot_delete, w->c->slots_remove, w->c->n_slots_remove);
 }
 
 /* Of a task that came with ready_first in this turn. */
@@ -319,7 +314,7 @@ static const struct ready_place *place_of(struct write *w, const struct task *ta
 static void task_update_write(struct write *w, enum pg_id id)
 {
     bool at = id == PG_task_update_at;
-    struct pg_bulk *b = write_begin(w, at ? "pitb" : "itb");
+    struct pg_bulk *b = write_begin(w, at ? "p" ROW_task(ROW_LETTER_LATER) : ROW_task(ROW_LETTER_LATER));
     for (size_t i = 0; i < w->c->n_tasks_changed; i++) {
         const struct task *task = w->c->tasks_changed[i];
         const struct ready_place *place = place_of(w, task);
@@ -327,29 +322,18 @@ static void task_update_write(struct write *w, enum pg_id id)
             continue;
         if (at)
             bulk_bytes(b, place->task, sizeof place->task);
-        bulk_i64(b, task->id);
-        bulk_text(b, state_text(task->state));
-        rest_add(w, b, w->c->n_tasks_new + i);
+        w->rest = tags_rest(&w->self->tagger, w->c->n_tasks_new + i);
+        add_task_later(w, b, task);
     }
     write_end(w, id, true);
 }
 
 static void tasks_write(struct write *w)
 {
-    struct pg_bulk *b = write_begin(w, "iiitttib");
+    struct pg_bulk *b = write_begin(w, ROW_task(ROW_LETTER));
     for (size_t i = 0; i < w->c->n_tasks_new; i++) {
-        const struct task *task = w->c->tasks_new[i];
-        bulk_i64(b, task->id);
-        bulk_i64(b, task->lane);
-        if (task->rev)
-            bulk_i64(b, task->rev);
-        else
-            bulk_null(b); /* not an archive's: not in task_key */
-        bulk_text(b, state_text(task->state));
-        bulk_text(b, task->name);
-        bulk_text(b, task->variant);
-        bulk_i64(b, task->run);
-        rest_add(w, b, i);
+        w->rest = tags_rest(&w->self->tagger, i);
+        add_task(w, b, w->c->tasks_new[i]);
     }
     write_end(w, PG_task_insert, false);
     task_update_write(w, PG_task_update_at);
@@ -372,15 +356,10 @@ static void ready_delete_at_write(struct write *w)
 
 static void ready_write(struct write *w, enum pg_id id, const struct task **tasks, size_t n)
 {
-    struct pg_bulk *b = write_begin(w, "iiii");
-    for (size_t i = 0; i < n; i++) {
-        if (id == PG_ready_delete && place_of(w, tasks[i]))
-            continue;
-        bulk_i64(b, tasks[i]->class_id);
-        bulk_i64(b, -tasks[i]->prio);
-        bulk_i64(b, tasks[i]->vt);
-        bulk_i64(b, tasks[i]->id);
-    }
+    struct pg_bulk *b = write_begin(w, ROW_ready(ROW_LETTER));
+    for (size_t i = 0; i < n; i++)
+        if (id != PG_ready_delete || !place_of(w, tasks[i]))
+            add_ready(w, b, tasks[i]);
     write_end(w, id, id == PG_ready_delete);
 }
 
@@ -391,93 +370,35 @@ static void readies_write(struct write *w)
     ready_write(w, PG_ready_insert, w->c->ready_add, w->c->n_ready_add);
 }
 
-static void edge_write(struct write *w, enum pg_id id, const struct edge *edges, size_t n)
+static void waits_write(struct write *w)
 {
-    struct pg_bulk *b = write_begin(w, "iiii");
-    for (size_t i = 0; i < n; i++) {
-        bulk_i64(b, edges[i].pred);
-        bulk_i64(b, edges[i].waiter);
-        bulk_i64(b, edges[i].kind);
-        bulk_i64(b, edges[i].flags);
-    }
-    write_end(w, id, false);
-}
-
-static void edges_write(struct write *w)
-{
-    edge_write(w, PG_edge_insert, w->c->edges_new, w->c->n_edges_new);
-    edge_write(w, PG_edge_update, w->c->edges_changed, w->c->n_edges_changed);
-}
-
-static void hold_write(struct write *w, enum pg_id id, const struct hold *holds, size_t n)
-{
-    struct pg_bulk *b = write_begin(w, id == PG_hold_insert ? "iiiii" : "iiii");
-    for (size_t i = 0; i < n; i++) {
-        bulk_i64(b, holds[i].kind);
-        bulk_i64(b, holds[i].key);
-        bulk_i64(b, holds[i].rank);
-        bulk_i64(b, holds[i].task);
-        if (id == PG_hold_insert)
-            bulk_i64(b, holds[i].since);
-    }
-    write_end(w, id, false);
-}
-
-static void holds_write(struct write *w)
-{
-    hold_write(w, PG_hold_delete, w->c->holds_remove, w->c->n_holds_remove);
-    hold_write(w, PG_hold_insert, w->c->holds_add, w->c->n_holds_add);
+    adds_edge(w, w->c->edges_new, w->c->n_edges_new);
+    write_end(w, PG_edge_insert, false);
+    adds_edge(w, w->c->edges_changed, w->c->n_edges_changed);
+    write_end(w, PG_edge_update, false);
+    adds_hold_key(w, w->c->holds_remove, w->c->n_holds_remove);
+    write_end(w, PG_hold_delete, false);
+    adds_hold(w, w->c->holds_add, w->c->n_holds_add);
+    write_end(w, PG_hold_insert, false);
 }
 
 static void results_write(struct write *w)
 {
-    struct pg_bulk *b = write_begin(w, "it");
-    for (size_t i = 0; i < w->c->n_outputs; i++) {
-        bulk_i64(b, w->c->outputs[i].task);
-        bulk_text(b, w->c->outputs[i].json);
-    }
+    adds_outputs(w, w->c->outputs, w->c->n_outputs);
     write_end(w, PG_outputs_put, false);
-    b = write_begin(w, "iiib");
-    for (size_t i = 0; i < w->c->n_log_tails; i++) {
-        const struct log_tail *tail = &w->c->log_tails[i];
-        bulk_i64(b, tail->task);
-        bulk_i64(b, tail->grant);
-        bulk_i64(b, tail->offset);
-        bulk_text(b, tail->bytes);
-    }
+    adds_log_tail(w, w->c->log_tails, w->c->n_log_tails);
     write_end(w, PG_log_tail_put, false);
-    b = write_begin(w, "iiib");
-    for (size_t i = 0; i < w->c->n_log_seals; i++) {
-        const struct log_seal *seal = &w->c->log_seals[i];
-        bulk_i64(b, seal->task);
-        bulk_i64(b, seal->grant);
-        bulk_i64(b, seal->bytes);
-        bulk_text(b, (struct str){ (const char *)seal->hash, sizeof seal->hash });
-    }
+    adds_log_seal(w, w->c->log_seals, w->c->n_log_seals);
     write_end(w, PG_log_seal_put, false);
-    b = write_begin(w, "ii");
-    for (size_t i = 0; i < w->c->n_log_seals_remove; i++) {
-        bulk_i64(b, w->c->log_seals_remove[i].task);
-        bulk_i64(b, w->c->log_seals_remove[i].grant);
-    }
+    adds_log_seal_key(w, w->c->log_seals_remove, w->c->n_log_seals_remove);
     write_end(w, PG_log_seal_delete, false);
-    static const enum pg_id deletes[] = { PG_outputs_delete, PG_log_tails_delete };
-    for (size_t k = 0; k < 2; k++) {
-        b = write_begin(w, "i");
-        for (size_t i = 0; i < w->c->n_results_remove; i++)
-            bulk_i64(b, w->c->results_remove[i]);
-        write_end(w, deletes[k], false);
-    }
+    ids_write(w, PG_outputs_delete, w->c->results_remove, w->c->n_results_remove);
+    ids_write(w, PG_log_tails_delete, w->c->results_remove, w->c->n_results_remove);
 }
 
 static void unique_write(struct write *w, enum pg_id id, const struct unique_claim *claims, size_t n)
 {
-    struct pg_bulk *b = write_begin(w, "tti");
-    for (size_t i = 0; i < n; i++) {
-        bulk_text(b, claims[i].tenant);
-        bulk_text(b, claims[i].key);
-        bulk_i64(b, claims[i].task);
-    }
+    adds_unique_key(w, claims, n);
     write_end(w, id, false);
 }
 
@@ -499,48 +420,15 @@ static void idempotencies_write(struct write *w)
         arg_i64(&args, self->expire_max);
         pg_queue(&self->pg, PG_idempotency_delete, &args);
     }
-    struct pg_bulk *b = write_begin(w, "ttttbibi");
-    for (size_t i = 0; i < w->c->n_idempotency; i++) {
-        const struct idempotency *item = &w->c->idempotency[i];
-        bulk_text(b, item->tenant);
-        bulk_text(b, item->token);
-        bulk_text(b, item->route);
-        bulk_text(b, item->key);
-        bulk_bytes(b, item->body_hash, sizeof item->body_hash);
-        bulk_i64(b, item->status);
-        write_numbers(w, b, item->ids, item->n_ids);
-        bulk_i64(b, item->expires);
-    }
+    adds_idempotency(w, w->c->idempotency, w->c->n_idempotency);
     write_end(w, w->c->narrow ? PG_idempotency_insert : PG_idempotency_put, false);
 }
 
 static void executors_write(struct write *w)
 {
-    struct pg_bulk *b = write_begin(w, "itttttiibiiiitii");
-    for (size_t i = 0; i < w->c->n_executors; i++) {
-        const struct executor *e = w->c->executors[i];
-        bulk_i64(b, e->id);
-        bulk_text(b, e->name);
-        bulk_text(b, e->instance);
-        bulk_text(b, e->host);
-        bulk_text(b, e->version);
-        bulk_text(b, e->zone);
-        bulk_i64(b, e->slots);
-        bulk_i64(b, e->kinds);
-        labels_add(w, b, e->labels, e->n_labels);
-        bulk_i64(b, e->state);
-        bulk_i64(b, e->registered);
-        bulk_i64(b, e->processed);
-        bulk_i64(b, e->failed);
-        bulk_text(b, e->tenant);
-        bulk_i64(b, e->owner);
-        bulk_i64(b, e->silent);
-    }
+    adds_executor(w, w->c->executors, w->c->n_executors);
     write_end_touched(w, PG_executor_put);
-    b = write_begin(w, "i");
-    for (size_t i = 0; i < w->c->n_executors_remove; i++)
-        bulk_i64(b, w->c->executors_remove[i]);
-    write_end(w, PG_executor_delete, false);
+    ids_write(w, PG_executor_delete, w->c->executors_remove, w->c->n_executors_remove);
 }
 
 static void counts_write(struct write *w)
@@ -562,73 +450,53 @@ static void counts_write(struct write *w)
 
 static void site_write(struct write *w)
 {
-    struct pg_bulk *b = write_begin(w, "ttiit");
-    for (size_t i = 0; i < w->c->n_site; i++) {
-        const struct site_key *key = &w->c->site[i];
-        bulk_text(b, key->name);
-        bulk_text(b, key->body);
-        bulk_i64(b, key->version);
-        bulk_i64(b, key->changed);
-        bulk_text(b, key->changed_by);
-    }
+    adds_token(w, w->c->tokens, w->c->n_tokens);
+    write_end(w, PG_token_insert, false);
+    ids_write(w, PG_token_delete, w->c->tokens_remove, w->c->n_tokens_remove);
+    adds_site(w, w->c->site, w->c->n_site);
     write_end(w, PG_site_put, false);
 }
 
-static void tokens_write(struct write *w)
+static void archives_write(struct write *w)
 {
-    struct pg_bulk *b = write_begin(w, "ittbiii");
-    for (size_t i = 0; i < w->c->n_tokens; i++) {
-        const struct token *token = w->c->tokens[i];
-        bulk_i64(b, token->id);
-        bulk_text(b, token->name);
-        bulk_text(b, token->tenant);
-        bulk_bytes(b, token->hash, sizeof token->hash);
-        bulk_i64(b, token->scopes);
-        bulk_i64(b, token->created);
-        bulk_i64(b, token->expires);
-    }
-    write_end(w, PG_token_insert, false);
-    b = write_begin(w, "i");
-    for (size_t i = 0; i < w->c->n_tokens_remove; i++)
-        bulk_i64(b, w->c->tokens_remove[i]);
-    write_end(w, PG_token_delete, false);
+    adds_archive(w, w->c->archives, w->c->n_archives);
+    write_end_touched(w, PG_archive_put);
+    adds_revision(w, w->c->revisions, w->c->n_revisions);
+    write_end(w, PG_revision_put, false);
+    adds_latest(w, w->c->latest, w->c->n_latest);
+    write_end(w, PG_latest_put, false);
+    adds_schedule_key(w, w->c->schedules_remove, w->c->n_schedules_remove);
+    write_end(w, PG_schedule_delete, false);
+    adds_schedule(w, w->c->schedules, w->c->n_schedules);
+    write_end(w, PG_schedule_put, false);
 }
+
+#undef PUT_NUMBER
+#undef PUT_TEXT
+#undef PUT_BLOB
+#define PUT_NUMBER(value) arg_i64(&args, value)
+#define PUT_TEXT(text) arg_text(&args, text)
+#define PUT_BLOB(bytes) arg_text(&args, bytes)
 
 static void clock_write(struct write *w)
 {
-    const struct wall_known *clock = w->c->clock;
+    const struct wall_known *row = w->c->clock;
     struct pg_args args = { 0 };
-    if (!clock || w->full)
+    if (!row || w->full)
         return;
-    arg_i64(&args, clock->time);
-    arg_i64(&args, clock->ran);
-    arg_i64(&args, clock->seen);
+    ROW_clock(ROW_PUT)
     pg_queue(&w->self->pg, PG_clock_put, &args);
 }
 
 static void servers_write(struct write *w)
 {
-    const struct server_row *server = w->c->server;
+    const struct server_row *row = w->c->server;
     struct pg_args args = { 0 };
-    if (server && !w->full) {
-        arg_text(&args, server->name);
-        arg_text(&args, server->instance);
-        arg_text(&args, server->host);
-        arg_text(&args, server->version);
-        arg_text(&args, server->address);
-        arg_i64(&args, server->started);
-        arg_i64(&args, server->beat);
-        arg_i64(&args, server->load);
-        arg_i64(&args, server->differs);
+    if (row && !w->full) {
+        ROW_server(ROW_PUT)
         pg_queue(&w->self->pg, PG_server_put, &args);
     }
-    struct pg_bulk *b = write_begin(w, "ttii");
-    for (size_t i = 0; i < w->c->n_duties; i++) {
-        bulk_text(b, w->c->duties[i].name);
-        bulk_text(b, w->c->duties[i].holder);
-        bulk_i64(b, w->c->duties[i].epoch);
-        bulk_i64(b, w->c->duties[i].beat);
-    }
+    adds_duty(w, w->c->duties, w->c->n_duties);
     write_end(w, PG_duty_put, false);
     for (size_t i = 0; i < w->c->n_notes; i++) {
         struct pg_args note = { 0 };
@@ -657,26 +525,15 @@ void head_queue(struct pg *pg, const uint8_t key[CHAIN_KEY_BYTES], const struct 
     uint8_t seal[STORE_HASH_BYTES];
     bool fresh = before->incarnation == 0; /* the row that head_insert has just made */
     chain_seal(key, head, seal);
-    arg_i64(&args, (int64_t)head->incarnation);
-    arg_i64(&args, head->turn);
-    arg_i64(&args, head->seq);
-    arg_bytes(&args, head->hash, sizeof head->hash);
+    const struct store_head *row = head;
+    ROW_head(ROW_PUT)
     arg_bytes(&args, seal, sizeof seal);
-    const int64_t rest[] = { head->next_task, head->next_spec, head->next_lane, head->next_class, head->next_slot, head->next_executor,
-                             head->next_token, head->v_now, before->commit, before->turn };
-    for (size_t i = 0; i < sizeof rest / sizeof rest[0]; i++)
-        arg_i64(&args, rest[i]);
+    arg_i64(&args, before->commit);
+    arg_i64(&args, before->turn);
     arg_bytes(&args, fresh ? none : before->hash, fresh ? 0 : sizeof before->hash);
     if (place)
         arg_place(&args, place, true);
     pg_queue(pg, place ? PG_head_update_at : PG_head_update, &args);
-}
-
-static bool head_same(const struct store_head *a, const struct store_head *b)
-{
-    return a->incarnation == b->incarnation && a->turn == b->turn && a->seq == b->seq && a->next_task == b->next_task &&
-           a->next_spec == b->next_spec && a->next_lane == b->next_lane && a->next_class == b->next_class && a->next_slot == b->next_slot &&
-           a->next_executor == b->next_executor && a->next_token == b->next_token && a->v_now == b->v_now;
 }
 
 static void turn_queue(struct write *w, struct store_head *head)
@@ -699,17 +556,17 @@ static void turn_queue(struct write *w, struct store_head *head)
 }
 
 static void (*const writes[])(struct write *w) = {
-    lanes_write,   classes_write,  specs_write,   slots_write,   tasks_write,         readies_write,   edges_write,
-    holds_write,   pg_attempts_write, results_write, uniques_write, idempotencies_write, executors_write, counts_write, tokens_write,
-    site_write,    pg_archives_write, servers_write, clock_write, NULL,
+    lanes_write,       names_write,   specs_write,   slots_write,         tasks_write,     readies_write, waits_write,
+    pg_attempts_write, results_write, uniques_write, idempotencies_write, executors_write, counts_write,  site_write,
+    archives_write,    servers_write, clock_write,   NULL,
 };
 
 /* Of a narrow turn, before and after it has the head: then what carries the number of its commit. */
 static void (*const writes_narrow[])(struct write *w) = {
-    specs_write,   tasks_write,   readies_write,       edges_write, holds_write, pg_attempts_write,
+    specs_write,   tasks_write,   readies_write,       waits_write, pg_attempts_write,
     results_write, uniques_write, idempotencies_write, NULL,
 };
-static void (*const writes_last[])(struct write *w) = { slots_write, lanes_add, counts_write, pg_archives_write, NULL };
+static void (*const writes_last[])(struct write *w) = { slots_write, lanes_add, counts_write, archives_write, NULL };
 
 static bool changes_fit(struct write *w, struct err *err)
 {
@@ -743,7 +600,7 @@ static bool head_take(struct postgres_store *self, struct err *err)
     }
     if (!pg_row_head(pg->results[head], &self->head, NULL, err))
         return false;
-    places_head(self, pg->results[head], HEAD_PLACE);
+    places_head(self, pg->results[head]);
     if (PQntuples(pg->results[head + 1]) > 0)
         self->head.time = cell_i64(pg->results[head + 1], 0, 0);
     return true;
@@ -799,7 +656,7 @@ static bool changes_queue(struct postgres_store *self, const struct changes *c, 
         (*write)(&w);
     if (c->events.len)
         turn_queue(&w, out_head);
-    *out_any = self->pg.n_queue > 0 || !head_same(out_head, &self->head);
+    *out_any = self->pg.n_queue > 0 || !row_head_same(out_head, &self->head);
     if (c->numbers && out_head->next_task > 1)
         numbers_queue(&self->pg, out_head->next_task - 1);
     if (*out_any)

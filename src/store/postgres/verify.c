@@ -42,14 +42,14 @@ static bool source_turns(void *owner, int64_t after, enum verify_visit (*visit)(
             return false;
         n = PQntuples(result);
         for (int i = 0; i < n && *out_how == VERIFY_ON; i++) {
-            struct verify_turn turn = {
-                .turn = cell_i64(result, i, 0),
-                .first_seq = cell_i64(result, i, 1),
-                .time = cell_i64(result, i, 2),
-                .hash = cell_view(result, i, 3),
-                .events = cell_view(result, i, 4),
-                .tags = cell_view(result, i, 5),
-            };
+            struct cells c = cells_of(result, i);
+            struct verify_turn turn;
+            turn.turn = next_i64(&c);
+            turn.first_seq = next_i64(&c);
+            turn.time = next_i64(&c);
+            turn.hash = next_view(&c);
+            turn.events = next_view(&c);
+            turn.tags = next_view(&c);
             after = turn.first_seq;
             *out_how = visit(visitor, &turn);
         }
@@ -107,11 +107,15 @@ static bool source_ready(void *owner, const struct verify_ready *after, enum ver
             return false;
         n = PQntuples(result);
         for (int i = 0; i < n && *out_how == VERIFY_ON; i++) {
-            struct str state = cell_view(result, i, 4);
-            *out_how = visit(visitor, &(struct verify_ready){ cell_i64(result, i, 0), cell_i64(result, i, 1), cell_i64(result, i, 2),
-                                                              cell_i64(result, i, 3),
-                                                              state.len == 1 ? state_of_letter(state.ptr[0]) : STATE_NONE,
-                                                              cell_view(result, i, 5) });
+            struct cells c = cells_of(result, i);
+            struct verify_ready row;
+            row.class_id = next_i64(&c);
+            row.nprio = next_i64(&c);
+            row.vt = next_i64(&c);
+            row.task = next_i64(&c);
+            row.state = row_state(next_view(&c));
+            row.rest = next_view(&c);
+            *out_how = visit(visitor, &row);
         }
     } while (n > 0 && *out_how == VERIFY_ON);
     return true;
@@ -126,11 +130,9 @@ static bool source_small(void *owner, struct arena *arena, struct verify_small *
     out->n_lanes = (size_t)PQntuples(result);
     out->lanes = ARENA_ARRAY(arena, struct lane, out->n_lanes + 1);
     for (int i = 0; i < (int)out->n_lanes; i++) {
-        out->lanes[i] = (struct lane){ .id = cell_i64(result, i, 0), .paused_since = cell_i64(result, i, 1),
-                                       .paused_by = str_dup(arena, cell_view(result, i, 2)),
-                                       .paused_reason = str_dup(arena, cell_view(result, i, 3)) };
-        for (int state = STATE_Q; state < STATE_COUNT; state++)
-            out->lanes[i].counts[state] = cell_i64(result, i, 4 + state - STATE_Q);
+        struct cells c = cells_of(result, i);
+        if (!pg_row_lane(&c, arena, &out->lanes[i], err))
+            return false;
     }
     if (!pg_run(&self->pg, PG_verify_tokens, NULL, &result, err))
         return false;
@@ -150,8 +152,9 @@ static bool source_small(void *owner, struct arena *arena, struct verify_small *
     if (!pg_run(&self->pg, PG_verify_slots, NULL, &result, err))
         return false;
     int64_t *cells[] = { &out->slot.id, &out->slot.used, &out->slot.waiting, &out->slot.held, &out->slot.waits };
-    for (int i = 0; PQntuples(result) > 0 && i < (int)(sizeof cells / sizeof cells[0]); i++)
-        *cells[i] = cell_i64(result, 0, i);
+    struct cells c = cells_of(result, 0);
+    for (size_t i = 0; PQntuples(result) > 0 && i < sizeof cells / sizeof cells[0]; i++)
+        *cells[i] = next_i64(&c);
     return true;
 }
 

@@ -10,7 +10,7 @@ SELECT @live_columns@ FROM (SELECT @live_columns@ FROM live UNION ALL SELECT i.t
 WHERE (task, grant_no) > ($1, $2) ORDER BY task, grant_no LIMIT 500;
 
 -- name: verify_lanes
-SELECT id, paused_since, paused_by, paused_reason, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a FROM lane ORDER BY id;
+SELECT @lane_columns@ FROM lane ORDER BY id;
 
 -- name: verify_tokens
 -- As events name them.

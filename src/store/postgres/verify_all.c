@@ -8,6 +8,7 @@
 
 #include "store/cells.h"
 #include "store/postgres/bytes.h"
+#include "store/postgres/rows.h"
 
 enum { READ_BYTES = 1 << 20 };
 
@@ -46,12 +47,16 @@ static bool place_logs(void *owner, int64_t task, int64_t grant, struct verify_l
         return false;
     *out_n = (size_t)PQntuples(result);
     for (int i = 0; i < (int)*out_n; i++) {
+        struct cells c = cells_of(result, i);
         struct task row = { 0 };
-        out[i] = (struct verify_log){ .task = cell_i64(result, i, 0), .grant = cell_i64(result, i, 1), .number = cell_i64(result, i, 2),
-                                      .bytes = cell_i64(result, i, 3), .seal.bytes = cell_i64(result, i, 5) };
-        struct str hash = cell_view(result, i, 6);
-        memcpy(out[i].seal.hash, hash.ptr, hash.len < LOG_HASH_BYTES ? hash.len : LOG_HASH_BYTES);
-        out[i].pruned = task_unpack(cell_view(result, i, 4), &row) && ((row.marks & MARK_PRUNED) || task_pruned(&row) >= out[i].grant);
+        struct verify_log *log = &out[i];
+        *log = (struct verify_log){ .task = next_i64(&c) };
+        log->grant = next_i64(&c);
+        log->number = next_i64(&c);
+        log->bytes = next_i64(&c);
+        log->pruned = task_unpack(next_view(&c), &row) && ((row.marks & MARK_PRUNED) || task_pruned(&row) >= log->grant);
+        log->seal.bytes = next_i64(&c);
+        (void)row_bytes(next_view(&c), log->seal.hash, LOG_HASH_BYTES);
     }
     return true;
 }
@@ -66,8 +71,11 @@ static bool place_files(void *owner, int64_t task, struct arena *arena, struct v
     if (!bytes_ask(owner, PG_verify_kept_after, &args, &result, err))
         return false;
     *out_n = (size_t)PQntuples(result);
-    for (int i = 0; i < (int)*out_n; i++)
-        out[i] = (struct verify_files){ cell_i64(result, i, 0), str_dup(arena, cell_view(result, i, 1)) };
+    for (int i = 0; i < (int)*out_n; i++) {
+        struct cells c = cells_of(result, i);
+        out[i].task = next_i64(&c);
+        out[i].list = next_text(&c, arena);
+    }
     return true;
 }
 
@@ -106,7 +114,8 @@ static bool place_log(void *owner, const struct verify_log *log, int64_t *out_by
     arg_i64(&args, log->grant);
     if (!bytes_ask(owner, PG_verify_log, &args, &result, err))
         return false;
-    int64_t sum = cell_i64(result, 0, 0), end = cell_i64(result, 0, 1), said = cell_i64(result, 0, 2), tail = cell_i64(result, 0, 3);
+    struct cells c = cells_of(result, 0);
+    int64_t sum = next_i64(&c), end = next_i64(&c), said = next_i64(&c), tail = next_i64(&c);
     if (sum != end || end != said)
         return err_set(err, ERR_corrupt, "%" PRId64 " bytes up to %" PRId64 ", where %" PRId64 " should be", sum, end, said);
     *out_bytes = tail > end ? tail : end;

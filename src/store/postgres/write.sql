@@ -5,14 +5,8 @@
 -- table of one column, which costs an attempt's 13 columns 1 us of 3.
 
 -- name: lane_put
-INSERT INTO lane (id, last_vt, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a, paused_since, paused_by, paused_reason, log_bytes, file_bytes,
-    kind, tenant, name, touched)
-SELECT *, ($19::bigint) FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
-    $9::bigint[], $10::bigint[], $11::bigint[], $12::text[], $13::text[], $14::bigint[], $15::bigint[], $16::bigint[], $17::text[], $18::text[])
-ON CONFLICT (id) DO UPDATE SET last_vt = excluded.last_vt, n_q = excluded.n_q, n_s = excluded.n_s, n_p = excluded.n_p, n_x = excluded.n_x,
-    n_d = excluded.n_d, n_f = excluded.n_f, n_t = excluded.n_t, n_a = excluded.n_a, paused_since = excluded.paused_since,
-    paused_by = excluded.paused_by, paused_reason = excluded.paused_reason, log_bytes = excluded.log_bytes, file_bytes = excluded.file_bytes,
-    kind = excluded.kind, touched = excluded.touched
+@lane_insert_touched@
+@lane_or_update@, touched = excluded.touched
 RETURNING id, ctid;
 
 -- name: lane_add
@@ -33,55 +27,47 @@ UPDATE executor e SET processed = e.processed + u.processed, failed = e.failed +
 FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u (id, processed, failed) WHERE e.id = ANY (ARRAY[u.id]);
 
 -- name: class_insert
-INSERT INTO class (id, class_key, tenant, zone, kind, labels, goes)
-SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bytea[], $7::bigint[]);
+@class_insert@;
 
 -- name: class_delete
 DELETE FROM class WHERE id = ANY ($1::bigint[]);
 
 -- name: spec_insert
-INSERT INTO spec (id, body, attempts_max, backoff_ms, retry_on, slots, slot_key, semaphores, class_key)
-SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bytea[], $7::text[], $8::text[], $9::text[]);
+@spec_insert@;
 
 -- name: slot_delete
 DELETE FROM slot WHERE id = ANY ($1::bigint[]);
 
 -- name: slot_put
-INSERT INTO slot (id, tenant, name, slot_limit, used, waiting, touched)
-SELECT *, ($7::bigint) FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[])
-ON CONFLICT (id) DO UPDATE SET slot_limit = excluded.slot_limit, used = excluded.used, waiting = excluded.waiting,
-    touched = excluded.touched;
+@slot_insert_touched@
+@slot_or_update@, touched = excluded.touched;
 
 -- name: task_insert
-INSERT INTO task (id, lane, rev, state, name, variant, run, rest)
-SELECT unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::text[]), unnest($5::text[]), unnest($6::text[]), unnest($7::bigint[]),
-    unnest($8::bytea[]);
+INSERT INTO task (@task_columns@) SELECT @task_unnest@;
 
 -- name: task_update
 -- In the order of ids, as every lock is taken.
 WITH put AS (
-    UPDATE task t SET state = u.state, rest = u.rest
-    FROM (SELECT unnest($1::bigint[]) AS id, unnest($2::text[]) AS state, unnest($3::bytea[]) AS rest ORDER BY 1) u
+    UPDATE task t SET state = u.state, rest = u.rest FROM (SELECT @task_later_unnest@ ORDER BY 1) u
     WHERE t.id = ANY (ARRAY[u.id]) RETURNING 1)
-SELECT 1 / (count(*) = $4::bigint)::int FROM put;
+SELECT 1 / (count(*) = @task_later_more:1@::bigint)::int FROM put;
 
 -- name: task_update_at
 -- Of tasks whose rows were read in this very turn: their places are known, no index is looked through (hence + 0).
 WITH put AS (
-    UPDATE task t SET state = u.state, rest = u.rest
-    FROM (SELECT unnest($1::tid[]) AS place, unnest($2::bigint[]) AS id, unnest($3::text[]) AS state, unnest($4::bytea[]) AS rest) u
+    UPDATE task t SET state = u.state, rest = u.rest FROM (SELECT unnest($1::tid[]) AS place, @task_later_unnest:2@) u
     WHERE t.ctid = u.place AND t.id + 0 = u.id RETURNING 1)
-SELECT 1 / (count(*) = $5::bigint)::int FROM put;
+SELECT 1 / (count(*) = @task_later_more:2@::bigint)::int FROM put;
 
 -- name: ready_insert
-INSERT INTO ready (class, nprio, vt, task) SELECT unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::bigint[]);
+INSERT INTO ready (@ready_columns@) SELECT @ready_unnest@;
 
 -- name: ready_delete
 -- By the whole key: no index on task.
 WITH gone AS (
-    DELETE FROM ready r USING unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS u (class, nprio, vt, task)
+    DELETE FROM ready r USING unnest(@ready_params@) AS u (@ready_columns@)
     WHERE r.class = ANY (ARRAY[u.class]) AND r.nprio = u.nprio AND r.vt = u.vt AND r.task = u.task RETURNING 1)
-SELECT 1 / (count(*) = $5::bigint)::int FROM gone;
+SELECT 1 / (count(*) = @ready_more:1@::bigint)::int FROM gone;
 
 -- name: ready_delete_at
 -- As task_update_at.
@@ -90,36 +76,30 @@ WITH gone AS (
 SELECT 1 / (count(*) = $3::bigint)::int FROM gone;
 
 -- name: edge_insert
-INSERT INTO edge (pred, waiter, kind, flags) SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]);
+@edge_insert@;
 
 -- name: edge_update
 -- Each edge is found first, by its whole key.
-UPDATE edge e SET flags = u.flags FROM (SELECT x.place, v.flags
-    FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS v (pred, waiter, kind, flags)
+UPDATE edge e SET flags = u.flags FROM (SELECT x.place, v.flags FROM unnest(@edge_params@) AS v (@edge_columns@)
     CROSS JOIN LATERAL (SELECT ctid AS place FROM edge WHERE pred = v.pred AND waiter = v.waiter AND kind = v.kind OFFSET 0) x) u
 WHERE e.ctid = u.place;
 
 -- name: hold_insert
-INSERT INTO hold (kind, hold_key, rank, task, since)
-SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[]);
+@hold_insert@;
 
 -- name: hold_delete
-DELETE FROM hold h USING unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[]) AS u (kind, hold_key, rank, task)
+DELETE FROM hold h USING unnest(@hold_key_params@) AS u (@hold_key@)
 WHERE h.kind = ANY (ARRAY[u.kind]) AND h.hold_key = u.hold_key AND h.rank = u.rank AND h.task = ANY (ARRAY[u.task]);
 
 -- name: live_insert
-INSERT INTO live (task, grant_no, number, executor, started, poll_seq)
-SELECT unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::bigint[]), unnest($5::bigint[]), unnest($6::bigint[]);
+INSERT INTO live (@live_columns@) SELECT @live_unnest@;
 
 -- name: live_update
 -- Also of one that had been recorded as lost: attempt_delete goes with it.
-INSERT INTO live (task, grant_no, number, executor, started, poll_seq)
-SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
-ON CONFLICT (task, grant_no) DO UPDATE SET number = excluded.number, executor = excluded.executor, started = excluded.started,
-    poll_seq = excluded.poll_seq;
+@live_insert@ @live_or_update@;
 
 -- name: live_delete
-DELETE FROM live l USING (SELECT unnest($1::bigint[]) AS task, unnest($2::bigint[]) AS grant_no) u WHERE l.task = ANY (ARRAY[u.task]) AND l.grant_no = u.grant_no;
+DELETE FROM live l USING (SELECT @live_key_unnest@) u WHERE l.task = ANY (ARRAY[u.task]) AND l.grant_no = u.grant_no;
 
 -- name: many_insert
 INSERT INTO live_many (block, grant_no, number, executor, started, poll_seq, bits)
@@ -143,54 +123,33 @@ DELETE FROM live_many WHERE block = ANY($1::bigint[]) AND bits = 0;
 
 -- name: attempt_insert
 -- The first end of an attempt: PostgreSQL writes a third more for an insert that may meet a row (ON CONFLICT).
-INSERT INTO attempt (task, grant_no, number, executor, started, finished, exit_status, signal_no, outcome, cpu_ms, max_rss_bytes, log_bytes,
-    finish_hash)
-SELECT unnest($1::bigint[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::bigint[]), unnest($5::bigint[]), unnest($6::bigint[]),
-    unnest($7::bigint[]), unnest($8::bigint[]), unnest($9::text[]), unnest($10::bigint[]), unnest($11::bigint[]), unnest($12::bigint[]),
-    unnest($13::bytea[]);
+INSERT INTO attempt (@attempt_columns@) SELECT @attempt_unnest@;
 
 -- name: attempt_insert_same
 -- What one worker reports of work that isn't a process. An array that has the same value throughout costs as much as any other: 0.1 us a row.
-INSERT INTO attempt (task, grant_no, number, executor, started, finished, exit_status, signal_no, outcome, cpu_ms, max_rss_bytes, log_bytes,
-    finish_hash)
+INSERT INTO attempt (@attempt_columns@)
 SELECT unnest($1::bigint[]), unnest($2::bigint[]), $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::bigint, $9::bigint, $13::text, $10::bigint,
     $11::bigint, $12::bigint, unnest($3::bytea[]);
 
 -- name: attempt_put
 -- A late result rewrites an attempt that was recorded as lost.
-INSERT INTO attempt (task, grant_no, number, executor, started, finished, exit_status, signal_no, outcome, cpu_ms, max_rss_bytes, log_bytes,
-    finish_hash)
-SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
-    $9::text[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bytea[])
-ON CONFLICT (task, grant_no) DO UPDATE SET number = excluded.number, executor = excluded.executor, started = excluded.started,
-    finished = excluded.finished, exit_status = excluded.exit_status, signal_no = excluded.signal_no, outcome = excluded.outcome,
-    cpu_ms = excluded.cpu_ms, max_rss_bytes = excluded.max_rss_bytes, log_bytes = excluded.log_bytes, finish_hash = excluded.finish_hash;
+@attempt_insert@ @attempt_or_update@;
 
 -- name: attempt_delete
-DELETE FROM attempt a USING unnest($1::bigint[], $2::bigint[]) AS u (task, grant_no) WHERE a.task = ANY (ARRAY[u.task]) AND a.grant_no = u.grant_no;
+DELETE FROM attempt a USING unnest(@attempt_key_params@) AS u (@attempt_key@) WHERE a.task = ANY (ARRAY[u.task]) AND a.grant_no = u.grant_no;
 
 -- name: outputs_put
 -- Of two for one task in a turn the last one counts; here and below.
-INSERT INTO outputs (task, body)
-SELECT DISTINCT ON (u.task) u.task, u.body FROM unnest($1::bigint[], $2::text[]) WITH ORDINALITY AS u (task, body, n) ORDER BY u.task, u.n DESC
-ON CONFLICT (task) DO UPDATE SET body = excluded.body;
+@outputs_insert_last@ @outputs_or_update@;
 
 -- name: log_tail_put
-INSERT INTO log_tail (task, grant_no, start_byte, bytes)
-SELECT DISTINCT ON (u.task, u.grant_no) u.task, u.grant_no, u.start_byte, u.bytes
-FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bytea[]) WITH ORDINALITY AS u (task, grant_no, start_byte, bytes, n)
-ORDER BY u.task, u.grant_no, u.n DESC
-ON CONFLICT (task, grant_no) DO UPDATE SET start_byte = excluded.start_byte, bytes = excluded.bytes;
+@log_tail_insert_last@ @log_tail_or_update@;
 
 -- name: log_seal_put
-INSERT INTO log_seal (task, grant_no, bytes, hash)
-SELECT DISTINCT ON (u.task, u.grant_no) u.task, u.grant_no, u.bytes, u.hash
-FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bytea[]) WITH ORDINALITY AS u (task, grant_no, bytes, hash, n)
-ORDER BY u.task, u.grant_no, u.n DESC
-ON CONFLICT (task, grant_no) DO UPDATE SET bytes = excluded.bytes, hash = excluded.hash;
+@log_seal_insert_last@ @log_seal_or_update@;
 
 -- name: log_seal_delete
-DELETE FROM log_seal s USING unnest($1::bigint[], $2::bigint[]) AS u (task, grant_no) WHERE s.task = ANY (ARRAY[u.task]) AND s.grant_no = u.grant_no;
+DELETE FROM log_seal s USING unnest(@log_seal_key_params@) AS u (@log_seal_key@) WHERE s.task = ANY (ARRAY[u.task]) AND s.grant_no = u.grant_no;
 
 -- name: outputs_delete
 DELETE FROM outputs WHERE task = ANY($1::bigint[]);
@@ -200,39 +159,24 @@ DELETE FROM log_tail WHERE task = ANY($1::bigint[]);
 
 -- name: unique_put
 -- The newest claim of a turn wins: a task may be created, granted, and followed by the next of its key within one turn.
-INSERT INTO unique_key (tenant, key_text, task)
-SELECT DISTINCT ON (u.tenant, u.key_text) u.tenant, u.key_text, u.task
-FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS u (tenant, key_text, task, n) ORDER BY u.tenant, u.key_text, u.n DESC
-ON CONFLICT (tenant, key_text) DO UPDATE SET task = excluded.task;
+@unique_key_insert_last@ @unique_key_or_update@;
 
 -- name: unique_insert
 -- Of a narrow turn: another's key, also one that is being written beside us, ends the turn.
-INSERT INTO unique_key (tenant, key_text, task)
-SELECT DISTINCT ON (u.tenant, u.key_text) u.tenant, u.key_text, u.task
-FROM unnest($1::text[], $2::text[], $3::bigint[]) WITH ORDINALITY AS u (tenant, key_text, task, n) ORDER BY u.tenant, u.key_text, u.n DESC;
+@unique_key_insert_last@;
 
 -- name: unique_delete
 -- With the task: a key that another task has taken since isn't this one's to give back.
-DELETE FROM unique_key k USING unnest($1::text[], $2::text[], $3::bigint[]) AS u (tenant, key_text, task)
+DELETE FROM unique_key k USING unnest(@unique_key_params@) AS u (@unique_key_columns@)
 WHERE k.tenant = ANY (ARRAY[u.tenant]) AND k.key_text = u.key_text AND k.task = u.task;
 
 -- name: idempotency_put
 -- A key that has expired but isn't deleted yet may be used again.
-INSERT INTO idempotency (tenant, token, route, key_text, body_hash, status, ids, expires)
-SELECT DISTINCT ON (u.tenant, u.token, u.route, u.key_text) u.tenant, u.token, u.route, u.key_text, u.body_hash, u.status, u.ids, u.expires
-FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::bigint[], $7::bytea[], $8::bigint[]) WITH ORDINALITY
-    AS u (tenant, token, route, key_text, body_hash, status, ids, expires, n)
-ORDER BY u.tenant, u.token, u.route, u.key_text, u.n DESC
-ON CONFLICT (tenant, token, route, key_text) DO UPDATE SET body_hash = excluded.body_hash, status = excluded.status, ids = excluded.ids,
-    expires = excluded.expires;
+@idempotency_insert_last@ @idempotency_or_update@;
 
 -- name: idempotency_insert
 -- As unique_insert.
-INSERT INTO idempotency (tenant, token, route, key_text, body_hash, status, ids, expires)
-SELECT DISTINCT ON (u.tenant, u.token, u.route, u.key_text) u.tenant, u.token, u.route, u.key_text, u.body_hash, u.status, u.ids, u.expires
-FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::bigint[], $7::bytea[], $8::bigint[]) WITH ORDINALITY
-    AS u (tenant, token, route, key_text, body_hash, status, ids, expires, n)
-ORDER BY u.tenant, u.token, u.route, u.key_text, u.n DESC;
+@idempotency_insert_last@;
 
 -- name: idempotency_delete
 -- At most $2 rows, the oldest first, so that one turn's share of cleaning is bounded.
@@ -240,24 +184,13 @@ DELETE FROM idempotency WHERE ctid = ANY(ARRAY(SELECT ctid FROM idempotency WHER
 
 -- name: executor_put
 -- What it has done is counted by executor_count.
-INSERT INTO executor (id, name, instance, host, version, zone, slots, kinds, labels, state, registered, processed, failed, tenant, owner, silent,
-    touched)
-SELECT *, ($17::bigint) FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::bytea[],
-    $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::text[], $15::bigint[], $16::bigint[])
-ON CONFLICT (id) DO UPDATE SET name = excluded.name, instance = excluded.instance, host = excluded.host, version = excluded.version,
-    zone = excluded.zone, slots = excluded.slots, kinds = excluded.kinds, labels = excluded.labels, state = excluded.state,
-    registered = excluded.registered, tenant = excluded.tenant, owner = excluded.owner, silent = excluded.silent,
-    touched = excluded.touched;
+@executor_insert_touched@ @executor_or_update@, touched = excluded.touched;
 
 -- name: site_put
-INSERT INTO site (name, body, version, changed, changed_by)
-SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::text[])
-ON CONFLICT (name) DO UPDATE SET body = excluded.body, version = excluded.version, changed = excluded.changed,
-    changed_by = excluded.changed_by;
+@site_insert@ @site_or_update@;
 
 -- name: token_insert
-INSERT INTO token (id, name, tenant, hash, scopes, created, expires)
-SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bigint[]);
+@token_insert@;
 
 -- name: executor_delete
 DELETE FROM executor WHERE id = ANY ($1::bigint[]);
@@ -275,9 +208,8 @@ SELECT pg_notify('weir', $1::text);
 -- name: head_update
 -- The last statement of a turn, and only if nobody has written since: two servers can't continue one history.
 WITH put AS (
-    UPDATE head SET incarnation = $1, turn = $2, seq = $3, hash = $4, seal = $5, next_task = $6, next_spec = $7, next_lane = $8,
-        next_class = $9, next_slot = $10, next_executor = $11, next_token = $12, v_now = $13, tick = $14::bigint + 1
-    WHERE one = 1 AND tick = $14 AND turn = $15 AND hash = $16 RETURNING 1)
+    UPDATE head SET @head_update@, seal = @head_more:1@, tick = @head_more:2@::bigint + 1
+    WHERE one = 1 AND tick = @head_more:2@ AND turn = @head_more:3@ AND hash = @head_more:4@ RETURNING 1)
 SELECT 1 / count(*)::int FROM put;
 
 -- name: head_insert
@@ -291,49 +223,23 @@ VALUES (1, 0, 0, 0, '', '', 1, 1, 1, 1, 1, 1, 1, 0);
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1::bigint::int AND pid <> pg_backend_pid() AND application_name = $2 AND wait_event IS DISTINCT FROM 'SyncRep';
 
 -- name: archive_put
-INSERT INTO archive (lane, kind, url, branch, added, removed, first_rev, next_rev, youngest, tip, definition, lock_users, touched)
-SELECT *, ($13::bigint) FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
-    $10::text[], $11::bigint[], $12::bytea[])
-ON CONFLICT (lane) DO UPDATE SET kind = excluded.kind, url = excluded.url, branch = excluded.branch, added = excluded.added,
-    removed = excluded.removed, first_rev = excluded.first_rev, next_rev = excluded.next_rev, youngest = excluded.youngest,
-    tip = excluded.tip, definition = excluded.definition, lock_users = excluded.lock_users,
-    touched = excluded.touched;
+@archive_insert_touched@ @archive_or_update@, touched = excluded.touched;
 
 -- name: revision_put
-INSERT INTO revision (lane, rev, state, ident, txn, author, message, at, noted, cause, depth, definition, prevs)
-SELECT DISTINCT ON (u.lane, u.rev) u.lane, u.rev, u.state, u.ident, u.txn, u.author, u.message, u.at, u.noted, u.cause, u.depth,
-    u.definition, u.prevs
-FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[], $9::bigint[],
-    $10::bigint[], $11::bigint[], $12::bigint[], $13::bytea[]) WITH ORDINALITY
-    AS u (lane, rev, state, ident, txn, author, message, at, noted, cause, depth, definition, prevs, n)
-ORDER BY u.lane, u.rev, u.n DESC
-ON CONFLICT (lane, rev) DO UPDATE SET state = excluded.state, ident = excluded.ident, txn = excluded.txn, author = excluded.author,
-    message = excluded.message, at = excluded.at, noted = excluded.noted, cause = excluded.cause, depth = excluded.depth,
-    definition = excluded.definition, prevs = excluded.prevs;
+@revision_insert_last@ @revision_or_update@;
 
 -- name: latest_put
-INSERT INTO latest (lane, name, variant, rev, task, ran_rev, ran_task)
-SELECT DISTINCT ON (u.lane, u.name, u.variant) u.lane, u.name, u.variant, u.rev, u.task, u.ran_rev, u.ran_task
-FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[]) WITH ORDINALITY
-    AS u (lane, name, variant, rev, task, ran_rev, ran_task, n)
-ORDER BY u.lane, u.name, u.variant, u.n DESC
-ON CONFLICT (lane, name, variant) DO UPDATE SET rev = excluded.rev, task = excluded.task, ran_rev = excluded.ran_rev,
-    ran_task = excluded.ran_task;
+@latest_insert_last@ @latest_or_update@;
 
 -- name: schedule_put
-INSERT INTO schedule (lane, task, cron, zone, next_ms, fired_ms)
-SELECT DISTINCT ON (u.lane, u.task, u.cron, u.zone) u.lane, u.task, u.cron, u.zone, u.next_ms, u.fired_ms
-FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[]) WITH ORDINALITY
-    AS u (lane, task, cron, zone, next_ms, fired_ms, n)
-ORDER BY u.lane, u.task, u.cron, u.zone, u.n DESC
-ON CONFLICT (lane, task, cron, zone) DO UPDATE SET next_ms = excluded.next_ms, fired_ms = excluded.fired_ms;
+@schedule_insert_last@ @schedule_or_update@;
 
 -- name: clock_put
-INSERT INTO clock (one, known_ms, ran_ms, seen_ms) VALUES (1, $1, $2, $3)
+INSERT INTO clock (one, @clock_columns@) VALUES (1, @clock_values@)
 ON CONFLICT (one) DO UPDATE SET known_ms = excluded.known_ms, ran_ms = excluded.ran_ms, seen_ms = excluded.seen_ms;
 
 -- name: schedule_delete
-DELETE FROM schedule s USING unnest($1::bigint[], $2::text[], $3::text[], $4::text[]) AS u (lane, task, cron, zone)
+DELETE FROM schedule s USING unnest(@schedule_key_params@) AS u (@schedule_key@)
 WHERE s.lane = ANY (ARRAY[u.lane]) AND s.task = u.task AND s.cron = u.cron AND s.zone = u.zone;
 
 -- name: clock_now
@@ -367,7 +273,7 @@ INSERT INTO mark (server, nonce) VALUES ($1, $2) ON CONFLICT (server) DO UPDATE 
 
 -- name: head_lock
 -- The last lock of a narrow turn.
-SELECT @head_columns@, 0::bigint, ctid FROM head WHERE one = 1 FOR UPDATE OF head;
+SELECT @head_row@, 0::bigint, ctid FROM head WHERE one = 1 FOR UPDATE OF head;
 
 -- name: head_time
 -- Behind head_lock, which may have waited: a sub-select there would have the snapshot of before the wait, and an older turn's time.
@@ -377,14 +283,10 @@ SELECT at FROM turn WHERE first_seq > 0 ORDER BY first_seq DESC LIMIT 1;
 SELECT nonce FROM mark WHERE server = $1;
 
 -- name: server_put
-INSERT INTO server (name, instance, host, version, address, started, beat, load, differs) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
-ON CONFLICT (name) DO UPDATE SET instance = excluded.instance, host = excluded.host, version = excluded.version,
-    address = excluded.address, started = excluded.started, beat = excluded.beat, load = excluded.load,
-    differs = excluded.differs;
+INSERT INTO server (@server_columns@) VALUES (@server_values@) @server_or_update@;
 
 -- name: duty_put
-INSERT INTO duty (name, holder, epoch, beat) SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[])
-ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, epoch = excluded.epoch, beat = excluded.beat;
+@duty_insert@ @duty_or_update@;
 
 -- name: lanes_touched
 SELECT @lane_columns@ FROM lane WHERE touched > $1 ORDER BY id;
@@ -402,7 +304,7 @@ SELECT @executor_columns@ FROM executor WHERE touched > $1 ORDER BY id;
 SELECT @archive_columns@ FROM archive WHERE touched > $1 ORDER BY lane;
 
 -- name: duties
-SELECT name, holder, epoch, beat FROM duty ORDER BY name;
+SELECT @duty_columns@ FROM duty ORDER BY name;
 
 -- name: tasks_ahead
 SELECT @task_columns@ FROM task WHERE id = ANY($1::bigint[]);
@@ -441,7 +343,7 @@ SELECT nextval('task_number') FROM generate_series(1, $1::bigint);
 SELECT setval('task_number', $1::bigint);
 
 -- In the order of $1: a loop that ends with the first $2 rows, however many wait for these.
--- let few_edges: unnest($1::bigint[]) p (id) CROSS JOIN LATERAL (SELECT waiter, pred, kind, flags FROM edge WHERE pred = p.id ORDER BY waiter, kind LIMIT $2) e LIMIT $2
+-- let few_edges: unnest($1::bigint[]) p (id) CROSS JOIN LATERAL (SELECT @edge_columns@ FROM edge WHERE pred = p.id ORDER BY waiter, kind LIMIT $2) e LIMIT $2
 
 -- name: waiters_ahead_lock
 SELECT @task_columns@ FROM task WHERE id = ANY(ARRAY(SELECT e.waiter FROM @few_edges@)) ORDER BY id FOR UPDATE;
@@ -451,17 +353,17 @@ SELECT @task_columns@ FROM task WHERE id = ANY(ARRAY(SELECT e.waiter FROM @few_e
 
 -- name: ready_tasks_lock
 -- Those that nobody else has locked. The task is locked too: who looks at it for another reason waits for what comes of it.
-SELECT r.task, r.nprio, r.vt, t.lane, t.rev, t.state, t.name, t.variant, t.run, t.rest, r.place, t.place
+SELECT r.task, r.nprio, r.vt, @task_columns:t@, r.place, t.place
 FROM (SELECT task, nprio, vt, ctid AS place FROM ready WHERE class = $1 ORDER BY nprio, vt, task LIMIT $2 FOR UPDATE SKIP LOCKED) r
-JOIN LATERAL (SELECT lane, rev, state, name, variant, run, rest, ctid AS place FROM task WHERE id = r.task FOR UPDATE SKIP LOCKED) t ON true
+JOIN LATERAL (SELECT @task_columns@, ctid AS place FROM task WHERE id = r.task FOR UPDATE SKIP LOCKED) t ON true
 ORDER BY r.nprio, r.vt, r.task;
 
 -- name: ready_tasks_lock_from
 -- As ready_tasks_lock.
-SELECT r.task, r.nprio, r.vt, t.lane, t.rev, t.state, t.name, t.variant, t.run, t.rest, r.place, t.place
+SELECT r.task, r.nprio, r.vt, @task_columns:t@, r.place, t.place
 FROM (SELECT task, nprio, vt, ctid AS place FROM ready WHERE class = $1 AND (nprio, vt, task) >= ($3::bigint, $4::bigint, $5::bigint)
     ORDER BY nprio, vt, task LIMIT $2 FOR UPDATE SKIP LOCKED) r
-JOIN LATERAL (SELECT lane, rev, state, name, variant, run, rest, ctid AS place FROM task WHERE id = r.task FOR UPDATE SKIP LOCKED) t ON true
+JOIN LATERAL (SELECT @task_columns@, ctid AS place FROM task WHERE id = r.task FOR UPDATE SKIP LOCKED) t ON true
 ORDER BY r.nprio, r.vt, r.task;
 
 -- name: ready_lowest
@@ -486,13 +388,12 @@ SELECT count(*) FROM (SELECT 1 FROM ready WHERE class = $1 ORDER BY nprio, vt, t
 SELECT count(*) FROM (SELECT 1 FROM ready WHERE class = $1 AND (nprio, vt, task) >= ($3::bigint, $4::bigint, $5::bigint) ORDER BY nprio, vt, task LIMIT $2) r;
 
 -- name: edges_ahead
-SELECT e.waiter, e.pred, e.kind, e.flags FROM @few_edges@;
+SELECT @edge_columns:e@ FROM @few_edges@;
 
 -- name: waiters_ahead
 SELECT @task_columns@ FROM task WHERE id = ANY(ARRAY(SELECT e.waiter FROM @few_edges@));
 
 -- Attempts that run are rows of `live`, or bits of live_many; the last column says which.
--- let live_columns: task, grant_no, number, executor, started, poll_seq
 -- let many_columns: m.grant_no, m.number, m.executor, m.started, m.poll_seq
 -- let many_each: live_many m CROSS JOIN LATERAL generate_series(m.block << 6, (m.block << 6) + 63) i (task) WHERE m.bits >> (i.task & 63)::int & 1 = 1
 -- let many_of: live_many m ON m.block = ANY (ARRAY[t.id >> 6]) AND m.bits >> (t.id & 63)::int & 1 = 1

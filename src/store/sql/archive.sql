@@ -1,9 +1,6 @@
 -- for: writer reader
 -- Archives, revisions, schedules: what both the engine and readers load.
 
--- let archive_columns: lane, kind, url, branch, added, removed, first_rev, next_rev, youngest, tip, definition, lock_users
--- let revision_columns: lane, rev, state, ident, txn, author, message, at, noted, cause, depth, definition, prevs
-
 -- name: archives
 SELECT @archive_columns@ FROM archive ORDER BY lane;
 
@@ -20,7 +17,7 @@ SELECT @revision_columns@ FROM revision WHERE lane = $1 AND rev < $2 ORDER BY re
 SELECT rev FROM revision WHERE lane = $1 AND ident = $2 AND ident <> '' ORDER BY rev DESC LIMIT 1;
 
 -- name: schedules
-SELECT lane, task, cron, zone, next_ms, fired_ms FROM schedule ORDER BY lane, task, cron, zone;
+SELECT @schedule_columns@ FROM schedule ORDER BY lane, task, cron, zone;
 
 -- name: schedules_of
-SELECT lane, task, cron, zone, next_ms, fired_ms FROM schedule WHERE lane = $1 ORDER BY task, cron, zone;
+SELECT @schedule_columns@ FROM schedule WHERE lane = $1 ORDER BY task, cron, zone;

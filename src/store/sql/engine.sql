@@ -6,24 +6,24 @@
 SELECT task, nprio, vt FROM ready WHERE class = $1 ORDER BY nprio, vt, task LIMIT $2;
 
 -- name: holds_due
-SELECT kind, hold_key, rank, task, since FROM hold WHERE kind = $1 AND hold_key <= $2 ORDER BY hold_key, rank, task LIMIT $3;
+SELECT @hold_columns@ FROM hold WHERE kind = $1 AND hold_key <= $2 ORDER BY hold_key, rank, task LIMIT $3;
 
 -- name: holds_after
 -- A walk along the primary key, a batch a turn.
-SELECT kind, hold_key, rank, task, since FROM hold WHERE kind = $1 AND (hold_key, rank, task) > ($2, $3, $4)
+SELECT @hold_columns@ FROM hold WHERE kind = $1 AND (hold_key, rank, task) > ($2, $3, $4)
 ORDER BY hold_key, rank, task LIMIT $5;
 
 -- name: clock_get
-SELECT known_ms, ran_ms, seen_ms FROM clock WHERE one = 1;
+SELECT @clock_columns@ FROM clock WHERE one = 1;
 
 -- name: unique_get
 SELECT task FROM unique_key WHERE tenant = $1 AND key_text = $2;
 
 -- name: idempotency_get
-SELECT body_hash, status, ids, expires FROM idempotency WHERE tenant = $1 AND token = $2 AND route = $3 AND key_text = $4;
+SELECT @idempotency_columns@ FROM idempotency WHERE tenant = $1 AND token = $2 AND route = $3 AND key_text = $4;
 
 -- name: latest_get
-SELECT rev, task, ran_rev, ran_task FROM latest WHERE lane = $1 AND name = $2 AND variant = $3;
+SELECT @latest_columns@ FROM latest WHERE lane = $1 AND name = $2 AND variant = $3;
 
 -- name: task_upto
 -- The newest at or below a revision; second runs don't count.

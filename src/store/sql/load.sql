@@ -1,19 +1,11 @@
 -- for: writer reader
--- What both the engine's connection and readers load. Lists of columns are written once, in core/model.h's order of use.
+-- What both the engine's connection and readers load. Lists of columns are written once, in rows.def.
 
--- let head_columns: incarnation, turn, seq, hash, next_task, next_spec, next_lane, next_class, next_slot, next_executor, next_token, v_now, seal, tick
--- let lane_columns: id, kind, tenant, name, last_vt, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a, paused_since, paused_by, paused_reason, log_bytes, file_bytes
--- let class_columns: id, class_key, tenant, zone, kind, labels, goes
--- let slot_columns: id, tenant, name, slot_limit, used, waiting
--- let executor_columns: id, name, instance, host, version, zone, slots, kinds, labels, state, registered, processed, failed, tenant, owner, silent
--- let task_columns: id, lane, rev, state, name, variant, run, rest
--- let edge_columns: waiter, pred, kind, flags
--- let hold_columns: kind, hold_key, rank, task, since
--- let attempt_columns: task, grant_no, number, executor, started, finished, exit_status, signal_no, outcome, cpu_ms, max_rss_bytes, log_bytes, finish_hash
+-- let head_row: @head_columns@, seal, tick
 
 -- name: head_get
 -- With the time of its turn: the next one isn't older, whichever server's clock it is taken by.
-SELECT @head_columns@, (SELECT t.at FROM turn t WHERE t.first_seq <= head.seq ORDER BY t.first_seq DESC LIMIT 1) FROM head WHERE one = 1;
+SELECT @head_row@, (SELECT t.at FROM turn t WHERE t.first_seq <= head.seq ORDER BY t.first_seq DESC LIMIT 1) FROM head WHERE one = 1;
 
 -- name: lanes
 SELECT @lane_columns@ FROM lane ORDER BY id;
@@ -40,24 +32,24 @@ SELECT @executor_columns@ FROM executor ORDER BY id;
 SELECT @executor_columns@ FROM executor WHERE id > $1 AND (tenant = $2 OR CAST($3 AS BIGINT) = 1) ORDER BY id LIMIT $4;
 
 -- name: site
-SELECT name, body, version, changed, changed_by FROM site ORDER BY name;
+SELECT @site_columns@ FROM site ORDER BY name;
 
 -- name: tokens
-SELECT id, name, tenant, hash, scopes, created, expires FROM token ORDER BY id;
+SELECT @token_columns@ FROM token ORDER BY id;
 
 -- name: tokens_after
-SELECT id, name, tenant, hash, scopes, created, expires FROM token WHERE id > $1 ORDER BY id LIMIT $2;
+SELECT @token_columns@ FROM token WHERE id > $1 ORDER BY id LIMIT $2;
 
 -- name: tokens_page
 -- Newest first.
-SELECT id, name, tenant, hash, scopes, created, expires FROM token WHERE id < $1 AND (tenant = $2 OR CAST($3 AS BIGINT) = 1)
+SELECT @token_columns@ FROM token WHERE id < $1 AND (tenant = $2 OR CAST($3 AS BIGINT) = 1)
 ORDER BY id DESC LIMIT $4;
 
 -- name: task_get
 SELECT @task_columns@ FROM task WHERE id = $1;
 
 -- name: spec_get
-SELECT id, body, attempts_max, backoff_ms, retry_on, slots, slot_key, semaphores, class_key FROM spec WHERE id = $1;
+SELECT @spec_columns@ FROM spec WHERE id = $1;
 
 -- name: edges_by_pred
 SELECT @edge_columns@ FROM edge WHERE pred = $1 ORDER BY waiter, kind;
@@ -72,10 +64,10 @@ SELECT @edge_columns@ FROM edge WHERE pred = $1 AND kind <> $2;
 SELECT @attempt_columns@ FROM attempt WHERE task = $1 AND grant_no = $2;
 
 -- name: outputs_get
-SELECT body FROM outputs WHERE task = $1;
+SELECT @outputs_columns@ FROM outputs WHERE task = $1;
 
 -- name: log_seal_get
-SELECT bytes, hash FROM log_seal WHERE task = $1 AND grant_no = $2;
+SELECT @log_seal_columns@ FROM log_seal WHERE task = $1 AND grant_no = $2;
 
 -- name: holds_of
 SELECT @hold_columns@ FROM hold WHERE kind = $1 AND hold_key = $2 ORDER BY rank, task LIMIT $3;

@@ -80,4 +80,4 @@ WHERE first_seq >= COALESCE((SELECT MAX(first_seq) FROM turn WHERE first_seq <= 
 SELECT turn, first_seq, at, events FROM turn WHERE turn = $1;
 
 -- name: log_tail_get
-SELECT task, grant_no, start_byte, bytes FROM log_tail WHERE task = $1 AND grant_no = $2;
+SELECT @log_tail_columns@ FROM log_tail WHERE task = $1 AND grant_no = $2;

@@ -6,7 +6,7 @@
 SELECT t.turn, t.first_seq, t.at, t.hash, t.events, t.tags FROM turn i CROSS JOIN turn t ON t.turn = i.turn WHERE i.first_seq > $1 ORDER BY i.first_seq;
 
 -- name: verify_lanes
-SELECT id, paused_since, paused_by, paused_reason, n_q, n_s, n_p, n_x, n_d, n_f, n_t, n_a FROM lane ORDER BY id;
+SELECT @lane_columns@ FROM lane ORDER BY id;
 
 -- name: verify_tokens
 -- As events name them.

@@ -1,119 +1,27 @@
 /* archives: archives, revisions, what PREV means, and schedules: rows to structs and back, for the engine's connection and for readers. */
 #include "store/sqlite/archives.h"
 
-#include "store/damage.h"
 #include "store/sqlite/reader.h"
 #include "store/sqlite/rows.h"
 #include "store/sqlite/sqlite.h"
 
 /* --- rows ----------------------------------------------------------------------------------------------------------------------- */
 
-static bool damaged(struct db *db, enum sql_id id, const char *what, int64_t lane, int64_t rev, struct err *err)
-{
-    db_reset(db, id);
-    return damage_set(err, "%s of archive %lld at revision %lld can't be read", what, (long long)lane, (long long)rev);
-}
-
-static bool row_archive(sqlite3_stmt *stmt, struct arena *arena, struct archive *out)
-{
-    *out = (struct archive){
-        .lane = sqlite3_column_int64(stmt, 0),
-        .kind = (enum archive_kind)sqlite3_column_int(stmt, 1),
-        .url = column_text(stmt, 2, arena),
-        .branch = column_text(stmt, 3, arena),
-        .added = sqlite3_column_int64(stmt, 4),
-        .removed = sqlite3_column_int64(stmt, 5),
-        .first = sqlite3_column_int64(stmt, 6),
-        .next = sqlite3_column_int64(stmt, 7),
-        .youngest = sqlite3_column_int64(stmt, 8),
-        .tip = column_text(stmt, 9, arena),
-        .definition = sqlite3_column_int64(stmt, 10),
-    };
-    return out->kind > ARCHIVE_NONE && out->kind < ARCHIVE_KIND_COUNT && lock_unpack(column_view(stmt, 11), arena, out);
-}
-
-static bool row_revision(sqlite3_stmt *stmt, struct arena *arena, struct revision *out)
-{
-    int64_t *prevs = NULL;
-    *out = (struct revision){
-        .lane = sqlite3_column_int64(stmt, 0),
-        .rev = sqlite3_column_int64(stmt, 1),
-        .state = (enum revision_state)sqlite3_column_int(stmt, 2),
-        .ident = column_text(stmt, 3, arena),
-        .txn = column_text(stmt, 4, arena),
-        .author = column_text(stmt, 5, arena),
-        .message = column_text(stmt, 6, arena),
-        .time = sqlite3_column_int64(stmt, 7),
-        .noted = sqlite3_column_int64(stmt, 8),
-        .cause = sqlite3_column_int64(stmt, 9),
-        .depth = sqlite3_column_int64(stmt, 10),
-        .definition = sqlite3_column_int64(stmt, 11),
-    };
-    struct str packed = column_view(stmt, 12);
-    bool ok = !packed.len || numbers_unpack(packed, arena, &prevs, &out->n_prevs);
-    out->prevs = prevs;
-    return ok && out->state > REVISION_NONE && out->state < REVISION_STATE_COUNT;
-}
-
-static void row_schedule(sqlite3_stmt *stmt, struct arena *arena, struct schedule *out)
-{
-    *out = (struct schedule){
-        .lane = sqlite3_column_int64(stmt, 0),
-        .task = column_text(stmt, 1, arena),
-        .cron = column_text(stmt, 2, arena),
-        .zone = column_text(stmt, 3, arena),
-        .next = sqlite3_column_int64(stmt, 4),
-        .fired = sqlite3_column_int64(stmt, 5),
-    };
-}
-
-static bool rows_archives(struct db *db, enum sql_id id, struct arena *arena, struct archive ***out, size_t *out_n, struct err *err)
-{
-    size_t cap = 0;
-    enum db_step step;
-    *out = NULL, *out_n = 0;
-    while ((step = db_next(db, id, err)) == DB_ROW) {
-        struct archive *archive = ARENA_NEW(arena, struct archive);
-        if (!row_archive(db->stmts[id], arena, archive))
-            return damaged(db, id, "the row", archive->lane, 0, err);
-        *ARENA_PUSH(arena, *out, *out_n, cap) = archive;
-    }
-    return step == DB_DONE;
-}
-
 static bool rows_revision(struct db *db, struct arena *arena, int64_t lane, int64_t rev, struct revision *out, bool *out_found,
                           struct err *err)
 {
-    sqlite3_stmt *stmt = db->stmts[SQL_revision_get];
-    bind_i64(stmt, 1, lane);
-    bind_i64(stmt, 2, rev);
-    enum db_step step = db_next(db, SQL_revision_get, err);
-    *out_found = step == DB_ROW;
-    if (step != DB_ROW)
-        return step == DB_DONE;
-    if (!row_revision(stmt, arena, out))
-        return damaged(db, SQL_revision_get, "the row", lane, rev, err);
-    db_reset(db, SQL_revision_get);
-    return true;
-}
-
-static bool rows_schedules(struct db *db, enum sql_id id, struct arena *arena, struct schedule **out, size_t *out_n, struct err *err)
-{
-    size_t cap = 0;
-    enum db_step step;
-    *out = NULL, *out_n = 0;
-    while ((step = db_next(db, id, err)) == DB_ROW)
-        row_schedule(db->stmts[id], arena, ARENA_PUSH(arena, *out, *out_n, cap));
-    return step == DB_DONE;
+    BIND_NUMBERS(db->stmts[SQL_revision_get], lane, rev);
+    return rows_get_revision(db, SQL_revision_get, arena, out, out_found, err);
 }
 
 /* One row of two numbers, by a statement that is bound; zeros: none. */
 static bool numbers_get(struct db *db, enum sql_id id, int64_t *out_a, int64_t *out_b, struct err *err)
 {
+    struct cells c = cells_of(db, id);
     enum db_step step = db_next(db, id, err);
-    *out_a = step == DB_ROW ? sqlite3_column_int64(db->stmts[id], 0) : 0;
+    *out_a = step == DB_ROW ? next_i64(&c) : 0;
     if (out_b != NULL)
-        *out_b = step == DB_ROW ? sqlite3_column_int64(db->stmts[id], 1) : 0;
+        *out_b = step == DB_ROW ? next_i64(&c) : 0;
     db_reset(db, id);
     return step != DB_ERROR;
 }
@@ -152,24 +60,9 @@ bool sqlite_latest_find(struct store *store, struct arena *arena, int64_t lane, 
                         bool *out_found, struct err *err)
 {
     struct db *db = &sqlite_of(store)->db;
-    sqlite3_stmt *stmt = db->stmts[SQL_latest_get];
-    bind_i64(stmt, 1, lane);
-    bind_text(stmt, 2, name);
-    bind_text(stmt, 3, variant);
-    enum db_step step = db_next(db, SQL_latest_get, err);
-    *out_found = step == DB_ROW;
-    if (step == DB_ROW)
-        *out = (struct latest){
-            .lane = lane,
-            .name = str_dup(arena, name),
-            .variant = str_dup(arena, variant),
-            .rev = sqlite3_column_int64(stmt, 0),
-            .task = sqlite3_column_int64(stmt, 1),
-            .ran_rev = sqlite3_column_int64(stmt, 2),
-            .ran_task = sqlite3_column_int64(stmt, 3),
-        };
-    db_reset(db, SQL_latest_get);
-    return step != DB_ERROR;
+    bind_i64(db->stmts[SQL_latest_get], 1, lane);
+    BIND_TEXTS(db->stmts[SQL_latest_get], 2, name, variant);
+    return rows_get_latest(db, SQL_latest_get, arena, out, out_found, err);
 }
 
 bool sqlite_task_upto(struct store *store, int64_t lane, struct str name, struct str variant, int64_t upto, int64_t *out_task,
@@ -205,10 +98,11 @@ static bool ids_get(
     size_t cap = 0;
     enum db_step step;
     *out = NULL, *out_n = 0;
-    bind_i64(db->stmts[id], 1, key);
-    bind_i64(db->stmts[id], 2, (int64_t)n);
-    while ((step = db_next(db, id, err)) == DB_ROW)
-        *ARENA_PUSH(arena, *out, *out_n, cap) = sqlite3_column_int64(db->stmts[id], 0);
+    BIND_NUMBERS(db->stmts[id], key, (int64_t)n);
+    while ((step = db_next(db, id, err)) == DB_ROW) {
+        struct cells c = cells_of(db, id);
+        *ARENA_PUSH(arena, *out, *out_n, cap) = next_i64(&c);
+    }
     return step == DB_DONE;
 }
 
@@ -220,93 +114,6 @@ bool sqlite_tasks_open(struct store *store, struct arena *arena, int64_t lane, s
 bool sqlite_tasks_after(struct store *store, struct arena *arena, int64_t after, size_t n, int64_t **out, size_t *out_n, struct err *err)
 {
     return ids_get(&sqlite_of(store)->db, SQL_ids_after, after, n, arena, out, out_n, err);
-}
-
-/* --- what a turn writes ------------------------------------------------------------------------------------------------------------ */
-
-static bool archive_write(struct sqlite_store *self, const struct archive *archive, struct err *err)
-{
-    sqlite3_stmt *stmt = self->db.stmts[SQL_archive_put];
-    buf_reset(&self->scratch);
-    lock_pack(&self->scratch, archive);
-    bind_i64(stmt, 1, archive->lane);
-    bind_i64(stmt, 2, archive->kind);
-    bind_text(stmt, 3, archive->url);
-    bind_text(stmt, 4, archive->branch);
-    bind_i64(stmt, 5, archive->added);
-    bind_i64(stmt, 6, archive->removed);
-    bind_i64(stmt, 7, archive->first);
-    bind_i64(stmt, 8, archive->next);
-    bind_i64(stmt, 9, archive->youngest);
-    bind_text(stmt, 10, archive->tip);
-    bind_i64(stmt, 11, archive->definition);
-    bind_blob(stmt, 12, self->scratch.ptr, self->scratch.len);
-    return db_run(&self->db, SQL_archive_put, err);
-}
-
-static bool revision_write(struct sqlite_store *self, const struct revision *revision, struct err *err)
-{
-    sqlite3_stmt *stmt = self->db.stmts[SQL_revision_put];
-    buf_reset(&self->scratch);
-    if (revision->n_prevs)
-        numbers_pack(&self->scratch, revision->prevs, revision->n_prevs);
-    bind_i64(stmt, 1, revision->lane);
-    bind_i64(stmt, 2, revision->rev);
-    bind_i64(stmt, 3, revision->state);
-    bind_text(stmt, 4, revision->ident);
-    bind_text(stmt, 5, revision->txn);
-    bind_text(stmt, 6, revision->author);
-    bind_text(stmt, 7, revision->message);
-    bind_i64(stmt, 8, revision->time);
-    bind_i64(stmt, 9, revision->noted);
-    bind_i64(stmt, 10, revision->cause);
-    bind_i64(stmt, 11, revision->depth);
-    bind_i64(stmt, 12, revision->definition);
-    bind_blob(stmt, 13, self->scratch.ptr, self->scratch.len);
-    return db_run(&self->db, SQL_revision_put, err);
-}
-
-static bool latest_write(struct sqlite_store *self, const struct latest *latest, struct err *err)
-{
-    sqlite3_stmt *stmt = self->db.stmts[SQL_latest_put];
-    bind_i64(stmt, 1, latest->lane);
-    bind_text(stmt, 2, latest->name);
-    bind_text(stmt, 3, latest->variant);
-    bind_i64(stmt, 4, latest->rev);
-    bind_i64(stmt, 5, latest->task);
-    bind_i64(stmt, 6, latest->ran_rev);
-    bind_i64(stmt, 7, latest->ran_task);
-    return db_run(&self->db, SQL_latest_put, err);
-}
-
-static bool schedule_write(struct sqlite_store *self, enum sql_id id, const struct schedule *schedule, struct err *err)
-{
-    sqlite3_stmt *stmt = self->db.stmts[id];
-    bind_i64(stmt, 1, schedule->lane);
-    bind_text(stmt, 2, schedule->task);
-    bind_text(stmt, 3, schedule->cron);
-    bind_text(stmt, 4, schedule->zone);
-    if (id == SQL_schedule_put) {
-        bind_i64(stmt, 5, schedule->next);
-        bind_i64(stmt, 6, schedule->fired);
-    }
-    return db_run(&self->db, id, err);
-}
-
-bool archives_write(struct sqlite_store *self, const struct changes *c, struct err *err)
-{
-    bool ok = true;
-    for (size_t i = 0; i < c->n_archives && ok; i++)
-        ok = archive_write(self, c->archives[i], err);
-    for (size_t i = 0; i < c->n_revisions && ok; i++)
-        ok = revision_write(self, &c->revisions[i], err);
-    for (size_t i = 0; i < c->n_latest && ok; i++)
-        ok = latest_write(self, &c->latest[i], err);
-    for (size_t i = 0; i < c->n_schedules_remove && ok; i++)
-        ok = schedule_write(self, SQL_schedule_delete, &c->schedules_remove[i], err);
-    for (size_t i = 0; i < c->n_schedules && ok; i++)
-        ok = schedule_write(self, SQL_schedule_put, &c->schedules[i], err);
-    return ok;
 }
 
 /* --- readers ------------------------------------------------------------------------------------------------------------------------ */
@@ -350,41 +157,38 @@ bool sqlite_read_lane(struct reader *reader, struct arena *arena, struct str ten
     struct err *err)
 {
     struct db *db = &sqlite_reader_of(reader)->db;
-    sqlite3_stmt *stmt = db->stmts[SQL_lanes_named];
-    enum db_step step;
+    struct lane **lanes;
+    size_t n;
     *out_found = false;
-    bind_text(stmt, 1, name);
-    while ((step = db_next(db, SQL_lanes_named, err)) == DB_ROW) {
-        if (*out_found || !str_eq(column_view(stmt, 2), tenant))
-            continue;
-        row_lane(stmt, arena, out);
-        *out_found = true;
+    bind_text(db->stmts[SQL_lanes_named], 1, name);
+    if (!rows_lanes(db, SQL_lanes_named, arena, &lanes, &n, err))
+        return false;
+    for (size_t i = 0; i < n && !*out_found; i++) {
+        *out_found = str_eq(lanes[i]->tenant, tenant);
+        *out = *lanes[i];
     }
-    return step == DB_DONE;
+    return true;
 }
 
 static bool archive_in_snapshot(struct db *db, struct arena *arena, struct str tenant, struct str name, struct archive_view *out,
     bool *out_found,
                                 struct err *err)
 {
-    enum db_step step;
-    struct lane lane = { 0 };
+    const struct lane *lane = NULL;
+    struct lane **lanes;
+    size_t n;
     *out_found = false;
     bind_text(db->stmts[SQL_lanes_named], 1, name);
-    while ((step = db_next(db, SQL_lanes_named, err)) == DB_ROW)
-        if (sqlite3_column_int(db->stmts[SQL_lanes_named], 1) == LANE_ARCHIVE &&
-            (!tenant.len || str_eq(column_view(db->stmts[SQL_lanes_named], 2), tenant)))
-            row_lane(db->stmts[SQL_lanes_named], arena, &lane);
-    if (step == DB_ERROR || lane.id == 0)
-        return step != DB_ERROR;
-    bind_i64(db->stmts[SQL_archive_get], 1, lane.id);
-    step = db_next(db, SQL_archive_get, err);
-    if (step == DB_ROW && !row_archive(db->stmts[SQL_archive_get], arena, &out->archive))
-        return damaged(db, SQL_archive_get, "the row", lane.id, 0, err);
-    *out_found = step == DB_ROW;
-    out->lane = lane;
-    db_reset(db, SQL_archive_get);
-    return step != DB_ERROR;
+    if (!rows_lanes(db, SQL_lanes_named, arena, &lanes, &n, err))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (lanes[i]->kind == LANE_ARCHIVE && (!tenant.len || str_eq(lanes[i]->tenant, tenant)))
+            lane = lanes[i];
+    if (!lane)
+        return true;
+    out->lane = *lane;
+    bind_i64(db->stmts[SQL_archive_get], 1, lane->id);
+    return rows_get_archive(db, SQL_archive_get, arena, &out->archive, out_found, err);
 }
 
 bool sqlite_read_archive(struct reader *reader, struct arena *arena, struct str tenant, struct str name, struct archive_view *out,
@@ -404,19 +208,8 @@ bool sqlite_read_revisions(struct reader *reader, struct arena *arena, int64_t l
                            size_t *out_n, struct err *err)
 {
     struct db *db = &sqlite_reader_of(reader)->db;
-    sqlite3_stmt *stmt = db->stmts[SQL_revisions_below];
-    size_t cap = 0;
-    enum db_step step;
-    *out = NULL, *out_n = 0;
-    bind_i64(stmt, 1, lane);
-    bind_i64(stmt, 2, before ? before : INT64_MAX);
-    bind_i64(stmt, 3, (int64_t)limit);
-    while ((step = db_next(db, SQL_revisions_below, err)) == DB_ROW) {
-        struct revision *revision = ARENA_PUSH(arena, *out, *out_n, cap);
-        if (!row_revision(stmt, arena, revision))
-            return damaged(db, SQL_revisions_below, "the row", lane, revision->rev, err);
-    }
-    return step == DB_DONE;
+    BIND_NUMBERS(db->stmts[SQL_revisions_below], lane, before ? before : INT64_MAX, (int64_t)limit);
+    return rows_revisions(db, SQL_revisions_below, arena, out, out_n, err);
 }
 
 bool sqlite_read_revision_of_ident(struct reader *reader, int64_t lane, struct str ident, int64_t *out_rev, struct err *err)

@@ -5,9 +5,6 @@
 #include "store/read.h"
 #include "store/store.h"
 
-struct sqlite_store;
-bool archives_write(struct sqlite_store *self, const struct changes *c, struct err *err); /* archives, revisions, latest, schedules */
-
 bool sqlite_load_archives(struct store *store, struct arena *arena, struct archive ***out, size_t *out_n, struct err *err);
 bool sqlite_load_schedules(struct store *store, struct arena *arena, struct schedule **out, size_t *out_n, struct err *err);
 bool sqlite_load_revision(struct store *store, struct arena *arena, int64_t lane, int64_t rev, struct revision *out, bool *out_found,

@@ -87,12 +87,12 @@ static bool key_put(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], struct er
 
 static bool key_get(struct db *db, const char *file, uint8_t out[CHAIN_KEY_BYTES], struct err *err)
 {
-    sqlite3_stmt *stmt = db->stmts[SQL_meta_get];
-    bind_text(stmt, 1, KEY_NAME);
+    struct cells c = cells_of(db, SQL_meta_get);
+    bind_text(c.stmt, 1, KEY_NAME);
     enum db_step step = db_next(db, SQL_meta_get, err);
     if (step == DB_ERROR)
         return false;
-    struct str hex = step == DB_ROW ? column_view(stmt, 0) : (struct str){ 0 };
+    struct str hex = step == DB_ROW ? next_view(&c) : (struct str){ 0 };
     size_t n = 0;
     bool ok = hex.len == CHAIN_KEY_BYTES * 2 && sodium_hex2bin(out, CHAIN_KEY_BYTES, hex.ptr, hex.len, NULL, &n, NULL) == 0 &&
               n == CHAIN_KEY_BYTES;
@@ -157,14 +157,15 @@ static bool parts_drop(struct db *db, bool any, struct err *err)
 static bool logs_take(struct db *db, struct log_put *put, bool *out_any, struct err *err)
 {
     enum db_step step;
-    sqlite3_stmt *stmt = db->stmts[SQL_backup_log_each];
     while ((step = db_next(db, SQL_backup_log_each, err)) == DB_ROW) {
-        struct log_part part = { .task = sqlite3_column_int64(stmt, 0),
-            .grant = sqlite3_column_int64(stmt, 1),
-            .packed = sqlite3_column_int64(stmt, 2) != 0,
-            .start = sqlite3_column_int64(stmt, 3),
-            .unnoted = sqlite3_column_int64(stmt, 5) != 0 };
-        part.bytes = (struct str){ sqlite3_column_blob(stmt, 4), (size_t)sqlite3_column_bytes(stmt, 4) };
+        struct cells c = cells_of(db, SQL_backup_log_each);
+        struct log_part part;
+        part.task = next_i64(&c);
+        part.grant = next_i64(&c);
+        part.packed = next_i64(&c) != 0;
+        part.start = next_i64(&c);
+        part.bytes = next_view(&c);
+        part.unnoted = next_i64(&c) != 0;
         *out_any = true;
         if (!logs_put_part(put, &part, err)) {
             db_reset(db, SQL_backup_log_each);
@@ -178,14 +179,15 @@ static bool logs_take(struct db *db, struct log_put *put, bool *out_any, struct 
 static bool seals_drop(struct db *db, struct buf *out, struct err *err)
 {
     enum db_step step;
-    sqlite3_stmt *each = db->stmts[SQL_backup_seals_lost], *gone = db->stmts[SQL_log_seal_delete];
-    while ((step = db_next(db, SQL_backup_seals_lost, err)) == DB_ROW)
-        buf_add(out, &(struct log_name){ sqlite3_column_int64(each, 0), sqlite3_column_int64(each, 1) }, sizeof(struct log_name));
+    while ((step = db_next(db, SQL_backup_seals_lost, err)) == DB_ROW) {
+        struct cells c = cells_of(db, SQL_backup_seals_lost);
+        int64_t task = next_i64(&c), grant = next_i64(&c);
+        buf_add(out, &(struct log_name){ task, grant }, sizeof(struct log_name));
+    }
     for (size_t at = 0; step != DB_ERROR && at < out->len; at += sizeof(struct log_name)) {
         struct log_name name;
         memcpy(&name, out->ptr + at, sizeof name);
-        bind_i64(gone, 1, name.task);
-        bind_i64(gone, 2, name.grant);
+        BIND_NUMBERS(db->stmts[SQL_log_seal_delete], name.task, name.grant);
         if (!db_run(db, SQL_log_seal_delete, err))
             return false;
     }
@@ -220,7 +222,8 @@ static bool file_write(struct files_walk *walk, struct str hex, bool *out_found,
     struct db *to = walk->db;
     if (db_next(to, SQL_backup_blob_last, err) != DB_ROW)
         return false;
-    int64_t last = sqlite3_column_int64(to->stmts[SQL_backup_blob_last], 0);
+    struct cells c = cells_of(to, SQL_backup_blob_last);
+    int64_t last = next_i64(&c);
     db_reset(to, SQL_backup_blob_last);
     if (!blob_copy_out(walk->data_dir, hex, &taker, out_found, err) || *out_found)
         return *out_found;
@@ -250,9 +253,10 @@ static bool files_walk(struct files_walk *walk, struct err *err)
 {
     enum db_step step;
     bool ok = true;
-    sqlite3_stmt *stmt = walk->db->stmts[SQL_backup_outputs];
-    while (ok && (step = db_next(walk->db, SQL_backup_outputs, err)) != DB_DONE)
-        ok = step == DB_ROW && outputs_files(column_view(stmt, 0), file_listed, walk, err);
+    while (ok && (step = db_next(walk->db, SQL_backup_outputs, err)) != DB_DONE) {
+        struct cells c = cells_of(walk->db, SQL_backup_outputs);
+        ok = step == DB_ROW && outputs_files(next_view(&c), file_listed, walk, err);
+    }
     if (!ok)
         db_reset(walk->db, SQL_backup_outputs);
     smap_release(&walk->seen);
@@ -277,11 +281,13 @@ static bool files_write(struct db *to, const char *data_dir, struct backup_facts
 static bool files_take(struct db *db, struct blob_put *put, struct backup_facts *facts, struct err *err)
 {
     struct files_walk walk = { .db = db, .put = put, .facts = facts };
-    sqlite3_stmt *stmt = db->stmts[SQL_backup_blob_each];
     enum db_step step;
     while ((step = db_next(db, SQL_backup_blob_each, err)) == DB_ROW) {
-        struct blob_part part = { .hex = column_view(stmt, 0), .start = sqlite3_column_int64(stmt, 1) };
-        part.bytes = (struct str){ sqlite3_column_blob(stmt, 2), (size_t)sqlite3_column_bytes(stmt, 2) };
+        struct cells c = cells_of(db, SQL_backup_blob_each);
+        struct blob_part part;
+        part.hex = next_view(&c);
+        part.start = next_i64(&c);
+        part.bytes = next_view(&c);
         if (!blobs_put_part(put, &part, err)) {
             db_reset(db, SQL_backup_blob_each);
             return false;

@@ -73,9 +73,37 @@ static inline void bind_text(sqlite3_stmt *stmt, int n, struct str s)
     ASSERT(rc == SQLITE_OK);
 }
 
+/* Parameters one behind the other, from the first, or from one on. */
+static inline void bind_numbers(sqlite3_stmt *stmt, const int64_t *numbers, int n)
+{
+    for (int i = 0; i < n; i++)
+        bind_i64(stmt, i + 1, numbers[i]);
+}
+#define BIND_NUMBERS(stmt, ...) \
+    bind_numbers((stmt), (const int64_t[]){ __VA_ARGS__ }, (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)))
+
+static inline void bind_texts(sqlite3_stmt *stmt, int first, const struct str *texts, int n)
+{
+    for (int i = 0; i < n; i++)
+        bind_text(stmt, first + i, texts[i]);
+}
+#define BIND_TEXTS(stmt, first, ...) \
+    bind_texts((stmt), (first), (const struct str[]){ __VA_ARGS__ }, (int)(sizeof((struct str[]){ __VA_ARGS__ }) / sizeof(struct str)))
+
 static inline void bind_blob(sqlite3_stmt *stmt, int n, const void *bytes, size_t len)
 {
     int rc = sqlite3_bind_blob64(stmt, n, len ? bytes : "", len, SQLITE_STATIC);
+    ASSERT(rc == SQLITE_OK);
+}
+
+static inline void bind_bytes(sqlite3_stmt *stmt, int n, struct str bytes)
+{
+    bind_blob(stmt, n, bytes.ptr, bytes.len);
+}
+
+static inline void bind_null(sqlite3_stmt *stmt, int n)
+{
+    int rc = sqlite3_bind_null(stmt, n);
     ASSERT(rc == SQLITE_OK);
 }
 

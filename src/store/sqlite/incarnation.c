@@ -73,7 +73,8 @@ bool place_check(struct sqlite_store *self, struct err *err)
     bind_text(db->stmts[SQL_meta_get], 1, PLACE_NAME);
     enum db_step step = db_next(db, SQL_meta_get, err);
     if (step == DB_ROW) {
-        struct str text = column_view(db->stmts[SQL_meta_get], 0);
+        struct cells c = cells_of(db, SQL_meta_get);
+        struct str text = next_view(&c);
         snprintf(known, sizeof known, "%.*s", (int)text.len, text.ptr);
         db_reset(db, SQL_meta_get);
     }

@@ -15,7 +15,7 @@ struct reader *sqlite_reader_open(const char *dir, struct err *err)
     struct sqlite_reader *self = mem_alloc(sizeof *self);
     char path[FILES_PATH_MAX];
     int64_t version;
-    *self = (struct sqlite_reader){ .port.ops = &sqlite_reader_ops, .step_us = STEP_US };
+    *self = (struct sqlite_reader){ .port = { .ops = &sqlite_reader_ops, .step_us = STEP_US } };
     bool ok = path_join(path, dir, "weir.db", err) && (file_exists(path) || err_set(err, ERR_not_found, "there is no store at %s", path));
     ok = ok && db_connect(&self->db, path, SQLITE_OPEN_READONLY, err) && schema_check(&self->db, path, &version, err);
     if (ok && version != SQL_SCHEMA_VERSION)
@@ -53,74 +53,67 @@ bool snapshot_end(struct db *db, bool ok)
 
 bool lane_view(struct db *db, struct arena *arena, int64_t id, struct lane *out, struct err *err)
 {
+    bool found;
     bind_i64(db->stmts[SQL_lane_get], 1, id);
-    enum db_step step = db_next(db, SQL_lane_get, err);
-    if (step == DB_ERROR)
+    if (!rows_get_lane(db, SQL_lane_get, arena, out, &found, err))
         return false;
-    if (step == DB_DONE) {
+    if (!found)
         *out = (struct lane){ .id = id };
-        return true;
-    }
-    row_lane(db->stmts[SQL_lane_get], arena, out);
-    db_reset(db, SQL_lane_get);
     return true;
 }
 
 static bool executor_name(struct db *db, struct arena *arena, int64_t id, struct str *out, struct err *err)
 {
-    bind_i64(db->stmts[SQL_executor_name], 1, id);
+    struct cells c = cells_of(db, SQL_executor_name);
+    bind_i64(c.stmt, 1, id);
     enum db_step step = db_next(db, SQL_executor_name, err);
     if (step == DB_ERROR)
         return false;
-    *out = step == DB_ROW ? column_text(db->stmts[SQL_executor_name], 0, arena) : (struct str){ 0 };
+    *out = step == DB_ROW ? next_text(&c, arena) : (struct str){ 0 };
     db_reset(db, SQL_executor_name);
     return true;
 }
 
 static bool view_attempts(struct db *db, struct arena *arena, struct task_view *view, struct err *err)
 {
-    sqlite3_stmt *stmt = db->stmts[SQL_attempts_of_task];
-    size_t cap = 0;
-    enum db_step step;
-    bind_i64(stmt, 1, view->task.id);
-    while ((step = db_next(db, SQL_attempts_of_task, err)) == DB_ROW)
-        row_attempt(stmt, ARENA_PUSH(arena, view->attempts, view->n_attempts, cap));
-    view->executor_names = view->n_attempts ? ARENA_ARRAY(arena, struct str, view->n_attempts) : NULL;
-    for (size_t i = 0; i < view->n_attempts && step == DB_DONE; i++)
-        if (!executor_name(db, arena, view->attempts[i].executor, &view->executor_names[i], err))
-            step = DB_ERROR;
-    return step == DB_DONE;
+    bind_i64(db->stmts[SQL_attempts_of_task], 1, view->task.id);
+    bool ok = rows_attempts(db, SQL_attempts_of_task, arena, &view->attempts, &view->n_attempts, err);
+    view->executor_names = ok && view->n_attempts ? ARENA_ARRAY(arena, struct str, view->n_attempts) : NULL;
+    for (size_t i = 0; ok && i < view->n_attempts; i++)
+        ok = executor_name(db, arena, view->attempts[i].executor, &view->executor_names[i], err);
+    return ok;
+}
+
+static bool row_edge_view(struct cells *c, struct arena *arena, struct edge_view *out)
+{
+    struct task other = { 0 };
+    out->id = next_i64(c);
+    out->lane = next_i64(c);
+    out->rev = next_i64(c);
+    out->lane_name = next_text(c, arena);
+    out->name = next_text(c, arena);
+    out->variant = next_text(c, arena);
+    out->run = next_i64(c);
+    out->state = row_state(next_view(c));
+    out->kind = (enum edge_kind)next_i64(c);
+    out->flags = (unsigned)next_i64(c);
+    bool ok = task_unpack(next_view(c), &other);
+    out->finished = other.finished;
+    return ok;
 }
 
 static bool views_of_edges(struct db *db, struct arena *arena, int64_t id, bool by_pred, struct edge_view **out, size_t *out_n,
                            struct err *err)
 {
     enum sql_id sql = by_pred ? SQL_edge_views_by_pred : SQL_edge_views_by_waiter;
-    sqlite3_stmt *stmt = db->stmts[sql];
     size_t cap = 0;
     enum db_step step;
     *out = NULL, *out_n = 0;
-    bind_i64(stmt, 1, id);
+    bind_i64(db->stmts[sql], 1, id);
     while ((step = db_next(db, sql, err)) == DB_ROW) {
-        struct task other = { 0 };
-        if (!task_unpack(column_view(stmt, 10), &other)) {
-            damage_set(err, "row %lld of table task can't be read", (long long)sqlite3_column_int64(stmt, 0));
-            db_reset(db, sql);
-            return false;
-        }
-        *ARENA_PUSH(arena, *out, *out_n, cap) = (struct edge_view){
-            .id = sqlite3_column_int64(stmt, 0),
-            .lane = sqlite3_column_int64(stmt, 1),
-            .rev = sqlite3_column_int64(stmt, 2),
-            .lane_name = column_text(stmt, 3, arena),
-            .name = column_text(stmt, 4, arena),
-            .variant = column_text(stmt, 5, arena),
-            .run = sqlite3_column_int64(stmt, 6),
-            .state = column_state(stmt, 7),
-            .kind = (enum edge_kind)sqlite3_column_int(stmt, 8),
-            .flags = (unsigned)sqlite3_column_int64(stmt, 9),
-            .finished = other.finished,
-        };
+        struct cells c = cells_of(db, sql);
+        if (!row_edge_view(&c, arena, ARENA_PUSH(arena, *out, *out_n, cap)))
+            return row_damaged(db, sql, "task", err);
     }
     return step == DB_DONE;
 }
@@ -157,46 +150,39 @@ static bool read_row(struct reader *reader, struct arena *arena, int64_t id, str
 }
 
 /* A spec never changes: one statement, no snapshot with the task's row. */
-static bool read_spec(struct reader *reader, struct arena *arena, int64_t spec, struct str *out_body, struct err *err)
+static bool spec_get(struct reader *reader, struct arena *arena, int64_t id, struct spec *out, bool *out_found, struct err *err)
 {
     struct db *db = &sqlite_reader_of(reader)->db;
-    bind_i64(db->stmts[SQL_spec_get], 1, spec);
-    enum db_step step = db_next(db, SQL_spec_get, err);
-    if (step == DB_ERROR)
+    *out = (struct spec){ 0 };
+    bind_i64(db->stmts[SQL_spec_get], 1, id);
+    return rows_get_spec(db, SQL_spec_get, arena, out, out_found, err);
+}
+
+static bool read_spec(struct reader *reader, struct arena *arena, int64_t spec, struct str *out_body, struct err *err)
+{
+    struct spec row;
+    bool found;
+    if (!spec_get(reader, arena, spec, &row, &found, err))
         return false;
-    if (step == DB_DONE)
-        return err_set(err, ERR_not_found, "there is no specification %lld", (long long)spec);
-    *out_body = column_text(db->stmts[SQL_spec_get], 1, arena);
-    db_reset(db, SQL_spec_get);
-    return true;
+    *out_body = row.body;
+    return found || err_set(err, ERR_not_found, "there is no specification %lld", (long long)spec);
 }
 
 static bool read_spec_class(struct reader *reader, struct arena *arena, int64_t spec, struct str *out, struct err *err)
 {
-    struct db *db = &sqlite_reader_of(reader)->db;
-    *out = (struct str){ 0 };
-    bind_i64(db->stmts[SQL_spec_get], 1, spec);
-    enum db_step step = db_next(db, SQL_spec_get, err);
-    if (step != DB_ROW)
-        return step == DB_DONE;
-    *out = column_text(db->stmts[SQL_spec_get], 8, arena);
-    db_reset(db, SQL_spec_get);
-    return true;
+    struct spec row;
+    bool found, ok = spec_get(reader, arena, spec, &row, &found, err);
+    *out = row.class_key;
+    return ok;
 }
 
-static bool read_spec_slots(struct reader *reader, struct arena *arena, int64_t spec, int64_t **out, size_t *out_n, struct err *err)
+static bool read_spec_slots(struct reader *reader, struct arena *arena, int64_t spec, const int64_t **out, size_t *out_n, struct err *err)
 {
-    struct db *db = &sqlite_reader_of(reader)->db;
-    *out = NULL;
-    *out_n = 0;
-    bind_i64(db->stmts[SQL_spec_get], 1, spec);
-    enum db_step step = db_next(db, SQL_spec_get, err);
-    if (step != DB_ROW)
-        return step == DB_DONE;
-    struct str slots = column_view(db->stmts[SQL_spec_get], 5);
-    bool ok = !slots.len || numbers_unpack(slots, arena, out, out_n);
-    db_reset(db, SQL_spec_get);
-    return ok || damage_set(err, "the slots of spec %lld can't be read", (long long)spec);
+    struct spec row;
+    bool found, ok = spec_get(reader, arena, spec, &row, &found, err);
+    *out = row.slots;
+    *out_n = row.n_slots;
+    return ok;
 }
 
 static bool read_edges(struct reader *reader, struct arena *arena, int64_t id, bool by_pred, struct edge_view **out, size_t *out_n,
@@ -217,17 +203,15 @@ static bool read_hold_users(struct reader *reader, struct arena *arena, enum hol
                             struct err *err)
 {
     struct db *db = &sqlite_reader_of(reader)->db;
-    bind_i64(db->stmts[SQL_holds_of], 1, kind);
-    bind_i64(db->stmts[SQL_holds_of], 2, key);
-    bind_i64(db->stmts[SQL_holds_of], 3, (int64_t)n);
+    BIND_NUMBERS(db->stmts[SQL_holds_of], kind, key, (int64_t)n);
     return rows_holds(db, SQL_holds_of, arena, out, out_n, err);
 }
 
-/* Unpacks the turn under the statement's cursor. */
-static bool turn_unpack(sqlite3_stmt *stmt, struct arena *arena, struct event **out, size_t *out_n, struct err *err)
+/* Unpacks the turn that the cells are of. */
+static bool turn_unpack(struct cells c, struct arena *arena, struct event **out, size_t *out_n, struct err *err)
 {
-    int64_t turn = sqlite3_column_int64(stmt, 0);
-    return unpack_events(column_view(stmt, 3), sqlite3_column_int64(stmt, 1), sqlite3_column_int64(stmt, 2), arena, out, out_n) ||
+    int64_t turn = next_i64(&c), first_seq = next_i64(&c), time = next_i64(&c);
+    return unpack_events(next_view(&c), first_seq, time, arena, out, out_n) ||
            damage_set(err, "the events of turn %lld can't be read: run weir verify", (long long)turn);
 }
 
@@ -253,16 +237,15 @@ static bool read_events(struct reader *reader, struct arena *arena, int64_t sinc
                         int64_t *out_last, struct err *err)
 {
     struct db *db = &sqlite_reader_of(reader)->db;
-    sqlite3_stmt *stmt = db->stmts[SQL_turns_since];
     struct event_list list = { .max = n, .since = since, .lane = lane, .last = since };
-    int64_t deadline = clock_boot_us() + sqlite_reader_of(reader)->step_us;
+    int64_t deadline = clock_boot_us() + reader->step_us;
     enum db_step step = DB_DONE;
     bool ok = true;
-    bind_i64(stmt, 1, since < INT64_MAX ? since + 1 : since);
+    bind_i64(db->stmts[SQL_turns_since], 1, since < INT64_MAX ? since + 1 : since);
     while (list.n < n && (step = db_next(db, SQL_turns_since, err)) == DB_ROW) {
         struct event *events;
         size_t n_events;
-        if (!(ok = turn_unpack(stmt, arena, &events, &n_events, err)))
+        if (!(ok = turn_unpack(cells_of(db, SQL_turns_since), arena, &events, &n_events, err)))
             break;
         events_pick(&list, arena, events, n_events);
         if (clock_boot_us() > deadline)
@@ -276,17 +259,16 @@ static bool read_events(struct reader *reader, struct arena *arena, int64_t sinc
 /* One turn's events of a task, newest first; *turn moves on to the one before. */
 static bool task_events_of_turn(struct db *db, struct arena *arena, int64_t task, int64_t *turn, struct event_list *list, struct err *err)
 {
-    sqlite3_stmt *stmt = db->stmts[SQL_turn_get];
     struct event *events;
     size_t n;
     int64_t before = 0;
-    bind_i64(stmt, 1, *turn);
+    bind_i64(db->stmts[SQL_turn_get], 1, *turn);
     enum db_step step = db_next(db, SQL_turn_get, err);
     if (step == DB_ERROR)
         return false;
     if (step == DB_DONE)
         return damage_set(err, "turn %lld is missing: run weir verify", (long long)*turn);
-    bool ok = turn_unpack(stmt, arena, &events, &n, err);
+    bool ok = turn_unpack(cells_of(db, SQL_turn_get), arena, &events, &n, err);
     db_reset(db, SQL_turn_get);
     if (!ok)
         return false;
@@ -378,7 +360,7 @@ READ_ONE(read_class, rows_classes, SQL_class_get, struct task_class)
 
 static bool read_site(struct reader *reader, struct arena *arena, struct site_key **out, size_t *out_n, struct err *err)
 {
-    return rows_site(&sqlite_reader_of(reader)->db, arena, out, out_n, err);
+    return rows_site(&sqlite_reader_of(reader)->db, SQL_site, arena, out, out_n, err);
 }
 
 static bool read_head(struct reader *reader, struct store_head *out, struct err *err)
@@ -402,15 +384,14 @@ static bool read_grant(struct reader *reader, int64_t task, int64_t *out_grant, 
 static bool read_grant_owner(struct reader *reader, int64_t task, int64_t grant, int64_t *out_owner, bool *out_found, struct err *err)
 {
     struct db *db = &sqlite_reader_of(reader)->db;
-    sqlite3_stmt *stmt = db->stmts[SQL_grant_owner];
-    bind_i64(stmt, 1, task);
-    bind_i64(stmt, 2, grant);
+    struct cells c = cells_of(db, SQL_grant_owner);
+    BIND_NUMBERS(c.stmt, task, grant);
     enum db_step step = db_next(db, SQL_grant_owner, err);
     if (step == DB_ERROR)
         return false;
     *out_found = step == DB_ROW;
     if (step == DB_ROW) {
-        *out_owner = sqlite3_column_int64(stmt, 0);
+        *out_owner = next_i64(&c);
         db_reset(db, SQL_grant_owner);
     }
     return true;
@@ -420,20 +401,8 @@ static bool read_log_tail(struct reader *reader, struct arena *arena, int64_t ta
                           struct err *err)
 {
     struct db *db = &sqlite_reader_of(reader)->db;
-    sqlite3_stmt *stmt = db->stmts[SQL_log_tail_get];
-    bind_i64(stmt, 1, task);
-    bind_i64(stmt, 2, grant);
-    enum db_step step = db_next(db, SQL_log_tail_get, err);
-    if (step == DB_ERROR)
-        return false;
-    *out_found = step == DB_ROW;
-    if (step == DB_ROW) {
-        *out = (struct log_tail){
-            .task = task, .grant = grant, .offset = sqlite3_column_int64(stmt, 2), .bytes = column_text(stmt, 3, arena),
-        };
-        db_reset(db, SQL_log_tail_get);
-    }
-    return true;
+    BIND_NUMBERS(db->stmts[SQL_log_tail_get], task, grant);
+    return rows_get_log_tail(db, SQL_log_tail_get, arena, out, out_found, err);
 }
 
 const struct reader_ops sqlite_reader_ops = {

@@ -5,12 +5,9 @@
 #include "store/sqlite/rows.h"
 #include "store/sqlite/sqlite.h"
 
-enum { STEP_US = 25000 }; /* no read transaction is held longer on purpose: it would keep the WAL from starting anew */
-
 struct sqlite_reader {
     struct reader port; /* first */
     struct db db;
-    int64_t step_us; /* STEP_US; tests make it less, so that every walk is cut short */
 };
 
 static inline struct sqlite_reader *sqlite_reader_of(struct reader *reader)

@@ -20,6 +20,7 @@ struct sqlite_store {
     struct store_head head; /* as of the last commit */
     sqlite3_int64 changes;  /* rows that were written before this turn */
     struct buf scratch;     /* lists on their way into a column */
+    struct str rest;        /* of the task that is written next */
     struct tagger tagger;
     struct buf tags;        /* of the turn */
 };

@@ -12,6 +12,9 @@
 
 enum { READY_SORT_MAX = 5000, LANES_MAX = 64, CLOCK_STEPS = 64 };
 
+#define LANE_COLUMN(column, type, member, role) LANE_COLUMN_##column,
+enum { ROW_lane(LANE_COLUMN) }; /* where they stand in a result */
+
 struct source {
     enum sql_id sql;
     enum task_state state; /* tasks_in_state: $2 */
@@ -36,10 +39,10 @@ static bool lanes_resolve(struct listing *l, struct str name, struct str tenant,
     enum db_step step;
     bind_text(stmt, 1, name);
     while ((step = db_next(l->db, SQL_lanes_named, err)) == DB_ROW) {
-        if (tenant.len && !str_eq(column_view(stmt, 2), tenant))
+        if (tenant.len && !str_eq(column_view(stmt, LANE_COLUMN_tenant), tenant))
             continue;
         if (l->n_lanes < LANES_MAX)
-            l->lanes[l->n_lanes++] = sqlite3_column_int64(stmt, 0);
+            l->lanes[l->n_lanes++] = sqlite3_column_int64(stmt, LANE_COLUMN_id);
     }
     return step == DB_DONE;
 }
@@ -50,16 +53,16 @@ static bool tenant_fits(struct listing *l, int64_t lane, struct err *err, bool *
     enum db_step step = db_next(l->db, SQL_lane_get, err);
     if (step == DB_ERROR)
         return false;
-    *out_fits = step == DB_ROW && str_eq(column_view(l->db->stmts[SQL_lane_get], 2), l->filter->tenant);
+    *out_fits = step == DB_ROW && str_eq(column_view(l->db->stmts[SQL_lane_get], LANE_COLUMN_tenant), l->filter->tenant);
     db_reset(l->db, SQL_lane_get);
     return true;
 }
 
-/* Numbers first: they are read without touching text. */
-static bool row_fits(struct listing *l, sqlite3_stmt *stmt, struct err *err, bool *out_fits)
+/* The cells behind the id. Numbers first: they are read without touching text. */
+static bool row_fits(struct listing *l, struct cells *c, struct err *err, bool *out_fits)
 {
     const struct task_filter *f = l->filter;
-    int64_t lane = sqlite3_column_int64(stmt, 1);
+    int64_t lane = next_i64(c), rev = next_i64(c);
     *out_fits = false;
     if (f->lane.len) {
         bool of_lane = false;
@@ -68,9 +71,9 @@ static bool row_fits(struct listing *l, sqlite3_stmt *stmt, struct err *err, boo
         if (!of_lane)
             return true;
     }
-    if ((f->rev && sqlite3_column_int64(stmt, 2) != f->rev) || !(l->states & 1u << column_state(stmt, 3)))
+    if ((f->rev && rev != f->rev) || !(l->states & 1u << row_state(next_view(c))))
         return true;
-    if (f->name.len && !str_eq(column_view(stmt, 4), f->name))
+    if (f->name.len && !str_eq(next_view(c), f->name))
         return true;
     *out_fits = true;
     return !f->tenant.len || f->lane.len || tenant_fits(l, lane, err, out_fits);
@@ -79,14 +82,14 @@ static bool row_fits(struct listing *l, sqlite3_stmt *stmt, struct err *err, boo
 /* One more than the limit is looked for, so that the last page knows that it is the last. */
 static bool source_walk(struct listing *l, struct arena *arena, struct source source, struct err *err)
 {
-    sqlite3_stmt *stmt = l->db->stmts[source.sql];
     size_t found = 0, steps = 0;
     int64_t id = 0;
     bool ok = true, fits, stopped = false;
     enum db_step step = DB_ROW;
     while (ok && found <= l->limit && (step = db_next(l->db, source.sql, err)) == DB_ROW) {
-        id = sqlite3_column_int64(stmt, 0);
-        ok = row_fits(l, stmt, err, &fits);
+        struct cells c = cells_of(l->db, source.sql);
+        id = next_i64(&c);
+        ok = row_fits(l, &c, err, &fits);
         if (ok && fits) {
             *ARENA_PUSH(arena, l->ids, l->n_ids, l->cap_ids) = id;
             found++;
@@ -121,11 +124,12 @@ static bool source_start(struct listing *l, struct arena *arena, struct source s
 
 static bool few_pending(struct listing *l, bool *out, struct err *err)
 {
-    bind_i64(l->db->stmts[SQL_count_pending], 1, READY_SORT_MAX + 1);
+    struct cells c = cells_of(l->db, SQL_count_pending);
+    bind_i64(c.stmt, 1, READY_SORT_MAX + 1);
     enum db_step step = db_next(l->db, SQL_count_pending, err);
     if (step == DB_ERROR)
         return false;
-    *out = step == DB_ROW && sqlite3_column_int64(l->db->stmts[SQL_count_pending], 0) <= READY_SORT_MAX;
+    *out = step == DB_ROW && next_i64(&c) <= READY_SORT_MAX;
     db_reset(l->db, SQL_count_pending);
     return true;
 }
@@ -211,7 +215,7 @@ bool sqlite_read_tasks(struct reader *reader, struct arena *arena, const struct 
         .filter = filter,
         .limit = filter->limit ? filter->limit : 1,
         .states = filter->states ? filter->states : (1u << STATE_COUNT) - 2,
-        .deadline = clock_boot_us() + sqlite_reader_of(reader)->step_us,
+        .deadline = clock_boot_us() + reader->step_us,
     };
     return snapshot_begin(l.db, err) && snapshot_end(l.db, tasks_in_snapshot(&l, arena, out, out_n, out_next, err));
 }
@@ -219,18 +223,16 @@ bool sqlite_read_tasks(struct reader *reader, struct arena *arena, const struct 
 static bool find_in_snapshot(struct listing *l, int64_t rev, struct str name, struct str variant, int64_t run, int64_t *out_id,
                              struct err *err)
 {
-    sqlite3_stmt *stmt = l->db->stmts[SQL_task_find];
     for (size_t i = 0; i < l->n_lanes; i++) {
-        bind_i64(stmt, 1, l->lanes[i]);
-        bind_i64(stmt, 2, rev);
-        bind_text(stmt, 3, name);
-        bind_text(stmt, 4, variant);
-        bind_i64(stmt, 5, run);
+        struct cells c = cells_of(l->db, SQL_task_find);
+        BIND_NUMBERS(c.stmt, l->lanes[i], rev);
+        BIND_TEXTS(c.stmt, 3, name, variant);
+        bind_i64(c.stmt, 5, run);
         enum db_step step = db_next(l->db, SQL_task_find, err);
         if (step == DB_ERROR)
             return false;
         if (step == DB_ROW) {
-            *out_id = sqlite3_column_int64(stmt, 0);
+            *out_id = next_i64(&c);
             db_reset(l->db, SQL_task_find);
             return true;
         }

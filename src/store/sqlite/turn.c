@@ -27,160 +27,120 @@ void sqlite_rollback(struct store *store)
         (void)db_run(&self->db, SQL_rollback, &ignored);
 }
 
+/* --- rows ----------------------------------------------------------------------------------------------------------------------- */
+
+#define PUT_NUMBER(value) bind_i64(stmt, ++n, value)
+#define PUT_TEXT(text) bind_text(stmt, ++n, text)
+#define PUT_BLOB(bytes) bind_bytes(stmt, ++n, bytes)
+#define PUT_NULL() bind_null(stmt, ++n)
+#define PUT_REST(task) bind_bytes(stmt, ++n, self->rest)
+#define PUT_LATER(column, type, member, role) ROW_PUT_LATER(column, type, member, role) ROW_IF_ONCE_##role(n++;)
+
+/* ROW_WRITER: a statement that takes a row's columns (ROW_PUT), those of its key (ROW_PUT_KEY), or by their numbers those that an update
+ * names (PUT_LATER). What is packed, and a task's `rest`, stays where it is until the statement has been stepped. */
+#define ROW_WRITER(name, table, type, put) \
+    static bool name(struct sqlite_store *self, enum sql_id id, const struct type *row, struct err *err) \
+    { \
+        sqlite3_stmt *stmt = self->db.stmts[id]; \
+        struct buf *packed = &self->scratch; \
+        int n = 0; \
+        (void)packed; \
+        ROW_##table(put) \
+        return db_run(&self->db, id, err); \
+    }
+/* ROWS_WRITER: and for each row of a list; at: & where the list has the rows themselves. */
+#define ROWS_WRITER(table, type, list, at) \
+    ROW_WRITER(write_##table, table, type, ROW_PUT) \
+    static bool writes_##table(struct sqlite_store *self, enum sql_id id, const struct type list rows, size_t n, struct err *err) \
+    { \
+        for (size_t i = 0; i < n; i++) \
+            if (!write_##table(self, id, at rows[i], err)) \
+                return false; \
+        return true; \
+    }
+ROW_WRITER(lane_update, lane, lane, PUT_LATER)
+ROW_WRITER(lane_insert, lane, lane, ROW_PUT)
+ROWS_WRITER(class, task_class, **, )
+ROWS_WRITER(spec, spec, **, )
+ROWS_WRITER(slot, slot, **, )
+ROW_WRITER(task_insert, task, task, ROW_PUT)
+ROW_WRITER(task_update, task, task, PUT_LATER)
+ROW_WRITER(write_ready, ready, task, ROW_PUT)
+ROWS_WRITER(edge, edge, *, &)
+ROWS_WRITER(hold, hold, *, &)
+ROW_WRITER(hold_delete, hold, hold, ROW_PUT_KEY)
+ROW_WRITER(write_live, live, attempt, ROW_PUT)
+ROW_WRITER(live_drop, live, attempt, ROW_PUT_KEY)
+ROW_WRITER(write_attempt, attempt, attempt, ROW_PUT)
+ROWS_WRITER(outputs, task_outputs, *, &)
+ROWS_WRITER(log_tail, log_tail, *, &)
+ROWS_WRITER(log_seal, log_seal, *, &)
+ROW_WRITER(log_seal_delete, log_seal, log_name, ROW_PUT_KEY)
+ROWS_WRITER(unique_key, unique_claim, *, &)
+ROWS_WRITER(idempotency, idempotency, *, &)
+ROWS_WRITER(executor, executor, **, )
+ROWS_WRITER(token, token, **, )
+ROWS_WRITER(site, site_key, *, &)
+ROWS_WRITER(archive, archive, **, )
+ROWS_WRITER(revision, revision, *, &)
+ROWS_WRITER(latest, latest, *, &)
+ROWS_WRITER(schedule, schedule, *, &)
+ROW_WRITER(schedule_delete, schedule, schedule, ROW_PUT_KEY)
+ROW_WRITER(write_clock, clock, wall_known, ROW_PUT)
+
+static bool ids_write(struct sqlite_store *self, enum sql_id id, const int64_t *ids, size_t n, struct err *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        bind_i64(self->db.stmts[id], 1, ids[i]);
+        if (!db_run(&self->db, id, err))
+            return false;
+    }
+    return true;
+}
+
+/* --- what a turn has changed --------------------------------------------------------------------------------------------------------- */
+
 static bool lanes_write(struct sqlite_store *self, const struct changes *c, struct err *err)
 {
     for (size_t i = 0; i < c->n_lanes; i++) {
-        const struct lane *lane = c->lanes[i];
-        static const enum sql_id tries[] = { SQL_lane_update, SQL_lane_insert };
-        for (size_t k = 0; k < 2; k++) {
-            sqlite3_stmt *stmt = self->db.stmts[tries[k]];
-            bind_i64(stmt, 1, lane->id);
-            bind_i64(stmt, 2, lane->last_vt);
-            for (int state = STATE_Q; state < STATE_COUNT; state++)
-                bind_i64(stmt, 3 + state - STATE_Q, lane->counts[state]);
-            bind_i64(stmt, 11, lane->paused_since);
-            bind_text(stmt, 12, lane->paused_by);
-            bind_text(stmt, 13, lane->paused_reason);
-            bind_i64(stmt, 14, lane->log_bytes);
-            bind_i64(stmt, 15, lane->file_bytes);
-            bind_i64(stmt, 16, lane->kind);
-            if (tries[k] == SQL_lane_insert) {
-                bind_text(stmt, 17, lane->tenant);
-                bind_text(stmt, 18, lane->name);
-            }
-            if (!db_run(&self->db, tries[k], err))
-                return false;
-            if (sqlite3_changes(self->db.conn) == 1)
-                break;
-        }
-    }
-    return true;
-}
-
-static bool classes_write(struct sqlite_store *self, const struct changes *c, struct err *err)
-{
-    sqlite3_stmt *stmt = self->db.stmts[SQL_class_insert];
-    for (size_t i = 0; i < c->n_classes; i++) {
-        const struct task_class *item = c->classes[i];
-        buf_reset(&self->scratch);
-        labels_pack(&self->scratch, item->labels, item->n_labels);
-        bind_i64(stmt, 1, item->id);
-        bind_text(stmt, 2, item->key);
-        bind_text(stmt, 3, item->tenant);
-        bind_text(stmt, 4, item->zone);
-        bind_i64(stmt, 5, item->kind);
-        bind_blob(stmt, 6, self->scratch.ptr, self->scratch.len);
-        bind_i64(stmt, 7, item->goes);
-        if (!db_run(&self->db, SQL_class_insert, err))
+        if (!lane_update(self, SQL_lane_update, c->lanes[i], err))
             return false;
-    }
-    for (size_t i = 0; i < c->n_classes_remove; i++) {
-        bind_i64(self->db.stmts[SQL_class_delete], 1, c->classes_remove[i]);
-        if (!db_run(&self->db, SQL_class_delete, err))
+        if (sqlite3_changes(self->db.conn) != 1 && !lane_insert(self, SQL_lane_insert, c->lanes[i], err))
             return false;
     }
     return true;
 }
 
-static bool specs_write(struct sqlite_store *self, const struct changes *c, struct err *err)
+static bool names_write(struct sqlite_store *self, const struct changes *c, struct err *err)
 {
-    sqlite3_stmt *stmt = self->db.stmts[SQL_spec_insert];
-    for (size_t i = 0; i < c->n_specs; i++) {
-        const struct spec *spec = c->specs[i];
-        buf_reset(&self->scratch);
-        if (spec->n_slots)
-            numbers_pack(&self->scratch, spec->slots, spec->n_slots);
-        bind_i64(stmt, 1, spec->id);
-        bind_text(stmt, 2, spec->body);
-        bind_i64(stmt, 3, spec->attempts_max);
-        bind_i64(stmt, 4, spec->backoff_ms);
-        bind_i64(stmt, 5, spec->retry_on);
-        bind_blob(stmt, 6, self->scratch.ptr, self->scratch.len);
-        bind_text(stmt, 7, spec->slot_key);
-        bind_text(stmt, 8, spec->semaphores);
-        bind_text(stmt, 9, spec->class_key);
-        if (!db_run(&self->db, SQL_spec_insert, err))
-            return false;
-    }
-    return true;
+    return writes_class(self, SQL_class_insert, c->classes, c->n_classes, err) &&
+           ids_write(self, SQL_class_delete, c->classes_remove, c->n_classes_remove, err) &&
+           writes_spec(self, SQL_spec_insert, c->specs, c->n_specs, err) &&
+           writes_slot(self, SQL_slot_put, c->slots, c->n_slots, err) &&
+           ids_write(self, SQL_slot_delete, c->slots_remove, c->n_slots_remove, err);
 }
 
-static bool slots_write(struct sqlite_store *self, const struct changes *c, struct err *err)
+static bool tasks_write(struct sqlite_store *self, const struct changes *c, struct err *err)
 {
-    sqlite3_stmt *stmt = self->db.stmts[SQL_slot_put];
-    for (size_t i = 0; i < c->n_slots; i++) {
-        const struct slot *slot = c->slots[i];
-        bind_i64(stmt, 1, slot->id);
-        bind_text(stmt, 2, slot->tenant);
-        bind_text(stmt, 3, slot->name);
-        bind_i64(stmt, 4, slot->limit);
-        bind_i64(stmt, 5, slot->used);
-        bind_i64(stmt, 6, slot->waiting);
-        if (!db_run(&self->db, SQL_slot_put, err))
-            return false;
-    }
-    for (size_t i = 0; i < c->n_slots_remove; i++) {
-        bind_i64(self->db.stmts[SQL_slot_delete], 1, c->slots_remove[i]);
-        if (!db_run(&self->db, SQL_slot_delete, err))
-            return false;
-    }
-    return true;
-}
-
-/* i: its place among tasks_new and tasks_changed. The bytes stay where they are until the statement has been stepped. */
-static void rest_bind(struct sqlite_store *self, sqlite3_stmt *stmt, int n, size_t i)
-{
-    struct str rest = tags_rest(&self->tagger, i);
-    bind_blob(stmt, n, rest.ptr, rest.len);
-}
-
-static bool tasks_new_write(struct sqlite_store *self, const struct changes *c, struct err *err)
-{
-    sqlite3_stmt *stmt = self->db.stmts[SQL_task_insert];
     for (size_t i = 0; i < c->n_tasks_new; i++) {
-        const struct task *task = c->tasks_new[i];
-        bind_i64(stmt, 1, task->id);
-        bind_i64(stmt, 2, task->lane);
-        if (task->rev)
-            bind_i64(stmt, 3, task->rev);
-        else
-            sqlite3_bind_null(stmt, 3); /* not an archive's: not in task_key */
-        bind_text(stmt, 4, state_text(task->state));
-        bind_text(stmt, 5, task->name);
-        bind_text(stmt, 6, task->variant);
-        bind_i64(stmt, 7, task->run);
-        rest_bind(self, stmt, 8, i);
-        if (!db_run(&self->db, SQL_task_insert, err))
+        self->rest = tags_rest(&self->tagger, i);
+        if (!task_insert(self, SQL_task_insert, c->tasks_new[i], err))
             return false;
     }
-    return true;
-}
-
-static bool tasks_changed_write(struct sqlite_store *self, const struct changes *c, struct err *err)
-{
-    sqlite3_stmt *stmt = self->db.stmts[SQL_task_update];
     for (size_t i = 0; i < c->n_tasks_changed; i++) {
-        const struct task *task = c->tasks_changed[i];
-        bind_i64(stmt, 1, task->id);
-        bind_text(stmt, 2, state_text(task->state));
-        rest_bind(self, stmt, 3, c->n_tasks_new + i);
-        if (!db_run(&self->db, SQL_task_update, err))
+        self->rest = tags_rest(&self->tagger, c->n_tasks_new + i);
+        if (!task_update(self, SQL_task_update, c->tasks_changed[i], err))
             return false;
         if (sqlite3_changes(self->db.conn) != 1)
-            return err_set(err, ERR_internal, "task_update: there is no task %lld", (long long)task->id);
+            return err_set(err, ERR_internal, "task_update: there is no task %lld", (long long)c->tasks_changed[i]->id);
     }
     return true;
 }
 
 static bool ready_write(struct sqlite_store *self, enum sql_id id, const struct task **tasks, size_t n, struct err *err)
 {
-    sqlite3_stmt *stmt = self->db.stmts[id];
     for (size_t i = 0; i < n; i++) {
-        bind_i64(stmt, 1, tasks[i]->class_id);
-        bind_i64(stmt, 2, -tasks[i]->prio);
-        bind_i64(stmt, 3, tasks[i]->vt);
-        bind_i64(stmt, 4, tasks[i]->id);
-        if (!db_run(&self->db, id, err))
+        if (!write_ready(self, id, tasks[i], err))
             return false;
         if (sqlite3_changes(self->db.conn) != 1)
             return err_set(err, ERR_internal, "%s: task %lld isn't ready as class %lld, priority %lld, vt %lld", sql_texts[id].name,
@@ -195,298 +155,89 @@ static bool readies_write(struct sqlite_store *self, const struct changes *c, st
            ready_write(self, SQL_ready_insert, c->ready_add, c->n_ready_add, err);
 }
 
-static bool edge_write(struct sqlite_store *self, enum sql_id id, const struct edge *edges, size_t n, struct err *err)
+static bool waits_write(struct sqlite_store *self, const struct changes *c, struct err *err)
 {
-    sqlite3_stmt *stmt = self->db.stmts[id];
-    for (size_t i = 0; i < n; i++) {
-        bind_i64(stmt, 1, edges[i].pred);
-        bind_i64(stmt, 2, edges[i].waiter);
-        bind_i64(stmt, 3, edges[i].kind);
-        bind_i64(stmt, 4, edges[i].flags);
-        if (!db_run(&self->db, id, err))
+    if (!writes_edge(self, SQL_edge_insert, c->edges_new, c->n_edges_new, err) ||
+        !writes_edge(self, SQL_edge_update, c->edges_changed, c->n_edges_changed, err))
+        return false;
+    for (size_t i = 0; i < c->n_holds_remove; i++)
+        if (!hold_delete(self, SQL_hold_delete, &c->holds_remove[i], err))
             return false;
-    }
-    return true;
-}
-
-static bool edges_write(struct sqlite_store *self, const struct changes *c, struct err *err)
-{
-    return edge_write(self, SQL_edge_insert, c->edges_new, c->n_edges_new, err) &&
-           edge_write(self, SQL_edge_update, c->edges_changed, c->n_edges_changed, err);
-}
-
-static bool hold_write(struct sqlite_store *self, enum sql_id id, const struct hold *holds, size_t n, struct err *err)
-{
-    sqlite3_stmt *stmt = self->db.stmts[id];
-    for (size_t i = 0; i < n; i++) {
-        bind_i64(stmt, 1, holds[i].kind);
-        bind_i64(stmt, 2, holds[i].key);
-        bind_i64(stmt, 3, holds[i].rank);
-        bind_i64(stmt, 4, holds[i].task);
-        if (id == SQL_hold_insert)
-            bind_i64(stmt, 5, holds[i].since);
-        if (!db_run(&self->db, id, err))
-            return false;
-    }
-    return true;
-}
-
-static bool holds_write(struct sqlite_store *self, const struct changes *c, struct err *err)
-{
-    return hold_write(self, SQL_hold_delete, c->holds_remove, c->n_holds_remove, err) &&
-           hold_write(self, SQL_hold_insert, c->holds_add, c->n_holds_add, err);
-}
-
-/* The first five parameters of live_insert, live_update, attempt_insert and attempt_put; the deletes take the first two. */
-static void attempt_bind(sqlite3_stmt *stmt, const struct attempt *a, bool whole)
-{
-    bind_i64(stmt, 1, a->task);
-    bind_i64(stmt, 2, a->grant);
-    if (!whole)
-        return;
-    bind_i64(stmt, 3, a->number);
-    bind_i64(stmt, 4, a->executor);
-    bind_i64(stmt, 5, a->started);
-}
-
-static bool attempt_running_write(struct sqlite_store *self, enum sql_id id, const struct attempt *a, struct err *err)
-{
-    attempt_bind(self->db.stmts[id], a, true);
-    bind_i64(self->db.stmts[id], 6, a->poll_seq);
-    return db_run(&self->db, id, err);
-}
-
-static bool attempt_finished_write(struct sqlite_store *self, enum sql_id id, const struct attempt *a, struct err *err)
-{
-    sqlite3_stmt *stmt = self->db.stmts[id];
-    attempt_bind(stmt, a, true);
-    bind_i64(stmt, 6, a->finished);
-    bind_i64(stmt, 7, a->exit);
-    bind_i64(stmt, 8, a->signal);
-    bind_text(stmt, 9, str_of(outcome_name(a->outcome)));
-    bind_i64(stmt, 10, a->cpu_ms);
-    bind_i64(stmt, 11, a->max_rss_bytes);
-    bind_i64(stmt, 12, a->log_bytes);
-    bind_blob(stmt, 13, a->finish_hash, sizeof a->finish_hash);
-    return db_run(&self->db, id, err);
-}
-
-static bool attempt_drop(struct sqlite_store *self, enum sql_id id, const struct attempt *a, struct err *err)
-{
-    attempt_bind(self->db.stmts[id], a, false);
-    return db_run(&self->db, id, err);
+    return writes_hold(self, SQL_hold_insert, c->holds_add, c->n_holds_add, err);
 }
 
 static bool attempts_write(struct sqlite_store *self, const struct changes *c, struct err *err)
 {
     for (size_t i = 0; i < c->n_attempts_new; i++) {
         const struct attempt *a = &c->attempts_new[i];
-        if (a->finished) {
-            if (!attempt_finished_write(self, SQL_attempt_put, a, err))
-                return false;
-            continue;
-        }
-        if (!attempt_running_write(self, SQL_live_insert, a, err))
+        if (!(a->finished ? write_attempt(self, SQL_attempt_put, a, err) : write_live(self, SQL_live_insert, a, err)))
             return false;
     }
     for (size_t i = 0; i < c->n_attempts_changed; i++) {
         const struct attempt *a = &c->attempts_changed[i];
         if (a->finished) {
-            if (!attempt_drop(self, SQL_live_delete, a, err))
+            if (!live_drop(self, SQL_live_delete, a, err))
                 return false;
             bool ran = sqlite3_changes(self->db.conn) == 1;
-            if (!attempt_finished_write(self, ran ? SQL_attempt_insert : SQL_attempt_put, a, err))
+            if (!write_attempt(self, ran ? SQL_attempt_insert : SQL_attempt_put, a, err))
                 return false;
             continue;
         }
-        if (!attempt_running_write(self, SQL_live_update, a, err))
+        if (!write_live(self, SQL_live_update, a, err))
             return false;
         bool lost = sqlite3_changes(self->db.conn) == 0; /* and taken up again */
-        if (lost && (!attempt_running_write(self, SQL_live_insert, a, err) || !attempt_drop(self, SQL_attempt_delete, a, err)))
+        if (lost && (!write_live(self, SQL_live_insert, a, err) || !live_drop(self, SQL_attempt_delete, a, err)))
             return false;
     }
     for (size_t i = 0; i < c->n_attempts_remove; i++)
-        if (!attempt_drop(self, SQL_live_delete, &c->attempts_remove[i], err) || !attempt_drop(self, SQL_attempt_delete,
-                                                                                               &c->attempts_remove[i], err))
+        if (!live_drop(self, SQL_live_delete, &c->attempts_remove[i], err) ||
+            !live_drop(self, SQL_attempt_delete, &c->attempts_remove[i], err))
             return false;
-    return true;
-}
-
-static bool seals_write(struct sqlite_store *self, const struct changes *c, struct err *err)
-{
-    sqlite3_stmt *put = self->db.stmts[SQL_log_seal_put], *gone = self->db.stmts[SQL_log_seal_delete];
-    for (size_t i = 0; i < c->n_log_seals; i++) {
-        const struct log_seal *seal = &c->log_seals[i];
-        bind_i64(put, 1, seal->task);
-        bind_i64(put, 2, seal->grant);
-        bind_i64(put, 3, seal->bytes);
-        bind_blob(put, 4, seal->hash, sizeof seal->hash);
-        if (!db_run(&self->db, SQL_log_seal_put, err))
-            return false;
-    }
-    for (size_t i = 0; i < c->n_log_seals_remove; i++) {
-        bind_i64(gone, 1, c->log_seals_remove[i].task);
-        bind_i64(gone, 2, c->log_seals_remove[i].grant);
-        if (!db_run(&self->db, SQL_log_seal_delete, err))
-            return false;
-    }
     return true;
 }
 
 static bool results_write(struct sqlite_store *self, const struct changes *c, struct err *err)
 {
-    sqlite3_stmt *outputs = self->db.stmts[SQL_outputs_put], *tail = self->db.stmts[SQL_log_tail_put];
-    for (size_t i = 0; i < c->n_outputs; i++) {
-        bind_i64(outputs, 1, c->outputs[i].task);
-        bind_text(outputs, 2, c->outputs[i].json);
-        if (!db_run(&self->db, SQL_outputs_put, err))
-            return false;
-    }
-    for (size_t i = 0; i < c->n_log_tails; i++) {
-        const struct log_tail *t = &c->log_tails[i];
-        bind_i64(tail, 1, t->task);
-        bind_i64(tail, 2, t->grant);
-        bind_i64(tail, 3, t->offset);
-        bind_blob(tail, 4, t->bytes.ptr, t->bytes.len);
-        if (!db_run(&self->db, SQL_log_tail_put, err))
-            return false;
-    }
-    if (!seals_write(self, c, err))
+    if (!writes_outputs(self, SQL_outputs_put, c->outputs, c->n_outputs, err) ||
+        !writes_log_tail(self, SQL_log_tail_put, c->log_tails, c->n_log_tails, err) ||
+        !writes_log_seal(self, SQL_log_seal_put, c->log_seals, c->n_log_seals, err))
         return false;
-    for (size_t i = 0; i < c->n_results_remove; i++)
-        for (size_t k = 0; k < 2; k++) {
-            static const enum sql_id deletes[] = { SQL_outputs_delete, SQL_log_tails_delete };
-            bind_i64(self->db.stmts[deletes[k]], 1, c->results_remove[i]);
-            if (!db_run(&self->db, deletes[k], err))
-                return false;
-        }
-    return true;
-}
-
-static bool unique_write(struct sqlite_store *self, enum sql_id id, const struct unique_claim *claims, size_t n, struct err *err)
-{
-    sqlite3_stmt *stmt = self->db.stmts[id];
-    for (size_t i = 0; i < n; i++) {
-        bind_text(stmt, 1, claims[i].tenant);
-        bind_text(stmt, 2, claims[i].key);
-        bind_i64(stmt, 3, claims[i].task);
-        if (!db_run(&self->db, id, err))
+    for (size_t i = 0; i < c->n_log_seals_remove; i++)
+        if (!log_seal_delete(self, SQL_log_seal_delete, &c->log_seals_remove[i], err))
             return false;
-    }
-    return true;
+    return ids_write(self, SQL_outputs_delete, c->results_remove, c->n_results_remove, err) &&
+           ids_write(self, SQL_log_tails_delete, c->results_remove, c->n_results_remove, err);
 }
 
 /* Removed, added, and removed once more: a task that was created and granted in the same turn doesn't keep its key. */
 static bool uniques_write(struct sqlite_store *self, const struct changes *c, struct err *err)
 {
-    return unique_write(self, SQL_unique_delete, c->unique_remove, c->n_unique_remove, err) &&
-           unique_write(self, SQL_unique_put, c->unique_add, c->n_unique_add, err) &&
-           (!c->n_unique_add || unique_write(self, SQL_unique_delete, c->unique_remove, c->n_unique_remove, err));
-}
-
-static bool idempotencies_write(struct sqlite_store *self, const struct changes *c, struct err *err)
-{
-    sqlite3_stmt *stmt = self->db.stmts[SQL_idempotency_put];
-    for (size_t i = 0; i < c->n_idempotency; i++) {
-        const struct idempotency *item = &c->idempotency[i];
-        buf_reset(&self->scratch);
-        numbers_pack(&self->scratch, item->ids, item->n_ids);
-        bind_text(stmt, 1, item->tenant);
-        bind_text(stmt, 2, item->token);
-        bind_text(stmt, 3, item->route);
-        bind_text(stmt, 4, item->key);
-        bind_blob(stmt, 5, item->body_hash, sizeof item->body_hash);
-        bind_i64(stmt, 6, item->status);
-        bind_blob(stmt, 7, self->scratch.ptr, self->scratch.len);
-        bind_i64(stmt, 8, item->expires);
-        if (!db_run(&self->db, SQL_idempotency_put, err))
-            return false;
-    }
-    return true;
-}
-
-static bool executors_write(struct sqlite_store *self, const struct changes *c, struct err *err)
-{
-    sqlite3_stmt *stmt = self->db.stmts[SQL_executor_put];
-    for (size_t i = 0; i < c->n_executors; i++) {
-        const struct executor *e = c->executors[i];
-        buf_reset(&self->scratch);
-        labels_pack(&self->scratch, e->labels, e->n_labels);
-        bind_i64(stmt, 1, e->id);
-        bind_text(stmt, 2, e->name);
-        bind_text(stmt, 3, e->instance);
-        bind_text(stmt, 4, e->host);
-        bind_text(stmt, 5, e->version);
-        bind_text(stmt, 6, e->zone);
-        bind_i64(stmt, 7, e->slots);
-        bind_i64(stmt, 8, e->kinds);
-        bind_blob(stmt, 9, self->scratch.ptr, self->scratch.len);
-        bind_i64(stmt, 10, e->state);
-        bind_i64(stmt, 11, e->registered);
-        bind_i64(stmt, 12, e->processed);
-        bind_i64(stmt, 13, e->failed);
-        bind_text(stmt, 14, e->tenant);
-        bind_i64(stmt, 15, e->owner);
-        bind_i64(stmt, 16, e->silent);
-        if (!db_run(&self->db, SQL_executor_put, err))
-            return false;
-    }
-    for (size_t i = 0; i < c->n_executors_remove; i++) {
-        bind_i64(self->db.stmts[SQL_executor_delete], 1, c->executors_remove[i]);
-        if (!db_run(&self->db, SQL_executor_delete, err))
-            return false;
-    }
-    return true;
+    return writes_unique_key(self, SQL_unique_delete, c->unique_remove, c->n_unique_remove, err) &&
+           writes_unique_key(self, SQL_unique_put, c->unique_add, c->n_unique_add, err) &&
+           (!c->n_unique_add || writes_unique_key(self, SQL_unique_delete, c->unique_remove, c->n_unique_remove, err));
 }
 
 static bool site_write(struct sqlite_store *self, const struct changes *c, struct err *err)
 {
-    sqlite3_stmt *stmt = self->db.stmts[SQL_site_put];
-    for (size_t i = 0; i < c->n_site; i++) {
-        const struct site_key *key = &c->site[i];
-        bind_text(stmt, 1, key->name);
-        bind_text(stmt, 2, key->body);
-        bind_i64(stmt, 3, key->version);
-        bind_i64(stmt, 4, key->changed);
-        bind_text(stmt, 5, key->changed_by);
-        if (!db_run(&self->db, SQL_site_put, err))
-            return false;
-    }
-    return true;
+    return writes_idempotency(self, SQL_idempotency_put, c->idempotency, c->n_idempotency, err) &&
+           writes_executor(self, SQL_executor_put, c->executors, c->n_executors, err) &&
+           ids_write(self, SQL_executor_delete, c->executors_remove, c->n_executors_remove, err) &&
+           writes_token(self, SQL_token_insert, c->tokens, c->n_tokens, err) &&
+           ids_write(self, SQL_token_delete, c->tokens_remove, c->n_tokens_remove, err) &&
+           writes_site(self, SQL_site_put, c->site, c->n_site, err);
 }
 
-static bool tokens_write(struct sqlite_store *self, const struct changes *c, struct err *err)
+static bool archives_write(struct sqlite_store *self, const struct changes *c, struct err *err)
 {
-    sqlite3_stmt *insert = self->db.stmts[SQL_token_insert], *drop = self->db.stmts[SQL_token_delete];
-    for (size_t i = 0; i < c->n_tokens; i++) {
-        const struct token *token = c->tokens[i];
-        bind_i64(insert, 1, token->id);
-        bind_text(insert, 2, token->name);
-        bind_text(insert, 3, token->tenant);
-        bind_blob(insert, 4, token->hash, sizeof token->hash);
-        bind_i64(insert, 5, token->scopes);
-        bind_i64(insert, 6, token->created);
-        bind_i64(insert, 7, token->expires);
-        if (!db_run(&self->db, SQL_token_insert, err))
+    if (!writes_archive(self, SQL_archive_put, c->archives, c->n_archives, err) ||
+        !writes_revision(self, SQL_revision_put, c->revisions, c->n_revisions, err) ||
+        !writes_latest(self, SQL_latest_put, c->latest, c->n_latest, err))
+        return false;
+    for (size_t i = 0; i < c->n_schedules_remove; i++)
+        if (!schedule_delete(self, SQL_schedule_delete, &c->schedules_remove[i], err))
             return false;
-    }
-    for (size_t i = 0; i < c->n_tokens_remove; i++) {
-        bind_i64(drop, 1, c->tokens_remove[i]);
-        if (!db_run(&self->db, SQL_token_delete, err))
-            return false;
-    }
-    return true;
-}
-
-static bool clock_write(struct sqlite_store *self, const struct changes *c, struct err *err)
-{
-    sqlite3_stmt *stmt = self->db.stmts[SQL_clock_put];
-    if (!c->clock)
-        return true;
-    bind_i64(stmt, 1, c->clock->time);
-    bind_i64(stmt, 2, c->clock->ran);
-    bind_i64(stmt, 3, c->clock->seen);
-    return db_run(&self->db, SQL_clock_put, err);
+    return writes_schedule(self, SQL_schedule_put, c->schedules, c->n_schedules, err) &&
+           (!c->clock || write_clock(self, SQL_clock_put, c->clock, err));
 }
 
 bool turn_write(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const uint8_t before[STORE_HASH_BYTES], int64_t turn, int64_t first_seq,
@@ -506,30 +257,14 @@ bool turn_write(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const uint8_t
 bool head_write(struct db *db, const uint8_t key[CHAIN_KEY_BYTES], const struct store_head *head, struct err *err)
 {
     sqlite3_stmt *stmt = db->stmts[SQL_head_update];
+    const struct store_head *row = head;
     uint8_t seal[STORE_HASH_BYTES];
+    int n = 0;
     chain_seal(key, head, seal);
-    bind_i64(stmt, 1, (int64_t)head->incarnation);
-    bind_i64(stmt, 2, head->turn);
-    bind_i64(stmt, 3, head->seq);
-    bind_blob(stmt, 4, head->hash, sizeof head->hash);
-    bind_blob(stmt, 5, seal, sizeof seal);
-    bind_i64(stmt, 6, head->next_task);
-    bind_i64(stmt, 7, head->next_spec);
-    bind_i64(stmt, 8, head->next_lane);
-    bind_i64(stmt, 9, head->next_class);
-    bind_i64(stmt, 10, head->next_slot);
-    bind_i64(stmt, 11, head->next_executor);
-    bind_i64(stmt, 12, head->next_token);
-    bind_i64(stmt, 13, head->v_now);
-    bind_i64(stmt, 14, head->commit);
+    ROW_head(ROW_PUT)
+    PUT_BLOB(((struct str){ (const char *)seal, sizeof seal }));
+    PUT_NUMBER(head->commit);
     return db_run(db, SQL_head_update, err);
-}
-
-static bool head_same(const struct store_head *a, const struct store_head *b)
-{
-    return a->incarnation == b->incarnation && a->turn == b->turn && a->seq == b->seq && a->next_task == b->next_task &&
-           a->next_spec == b->next_spec && a->next_lane == b->next_lane && a->next_class == b->next_class && a->next_slot == b->next_slot &&
-           a->next_executor == b->next_executor && a->next_token == b->next_token && a->v_now == b->v_now;
 }
 
 static bool history_write(struct sqlite_store *self, const struct changes *c, struct store_head *out_head, struct err *err)
@@ -539,15 +274,14 @@ static bool history_write(struct sqlite_store *self, const struct changes *c, st
     if (c->events.len && !turn_write(&self->db, self->key, self->head.hash, c->turn, c->first_seq, c->time, c->events,
                                      buf_str(&self->tags), out_head->hash, err))
         return false;
-    bool any = sqlite3_total_changes64(self->db.conn) != self->changes || !head_same(out_head, &self->head);
+    bool any = sqlite3_total_changes64(self->db.conn) != self->changes || !row_head_same(out_head, &self->head);
     out_head->commit = self->head.commit + any;
     return !any || head_write(&self->db, self->key, out_head, err);
 }
 
 static bool (*const writes[])(struct sqlite_store *self, const struct changes *c, struct err *err) = {
-    lanes_write,    classes_write, specs_write,   slots_write,         tasks_new_write, tasks_changed_write, readies_write, edges_write,
-    holds_write,    attempts_write, results_write, uniques_write,      idempotencies_write, executors_write, tokens_write, site_write,
-    archives_write, clock_write,
+    lanes_write,   names_write,   tasks_write, readies_write,  waits_write, attempts_write,
+    results_write, uniques_write, site_write,  archives_write,
 };
 
 static bool changes_write(struct sqlite_store *self, const struct changes *c, struct store_head *out_head, struct err *err)

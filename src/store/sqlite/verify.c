@@ -23,19 +23,18 @@ static bool source_turns(void *owner, int64_t after, enum verify_visit (*visit)(
                          enum verify_visit *out_how, struct err *err)
 {
     struct db *db = owner;
-    sqlite3_stmt *stmt = db->stmts[SQL_turns_after];
     enum db_step step = DB_DONE;
     *out_how = VERIFY_ON;
-    bind_i64(stmt, 1, after);
+    bind_i64(db->stmts[SQL_turns_after], 1, after);
     while (*out_how == VERIFY_ON && (step = db_next(db, SQL_turns_after, err)) == DB_ROW) {
-        struct verify_turn turn = {
-            .turn = sqlite3_column_int64(stmt, 0),
-            .first_seq = sqlite3_column_int64(stmt, 1),
-            .time = sqlite3_column_int64(stmt, 2),
-            .hash = column_view(stmt, 3),
-            .events = column_view(stmt, 4),
-            .tags = column_view(stmt, 5),
-        };
+        struct cells c = cells_of(db, SQL_turns_after);
+        struct verify_turn turn;
+        turn.turn = next_i64(&c);
+        turn.first_seq = next_i64(&c);
+        turn.time = next_i64(&c);
+        turn.hash = next_view(&c);
+        turn.events = next_view(&c);
+        turn.tags = next_view(&c);
         *out_how = visit(visitor, &turn);
     }
     db_reset(db, SQL_turns_after);
@@ -78,19 +77,22 @@ static bool source_ready(void *owner, const struct verify_ready *after, enum ver
                          void *visitor, enum verify_visit *out_how, struct err *err)
 {
     struct db *db = owner;
-    sqlite3_stmt *stmt = db->stmts[SQL_ready_after];
     enum db_step step = DB_DONE;
     size_t n;
     *out_how = VERIFY_ON;
     do {
-        bind_i64(stmt, 1, after->class_id);
-        bind_i64(stmt, 2, after->nprio);
-        bind_i64(stmt, 3, after->vt);
-        bind_i64(stmt, 4, after->task);
-        for (n = 0; *out_how == VERIFY_ON && (step = db_next(db, SQL_ready_after, err)) == DB_ROW; n++)
-            *out_how = visit(visitor, &(struct verify_ready){ sqlite3_column_int64(stmt, 0), sqlite3_column_int64(stmt, 1),
-                                                              sqlite3_column_int64(stmt, 2), sqlite3_column_int64(stmt, 3),
-                                                              column_state(stmt, 4), column_view(stmt, 5) });
+        BIND_NUMBERS(db->stmts[SQL_ready_after], after->class_id, after->nprio, after->vt, after->task);
+        for (n = 0; *out_how == VERIFY_ON && (step = db_next(db, SQL_ready_after, err)) == DB_ROW; n++) {
+            struct cells c = cells_of(db, SQL_ready_after);
+            struct verify_ready row;
+            row.class_id = next_i64(&c);
+            row.nprio = next_i64(&c);
+            row.vt = next_i64(&c);
+            row.task = next_i64(&c);
+            row.state = row_state(next_view(&c));
+            row.rest = next_view(&c);
+            *out_how = visit(visitor, &row);
+        }
         db_reset(db, SQL_ready_after);
     } while (n > 0 && step == DB_DONE && *out_how == VERIFY_ON);
     return step != DB_ERROR;
@@ -98,11 +100,11 @@ static bool source_ready(void *owner, const struct verify_ready *after, enum ver
 
 static bool slots_get(struct db *db, struct verify_small *out, struct err *err)
 {
-    sqlite3_stmt *stmt = db->stmts[SQL_verify_slots];
+    struct cells c = cells_of(db, SQL_verify_slots);
     enum db_step step = db_next(db, SQL_verify_slots, err);
     int64_t *cells[] = { &out->slot.id, &out->slot.used, &out->slot.waiting, &out->slot.held, &out->slot.waits };
-    for (int i = 0; step == DB_ROW && i < (int)(sizeof cells / sizeof cells[0]); i++)
-        *cells[i] = sqlite3_column_int64(stmt, i);
+    for (size_t i = 0; step == DB_ROW && i < sizeof cells / sizeof cells[0]; i++)
+        *cells[i] = next_i64(&c);
     db_reset(db, SQL_verify_slots);
     return step != DB_ERROR;
 }
@@ -111,7 +113,8 @@ static bool number_get(struct db *db, enum sql_id id, int64_t *out, struct err *
 {
     if (db_next(db, id, err) != DB_ROW)
         return false;
-    *out = sqlite3_column_int64(db->stmts[id], 0);
+    struct cells c = cells_of(db, id);
+    *out = next_i64(&c);
     db_reset(db, id);
     return true;
 }
@@ -119,23 +122,21 @@ static bool number_get(struct db *db, enum sql_id id, int64_t *out, struct err *
 static bool source_small(void *owner, struct arena *arena, struct verify_small *out, struct err *err)
 {
     struct db *db = owner;
-    sqlite3_stmt *lanes = db->stmts[SQL_verify_lanes], *tokens = db->stmts[SQL_verify_tokens];
     size_t cap_lanes = 0, cap_tokens = 0;
     enum db_step step;
     while ((step = db_next(db, SQL_verify_lanes, err)) == DB_ROW) {
-        struct lane *lane = ARENA_PUSH(arena, out->lanes, out->n_lanes, cap_lanes);
-        *lane = (struct lane){ .id = sqlite3_column_int64(lanes, 0), .paused_since = sqlite3_column_int64(lanes, 1),
-                                .paused_by = column_text(lanes, 2, arena), .paused_reason = column_text(lanes, 3, arena) };
-        for (int state = STATE_Q; state < STATE_COUNT; state++)
-            lane->counts[state] = sqlite3_column_int64(lanes, 4 + state - STATE_Q);
+        struct cells c = cells_of(db, SQL_verify_lanes);
+        (void)row_lane(&c, arena, ARENA_PUSH(arena, out->lanes, out->n_lanes, cap_lanes));
     }
     while (step == DB_DONE && (step = db_next(db, SQL_verify_tokens, err)) == DB_ROW) {
-        *ARENA_PUSH(arena, out->tokens, out->n_tokens, cap_tokens) = column_text(tokens, 0, arena);
+        struct cells c = cells_of(db, SQL_verify_tokens);
+        *ARENA_PUSH(arena, out->tokens, out->n_tokens, cap_tokens) = next_text(&c, arena);
         step = DB_DONE;
     }
     size_t cap_lives = 0;
     while (step == DB_DONE && (step = db_next(db, SQL_verify_live, err)) == DB_ROW) {
-        *ARENA_PUSH(arena, out->lives, out->n_lives, cap_lives) = sqlite3_column_int64(db->stmts[SQL_verify_live], 0);
+        struct cells c = cells_of(db, SQL_verify_live);
+        *ARENA_PUSH(arena, out->lives, out->n_lives, cap_lives) = next_i64(&c);
         step = DB_DONE;
     }
     return step == DB_DONE && number_get(db, SQL_verify_ready, &out->n_ready, err) && slots_get(db, out, err);

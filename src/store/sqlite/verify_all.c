@@ -47,23 +47,20 @@ bool sqlite_verify_database(const char *dir, const struct verify_wish *wish, str
 static bool place_logs(void *owner, int64_t task, int64_t grant, struct verify_log *out, size_t max, size_t *out_n, struct err *err)
 {
     struct db *db = &((struct place *)owner)->db;
-    sqlite3_stmt *stmt = db->stmts[SQL_logs_after];
     enum db_step step;
     *out_n = 0;
-    bind_i64(stmt, 1, task);
-    bind_i64(stmt, 2, grant);
-    bind_i64(stmt, 3, (int64_t)max);
+    BIND_NUMBERS(db->stmts[SQL_logs_after], task, grant, (int64_t)max);
     while ((step = db_next(db, SQL_logs_after, err)) == DB_ROW) {
+        struct cells c = cells_of(db, SQL_logs_after);
         struct task row = { 0 };
-        struct verify_log *log = &out[*out_n];
-        *log = (struct verify_log){ .task = sqlite3_column_int64(stmt, 0), .grant = sqlite3_column_int64(stmt, 1),
-                                    .number = sqlite3_column_int64(stmt, 2), .bytes = sqlite3_column_int64(stmt, 3),
-                                    .seal.bytes = sqlite3_column_int64(stmt, 5) };
-        struct str hash = column_view(stmt, 6);
-        if (hash.len > 0) /* none: it has no hash yet */
-            memcpy(log->seal.hash, hash.ptr, hash.len < LOG_HASH_BYTES ? hash.len : LOG_HASH_BYTES);
-        log->pruned = task_unpack(column_view(stmt, 4), &row) && ((row.marks & MARK_PRUNED) || task_pruned(&row) >= log->grant);
-        (*out_n)++;
+        struct verify_log *log = &out[(*out_n)++];
+        *log = (struct verify_log){ .task = next_i64(&c) };
+        log->grant = next_i64(&c);
+        log->number = next_i64(&c);
+        log->bytes = next_i64(&c);
+        log->pruned = task_unpack(next_view(&c), &row) && ((row.marks & MARK_PRUNED) || task_pruned(&row) >= log->grant);
+        log->seal.bytes = next_i64(&c);
+        (void)row_bytes(next_view(&c), log->seal.hash, LOG_HASH_BYTES); /* none: it has no hash yet */
     }
     return step == DB_DONE;
 }
@@ -72,13 +69,15 @@ static bool place_files(void *owner, int64_t task, struct arena *arena, struct v
                         struct err *err)
 {
     struct db *db = &((struct place *)owner)->db;
-    sqlite3_stmt *stmt = db->stmts[SQL_kept_after];
     enum db_step step;
     *out_n = 0;
-    bind_i64(stmt, 1, task);
-    bind_i64(stmt, 2, (int64_t)max);
-    while ((step = db_next(db, SQL_kept_after, err)) == DB_ROW)
-        out[(*out_n)++] = (struct verify_files){ sqlite3_column_int64(stmt, 0), column_text(stmt, 1, arena) };
+    BIND_NUMBERS(db->stmts[SQL_kept_after], task, (int64_t)max);
+    while ((step = db_next(db, SQL_kept_after, err)) == DB_ROW) {
+        struct cells c = cells_of(db, SQL_kept_after);
+        struct verify_files *files = &out[(*out_n)++];
+        files->task = next_i64(&c);
+        files->list = next_text(&c, arena);
+    }
     return step == DB_DONE;
 }
 
@@ -138,7 +137,8 @@ static bool place_log(void *owner, const struct verify_log *log, int64_t *out_by
     bind_i64(stmt, 2, log->grant);
     enum db_step step = db_next(&p->db, SQL_log_tail_end, err);
     if (step == DB_ROW) {
-        end = sqlite3_column_int64(stmt, 0);
+        struct cells c = cells_of(&p->db, SQL_log_tail_end);
+        end = next_i64(&c);
         db_reset(&p->db, SQL_log_tail_end);
     }
     if (end > *out_bytes)

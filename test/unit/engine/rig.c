@@ -1,9 +1,12 @@
 #include "rig.h"
 
+#include <libpq-fe.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "engine/turn.h"
 
 static void engine_up(struct rig *rig)
 {
@@ -16,7 +19,7 @@ static void engine_up(struct rig *rig)
     if (!rig->store) fail_msg("store_open: %s", err.text);
     struct engine_config engine = { .store = rig->store, .lease_ms = 3000, .site = { .semaphores = { rig->semaphores, rig->n_semaphores } },
                                     .server_name = str_of(rig->name ? rig->name : "rig"), .batch = rig->batch,
-                                    .many = 2 };
+                                    .many = 2, .keys_ms = rig->keys_ms, .silent_ms = rig->silent_ms };
     rig->engine = engine_new(&engine, rig->wall, rig->boot, &err);
     if (!rig->engine) fail_msg("engine_new: %s", err.text);
 }
@@ -31,9 +34,37 @@ void rig_open(struct rig *rig)
 {
     rig->wall = INT64_C(1800000000000);
     rig->boot = 1000000;
-    snprintf(rig->dir, sizeof rig->dir, "/tmp/weir-rig-XXXXXX");
+    snprintf(rig->dir, sizeof rig->dir, "%s/weir-rig-XXXXXX", rig->under ? rig->under : "/tmp");
     assert_non_null(mkdtemp(rig->dir));
     engine_up(rig);
+}
+
+int64_t rig_database_ask(const char *url, const char *statement)
+{
+    PGconn *conn = PQconnectdb(url);
+    PGresult *result = PQexec(conn, statement);
+    ExecStatusType status = PQresultStatus(result);
+    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) fail_msg("%s: %s", statement, PQerrorMessage(conn));
+    int64_t number = PQntuples(result) > 0 ? strtoll(PQgetvalue(result, 0, 0), NULL, 10) : 0;
+    PQclear(result);
+    PQfinish(conn);
+    return number;
+}
+
+static void url_make(const char *name, char *out, size_t n)
+{
+    const char *host = getenv("WEIR_TEST_POSTGRES");
+    if (!host) fail_msg("run this by test/lib/postgres.py, which starts a PostgreSQL and sets WEIR_TEST_POSTGRES");
+    snprintf(out, n, "postgresql:///%s?host=%s&user=weir", name, host);
+}
+
+void rig_database(const char *name, char *out_url, size_t n)
+{
+    char admin[200], text[120];
+    url_make("postgres", admin, sizeof admin);
+    snprintf(text, sizeof text, "CREATE DATABASE %s TEMPLATE template0 ENCODING 'UTF8'", name);
+    rig_database_ask(admin, text);
+    url_make(name, out_url, n);
 }
 
 void rig_join(struct rig *rig, const struct rig *first)
@@ -292,4 +323,32 @@ void rig_pause(struct rig *rig, const char *lane, bool pause)
     command->in.pause.reason = STR("maintenance");
     rig_one(rig, command);
     assert_int_equal(command->err.code, 0);
+}
+
+struct fence rig_granted(const struct command *poll)
+{
+    assert_int_equal(poll->out.poll.n_grants, 1);
+    return poll->out.poll.grants[0].fence;
+}
+
+struct rig_largest rig_follow(struct rig *rig, int64_t seq)
+{
+    struct rig_largest most = { 0 };
+    for (int i = 0; i < 1000 && (i == 0 || rig->next <= rig->boot); i++) {
+        if (i || seq == engine_seq(rig->engine)) rig_turn(rig, NULL, 0);
+        int64_t events = engine_seq(rig->engine) - seq;
+        size_t nodes = rig->engine->slice.nodes.n, bytes = rig->engine->turn_arena.used_bytes;
+        seq += events;
+        if (events > most.events) most.events = events;
+        if (nodes > most.nodes) most.nodes = nodes;
+        if (bytes > most.bytes) most.bytes = bytes;
+    }
+    return most;
+}
+
+void rig_not_larger(const char *what, const struct rig_largest *small, const struct rig_largest *large)
+{
+    if (large->events <= small->events && large->nodes <= small->nodes + 4 && large->bytes <= small->bytes * 5 / 4) return;
+    fail_msg("%s: a turn of %lld events, %zu rows and %zu bytes became one of %lld, %zu and %zu", what, (long long)small->events,
+        small->nodes, small->bytes, (long long)large->events, large->nodes, large->bytes);
 }

@@ -19,11 +19,17 @@ struct rig {
     struct conf_semaphore semaphores[4];
     size_t n_semaphores;
     const char *url, *name; /* set before rig_open; NULL: SQLite in dir, "rig" */
+    int64_t keys_ms, silent_ms; /* likewise */
     size_t batch; /* set before rig_open; 0: as in the server */
+    const char *under; /* the folder of dir, likewise; NULL: /tmp */
     struct list answered; /* of the last turn */
 };
 
 void rig_open(struct rig *rig);
+/* rig_database: a new database of that name on the server that test/lib/postgres.py has started; its URL. rig_database_ask: what the
+ * statement answers, its first number. */
+void rig_database(const char *name, char *out_url, size_t n);
+int64_t rig_database_ask(const char *url, const char *statement);
 void rig_join(struct rig *rig, const struct rig *first); /* a second engine, with a data directory of its own, on the store of the first */
 void rig_close(struct rig *rig);
 void rig_restart(struct rig *rig); /* a new engine on the same store */
@@ -49,5 +55,13 @@ uint64_t rig_incarnation(struct rig *rig); /* the store's */
 const char *rig_states(struct rig *rig, int64_t first, size_t n); /* letters of ids first.. */
 enum err_code rig_order(struct rig *rig, enum command_kind kind, int64_t task);
 void rig_pause(struct rig *rig, const char *lane, bool pause);
+struct fence rig_granted(const struct command *poll); /* the one grant that the poll got */
+
+/* How large the largest turn was: events, rows that it had in memory, memory. rig_follow: turns without commands as long as
+ * something is due; `seq` is where the first of those that are measured began. rig_not_larger: N and 4N; fails when a turn has
+ * grown with them. */
+struct rig_largest { int64_t events; size_t nodes, bytes; };
+struct rig_largest rig_follow(struct rig *rig, int64_t seq);
+void rig_not_larger(const char *what, const struct rig_largest *small, const struct rig_largest *large);
 
 #endif

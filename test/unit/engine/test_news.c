@@ -1,6 +1,5 @@
 /* Two engines on one PostgreSQL: what one has changed is told to the other as what changed, and only that is read. Run by
  * test/lib/postgres.py, which starts the database. */
-#include <libpq-fe.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -20,16 +19,10 @@ static struct {
 static void pair_open(void)
 {
     static int databases;
-    char admin[200], text[120];
-    snprintf(admin, sizeof admin, "postgresql:///postgres?host=%s&user=weir", getenv("WEIR_TEST_POSTGRES"));
-    snprintf(text, sizeof text, "CREATE DATABASE news%d TEMPLATE template0 ENCODING 'UTF8'", ++databases);
-    PGconn *conn = PQconnectdb(admin);
-    PGresult *result = PQexec(conn, text);
-    if (PQresultStatus(result) != PGRES_COMMAND_OK) fail_msg("%s: %s", text, PQerrorMessage(conn));
-    PQclear(result);
-    PQfinish(conn);
+    char name[20];
+    snprintf(name, sizeof name, "news%d", ++databases);
     pair.a = pair.b = (struct rig){ 0 };
-    snprintf(pair.url, sizeof pair.url, "postgresql:///news%d?host=%s&user=weir", databases, getenv("WEIR_TEST_POSTGRES"));
+    rig_database(name, pair.url, sizeof pair.url);
     pair.a.url = pair.url;
     pair.a.name = "a";
     pair.b.name = "b";

@@ -1,8 +1,6 @@
 /* SQLite and PostgreSQL: the same commands give the same events, in the same order, since every order is the engine's own. Runs under
  * test/lib/postgres.py. */
-#include <libpq-fe.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/buf.h"
 #include "rig.h"
@@ -39,25 +37,12 @@ static const char *moves(struct rig *rig, const char *url)
     return out;
 }
 
-static void database_make(const char *name)
-{
-    char url[200], text[100];
-    snprintf(url, sizeof url, "postgresql:///postgres?host=%s&user=weir", getenv("WEIR_TEST_POSTGRES"));
-    snprintf(text, sizeof text, "CREATE DATABASE %s TEMPLATE template0 ENCODING 'UTF8'", name);
-    PGconn *conn = PQconnectdb(url);
-    PGresult *result = PQexec(conn, text);
-    if (PQresultStatus(result) != PGRES_COMMAND_OK) fail_msg("%s: %s", text, PQerrorMessage(conn));
-    PQclear(result);
-    PQfinish(conn);
-}
-
 static void test_both_stores_give_the_same_events(void **state)
 {
     struct rig lite = { 0 }, shared = { 0 };
     char urls[2][200];
     (void)state;
-    database_make("same");
-    snprintf(urls[0], sizeof urls[0], "postgresql:///same?host=%s&user=weir", getenv("WEIR_TEST_POSTGRES"));
+    rig_database("same", urls[0], sizeof urls[0]);
     shared.url = urls[0];
     rig_open(&shared);
     rig_open(&lite);

@@ -1,5 +1,4 @@
 /* Slots are for tasks that somebody can start: with one engine on SQLite, and with two on PostgreSQL. Runs under test/lib/postgres.py. */
-#include <libpq-fe.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +14,6 @@ static bool waits_for_executor(struct rig *rig, int64_t id)
 {
     struct task task = rig_task(rig, id);
     return task.state == STATE_S && task.holds == 1u << HOLD_executor;
-}
-
-static struct fence granted(const struct command *poll)
-{
-    assert_int_equal(poll->out.poll.n_grants, 1);
-    return poll->out.poll.grants[0].fence;
 }
 
 /* Advances the clock while only this executor polls; 0: none polls. */
@@ -52,8 +45,8 @@ static void test_who_nobody_can_start_takes_no_slot(void **state)
     (void)rig_executor(&rig, "x", "os:x");
     assert_string_equal(rig_states(&rig, id, 5), "SPSPP"); /* now they wait for their slots */
     assert_false(waits_for_executor(&rig, id));
-    rig_finish(&rig, granted(rig_poll(&rig, e, 1)), 0, -1);
-    rig_finish(&rig, granted(rig_poll(&rig, e, 1)), 0, -1);
+    rig_finish(&rig, rig_granted(rig_poll(&rig, e, 1)), 0, -1);
+    rig_finish(&rig, rig_granted(rig_poll(&rig, e, 1)), 0, -1);
     assert_string_equal(rig_states(&rig, id, 5), "PDPDP");
 }
 
@@ -70,7 +63,7 @@ static void test_who_lost_its_executors_gives_its_slot_to_others(void **state)
     assert_true(rig.next > rig.boot); /* nothing is left to do */
     rig_poll(&rig, x, 0); /* heard again: it queues for the slot */
     assert_false(waits_for_executor(&rig, id));
-    rig_finish(&rig, granted(rig_poll(&rig, e, 1)), 0, -1);
+    rig_finish(&rig, rig_granted(rig_poll(&rig, e, 1)), 0, -1);
     assert_string_equal(rig_states(&rig, id, 3), "PDP");
 }
 
@@ -176,7 +169,7 @@ static void test_who_comes_back_goes_on_if_its_slot_is_free(void **state)
         (void)state;
         RIG(rig, 0);
         int64_t e = rig_executor(&rig, "e", NULL), x = rig_executor(&rig, "x", "os:x"), id = ENQUEUE(&rig, "a sem=s label=os:x");
-        struct fence fence = granted(rig_one(&rig, rig_poll_command(&rig, x, 1, 1, NULL, 0)));
+        struct fence fence = rig_granted(rig_one(&rig, rig_poll_command(&rig, x, 1, 1, NULL, 0)));
         pass_with(&rig, e, 5);
         assert_true(waits_for_executor(&rig, id));
         if (taken) assert_string_equal(rig_states(&rig, ENQUEUE(&rig, "b sem=s"), 1), "P");
@@ -194,16 +187,8 @@ struct pair { struct rig a, b; char url[200]; };
 
 static void pair_open(struct pair *pair, const char *name, size_t batch)
 {
-    char url[200], text[100];
     *pair = (struct pair){ 0 };
-    snprintf(url, sizeof url, "postgresql:///postgres?host=%s&user=weir", getenv("WEIR_TEST_POSTGRES"));
-    snprintf(text, sizeof text, "CREATE DATABASE %s TEMPLATE template0 ENCODING 'UTF8'", name);
-    PGconn *conn = PQconnectdb(url);
-    PGresult *result = PQexec(conn, text);
-    if (PQresultStatus(result) != PGRES_COMMAND_OK) fail_msg("%s: %s", text, PQerrorMessage(conn));
-    PQclear(result);
-    PQfinish(conn);
-    snprintf(pair->url, sizeof pair->url, "postgresql:///%s?host=%s&user=weir", name, getenv("WEIR_TEST_POSTGRES"));
+    rig_database(name, pair->url, sizeof pair->url);
     pair->a.url = pair->url;
     pair->a.name = "a";
     pair->b.name = "b";

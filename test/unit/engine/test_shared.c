@@ -1,6 +1,5 @@
 /* Two engines on one PostgreSQL, turn by turn on virtual time: what one takes over of the other when its own turn fails in the middle, and
  * the times that both write. Run by test/lib/postgres.py, which starts the database. */
-#include <libpq-fe.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,72 +7,7 @@
 #include "coord/coord.h"
 #include "engine/definition.h"
 #include "engine/turn.h"
-#include "rig.h"
-
-struct pair {
-    struct rig a, b;
-    char url[200];
-};
-
-/* A statement of the database server; the first number of its answer. */
-static int64_t database_ask(const char *url, const char *text)
-{
-    PGconn *conn = PQconnectdb(url);
-    PGresult *result = PQexec(conn, text);
-    ExecStatusType status = PQresultStatus(result);
-    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) fail_msg("%s: %s", text, PQerrorMessage(conn));
-    int64_t number = PQntuples(result) > 0 ? strtoll(PQgetvalue(result, 0, 0), NULL, 10) : 0;
-    PQclear(result);
-    PQfinish(conn);
-    return number;
-}
-
-static int databases;
-
-/* first, the number of the database, second, and where there is a third, the number again. */
-static void database_do(const char *first, const char *second, const char *third)
-{
-    char url[200], text[200], number[12];
-    snprintf(number, sizeof number, "%d", databases);
-    snprintf(url, sizeof url, "postgresql:///postgres?host=%s&user=weir", getenv("WEIR_TEST_POSTGRES"));
-    snprintf(text, sizeof text, "%s%s%s%s%s", first, number, second, third ? number : "", third ? third : "");
-    database_ask(url, text);
-}
-
-static void database_make(struct pair *pair)
-{
-    databases++;
-    database_do("CREATE DATABASE shared", " TEMPLATE template0 ENCODING 'UTF8'", NULL);
-    snprintf(pair->url, sizeof pair->url, "postgresql:///shared%d?host=%s&user=weir", databases, getenv("WEIR_TEST_POSTGRES"));
-}
-
-static void connections_end(void)
-{
-    database_do("SELECT pg_terminate_backend(pid, 30000) FROM pg_stat_activity WHERE datname = 'shared", "'", NULL);
-}
-
-static void pair_open_batched(struct pair *pair, size_t batch)
-{
-    *pair = (struct pair){ 0 };
-    database_make(pair);
-    pair->a.url = pair->url;
-    pair->a.name = "a";
-    pair->b.name = "b";
-    pair->a.batch = pair->b.batch = batch;
-    rig_open(&pair->a);
-    rig_join(&pair->b, &pair->a);
-}
-
-static void pair_open(struct pair *pair)
-{
-    pair_open_batched(pair, 0);
-}
-
-static void pair_close(struct pair *pair)
-{
-    rig_close(&pair->b);
-    rig_close(&pair->a);
-}
+#include "pair.h"
 
 /* Faults of a store: its table of operations with one of them replaced. */
 static struct {
@@ -381,12 +315,6 @@ static void test_a_schedule_behind_a_gap_is_known_to_who_fires_it(void **state)
     pair_close(&pair);
 }
 
-static struct fence granted(const struct command *poll)
-{
-    assert_int_equal(poll->out.poll.n_grants, 1);
-    return poll->out.poll.grants[0].fence;
-}
-
 /* The executor was started anew without its records, and told b so: what it doesn't name to a may have begun, and counts. */
 static void test_a_job_forgotten_elsewhere_counts(void **state)
 {
@@ -394,7 +322,7 @@ static void test_a_job_forgotten_elsewhere_counts(void **state)
     (void)state;
     pair_open(&pair);
     int64_t e = rig_executor(&pair.a, "e", NULL), id = ENQUEUE(&pair.a, "t attempts=3");
-    granted(rig_one(&pair.a, rig_poll_command(&pair.a, e, 1, 7, NULL, 0)));
+    rig_granted(rig_one(&pair.a, rig_poll_command(&pair.a, e, 1, 7, NULL, 0)));
     assert_int_equal(rig_executor(&pair.b, "e", NULL), e);
     rig_one(&pair.a, rig_poll_command(&pair.a, e, 0, 8, NULL, 0));
     assert_int_equal(rig_task(&pair.a, id).attempts, 1);
@@ -408,7 +336,7 @@ static void test_a_lease_renewed_late_elsewhere_counts(void **state)
     (void)state;
     pair_open(&pair);
     int64_t e = rig_executor(&pair.a, "e", NULL), id = ENQUEUE(&pair.a, "t attempts=3");
-    struct fence t = granted(rig_one(&pair.a, rig_poll_command(&pair.a, e, 1, 7, NULL, 0)));
+    struct fence t = rig_granted(rig_one(&pair.a, rig_poll_command(&pair.a, e, 1, 7, NULL, 0)));
     rig_pass(&pair.a, 20000);
     assert_int_equal(rig_state(&pair.a, id), 'P');
     rig_one(&pair.a, rig_poll_command(&pair.a, e, 0, 8, &t, 1));
@@ -442,7 +370,7 @@ static void test_who_may_go_on_elsewhere_is_given_work(void **state)
     assert_false(poll->answered);
     executor_set(&pair.a, e, EXECUTOR_ACTIVE);
     rig_turn(&pair.b, NULL, 0);
-    assert_int_equal(granted(poll).task, id);
+    assert_int_equal(rig_granted(poll).task, id);
     pair_close(&pair);
 }
 
@@ -515,7 +443,7 @@ static void test_a_commit_of_another_incarnation_is_another_one(void **state)
     assert_true(taken.incarnation != before);
     assert_int_equal(taken.commit, known); /* what makes it hard to see */
     int64_t task = ENQUEUE(&pair.a, "after");
-    assert_int_equal(database_ask(pair.url, "SELECT first_seq FROM turn ORDER BY turn DESC LIMIT 1"), taken.seq + 1);
+    assert_int_equal(rig_database_ask(pair.url, "SELECT first_seq FROM turn ORDER BY turn DESC LIMIT 1"), taken.seq + 1);
     assert_int_equal(rig_state(&pair.b, task), 'P');
     pair_close(&pair);
 }
@@ -531,13 +459,13 @@ static void story_of_two_histories(bool within_a_turn)
     rig_turn(&pair.b, NULL, 0);
     connections_end();
     database_do("CREATE DATABASE older", " TEMPLATE shared", "");
-    struct fence lost = granted(rig_poll(&pair.a, x, 1));
+    struct fence lost = rig_granted(rig_poll(&pair.a, x, 1));
     uint64_t before = incarnation(&pair.a);
     connections_end();
     database_do("ALTER DATABASE shared", " RENAME TO newer", "");
     database_do("ALTER DATABASE older", " RENAME TO shared", "");
     if (within_a_turn) (void)ENQUEUE(&pair.b, "m", "n", "o", "p", "q", "r"); /* what a saw last is in the middle of this */
-    struct fence given = granted(rig_poll(&pair.b, y, 1));
+    struct fence given = rig_granted(rig_poll(&pair.b, y, 1));
     for (int i = 0; i < 4; i++) (void)ENQUEUE(&pair.b, "more");
     assert_true(given.task == lost.task && given.grant == lost.grant && given.incarnation == lost.incarnation);
     assert_true(head_of(&pair.b).commit > pair.a.store->commit);
@@ -573,7 +501,7 @@ static void test_what_a_new_connection_leads_to_is_read_anew(void **state)
     pair_open(&pair);
     int64_t e = rig_executor(&pair.a, "e", NULL), task = ENQUEUE(&pair.a, "t queue=q");
     rig_turn(&pair.a, NULL, 0);
-    database_ask(pair.url, "UPDATE lane SET paused_since = 1 WHERE name = 'q'"); /* no commit of a server's */
+    rig_database_ask(pair.url, "UPDATE lane SET paused_since = 1 WHERE name = 'q'"); /* no commit of a server's */
     connections_end();
     assert_int_equal(rig_poll(&pair.a, e, 1)->out.poll.n_grants, 0);
     assert_int_equal(rig_state(&pair.a, task), 'S');
@@ -593,7 +521,7 @@ static void test_a_back_off_begun_elsewhere_is_not_stretched(void **state)
     assert_true(coord_holds(engine_coord(pair.b.engine), DUTY_timers));
     pair.b.wall += 86400000;
     int64_t e = rig_executor(&pair.b, "e", NULL), id = ENQUEUE(&pair.b, "t");
-    assert_int_equal(rig_finish(&pair.b, granted(rig_poll(&pair.b, e, 1)), 111, -1), ERR_none);
+    assert_int_equal(rig_finish(&pair.b, rig_granted(rig_poll(&pair.b, e, 1)), 111, -1), ERR_none);
     assert_int_equal(rig_state(&pair.b, id), 'S');
     rig_turn(&pair.a, NULL, 0);
     rig_pass(&pair.a, 3000);
@@ -610,7 +538,7 @@ static void test_who_has_just_registered_is_heard_elsewhere_too(void **state)
     (void)state;
     pair_open(&pair);
     int64_t e = rig_executor(&pair.a, "e", NULL), id = ENQUEUE(&pair.a, "t");
-    struct fence t = granted(rig_poll(&pair.a, e, 1));
+    struct fence t = rig_granted(rig_poll(&pair.a, e, 1));
     rig_turn(&pair.b, NULL, 0);
     rig_pass(&pair.b, 2900);
     assert_int_equal(rig_executor(&pair.b, "e", NULL), e);
@@ -631,9 +559,9 @@ static void test_who_never_came_back_is_lost_in_its_row_too(void **state)
     rig_executor(&pair.a, "e", NULL);
     rig_restart(&pair.a);
     rig_pass(&pair.a, 2000);
-    assert_int_equal(database_ask(pair.url, "SELECT state FROM executor"), EXECUTOR_ACTIVE);
+    assert_int_equal(rig_database_ask(pair.url, "SELECT state FROM executor"), EXECUTOR_ACTIVE);
     rig_pass(&pair.a, 2000);
-    assert_int_equal(database_ask(pair.url, "SELECT state FROM executor"), EXECUTOR_LOST);
+    assert_int_equal(rig_database_ask(pair.url, "SELECT state FROM executor"), EXECUTOR_LOST);
     pair_close(&pair);
 }
 
@@ -645,7 +573,7 @@ static void test_waiters_keep_their_order_over_two_servers(void **state)
     (void)state;
     pair_open_batched(&pair, 1);
     int64_t e = rig_executor(&pair.a, "e", NULL), id = ENQUEUE(&pair.a, "holder queue=p sem=s");
-    struct fence has = granted(rig_poll(&pair.a, e, 1));
+    struct fence has = rig_granted(rig_poll(&pair.a, e, 1));
     rig_pause(&pair.a, "p", true);
     ENQUEUE(&pair.a, "1 queue=p sem=s", "2 queue=p sem=s", "3 queue=p sem=s", "timed sem=s at=1000");
     rig_pause(&pair.a, "p", false); /* 1 waits for the slot */
@@ -654,312 +582,9 @@ static void test_waiters_keep_their_order_over_two_servers(void **state)
     rig_turn(&pair.b, NULL, 0);
     for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
         assert_int_equal(rig_finish(&pair.a, has, 0, -1), ERR_none);
-        has = granted(rig_poll(&pair.a, e, 1));
+        has = rig_granted(rig_poll(&pair.a, e, 1));
         assert_int_equal(has.task - id, order[i]);
     }
-    pair_close(&pair);
-}
-
-/* --- side by side (decision 0016) ----------------------------------------------------------------------------------------------------- */
-
-static struct {
-    const struct store_ops *real;
-    struct store_ops ops;
-    void (*beside)(void); /* once, before the next claim reads */
-    struct pair *pair;
-    struct fence fence;
-} claim;
-
-static bool ready_beside(
-    struct store *store, struct arena *arena, int64_t class_id, size_t n, struct ready_row **out, size_t *out_n, struct err *err)
-{
-    void (*beside)(void) = claim.beside;
-    claim.beside = NULL;
-    if (beside) beside();
-    return claim.real->ready_first(store, arena, class_id, n, out, out_n, err);
-}
-
-static void claim_plant(struct rig *rig, void (*beside)(void))
-{
-    claim.real = rig->store->ops;
-    claim.ops = *rig->store->ops;
-    claim.ops.ready_first = ready_beside;
-    claim.beside = beside;
-    rig->store->ops = &claim.ops;
-}
-
-static uint64_t narrow_turns(struct rig *rig)
-{
-    struct engine_counters counters;
-    engine_counters(rig->engine, &counters);
-    return counters.narrow;
-}
-
-/* Both know of each other, and have numbers for turns of their own. */
-static void pair_warm(struct pair *pair)
-{
-    for (int i = 0; i < 3; i++) {
-        rig_pass(&pair->a, 1100);
-        pair->b.boot = pair->a.boot;
-        pair->b.wall = pair->a.wall;
-        rig_pass(&pair->b, 0);
-    }
-}
-
-/* Nothing is due, and nothing that had to be wide is so near that a turn wouldn't be narrow. */
-static void pair_rest(struct pair *pair)
-{
-    rig_pass(&pair->a, 600);
-    rig_pass(&pair->b, 600);
-}
-
-static void gives_up(void)
-{
-    assert_int_equal(rig_finish(&claim.pair->a, claim.fence, -1, 9), ERR_none);
-}
-
-/* In the middle of b's turn a ends the task's first attempt; b grants it anew. a's news, which b takes over later, are older than b's
- * grant. */
-static void test_older_news_do_not_end_a_grant_of_our_own(void **state)
-{
-    struct pair pair;
-    (void)state;
-    pair_open(&pair);
-    pair_warm(&pair);
-    int64_t ea = rig_executor(&pair.a, "ea", NULL), eb = rig_executor(&pair.b, "eb", NULL), task = ENQUEUE(&pair.a, "t attempts=5");
-    pair_rest(&pair);
-    claim.pair = &pair;
-    claim.fence = granted(rig_poll(&pair.a, ea, 1));
-    rig_turn(&pair.b, NULL, 0);
-    claim_plant(&pair.b, gives_up);
-    uint64_t before = narrow_turns(&pair.b);
-    struct command *poll = rig_poll(&pair.b, eb, 1);
-    pair.b.store->ops = claim.real;
-    assert_int_equal(narrow_turns(&pair.b), before + 1);
-    assert_int_equal(poll->out.poll.n_grants, 1);
-    assert_int_equal(poll->out.poll.grants[0].fence.grant, claim.fence.grant + 1);
-    rig_turn(&pair.b, NULL, 0); /* takes over what a did */
-    assert_int_equal(rig_state(&pair.b, task), 'X');
-    rig_pass(&pair.b, 20000); /* nobody hears of it any more: b must know that it gave it out */
-    if (rig_state(&pair.b, task) == 'X') fail_msg("b has forgotten its own grant");
-    pair_close(&pair);
-}
-
-static struct command *taken;
-
-static void takes(void)
-{
-    taken = rig_poll(&claim.pair->a, claim.fence.task, 1); /* the executor's number stands there */
-}
-
-/* Both claim at once: each gets another task, in the order of rank among those that are left. */
-static void test_claims_pass_over_each_other(void **state)
-{
-    struct pair pair;
-    (void)state;
-    pair_open(&pair);
-    pair_warm(&pair);
-    int64_t ea = rig_executor(&pair.a, "ea", NULL), eb = rig_executor(&pair.b, "eb", NULL), first = ENQUEUE(&pair.a, "1", "2", "3");
-    pair_rest(&pair);
-    rig_turn(&pair.a, NULL, 0);
-    claim.pair = &pair;
-    claim.fence = (struct fence){ .task = ea };
-    uint64_t a = narrow_turns(&pair.a), b = narrow_turns(&pair.b);
-    claim_plant(&pair.b, takes);
-    struct command *poll = rig_poll(&pair.b, eb, 2);
-    pair.b.store->ops = claim.real;
-    assert_int_equal(narrow_turns(&pair.a), a + 1);
-    assert_int_equal(narrow_turns(&pair.b), b + 1);
-    assert_int_equal(granted(taken).task, first);
-    assert_int_equal(poll->out.poll.n_grants, 2);
-    assert_int_equal(poll->out.poll.grants[0].fence.task, first + 1);
-    assert_string_equal(rig_states(&pair.a, first, 3), "XXX");
-    rig_turn(&pair.b, NULL, 0);
-    rig_turn(&pair.a, NULL, 0);
-    struct lane **lanes;
-    size_t n;
-    struct err err = { 0 };
-    assert_true(pair.a.store->ops->load_lanes(pair.a.store, &pair.a.arena, &lanes, &n, &err));
-    for (size_t i = 0; i < n; i++)
-        if (lanes[i]->counts[STATE_P] || lanes[i]->counts[STATE_X] == 1 || lanes[i]->counts[STATE_X] == 2)
-            fail_msg("lane %lld miscounts", (long long)lanes[i]->id);
-    pair_close(&pair);
-}
-
-/* --- what a turn meets that another has begun before it and ended within it ----------------------------------------------------------- */
-
-/* b's turn asks for nothing before it begins: rows are locked one by one, after what a does then. */
-static bool expect_little(struct store *store, const struct turn_needs *needs, struct err *err)
-{
-    struct turn_needs less = *needs;
-    less.n_tasks = less.n_preds = less.n_grants = 0;
-    return claim.real->expect(store, &less, err);
-}
-
-static bool begin_beside(struct store *store, struct err *err)
-{
-    void (*beside)(void) = claim.beside;
-    claim.beside = NULL;
-    bool ok = claim.real->begin(store, err);
-    if (beside) beside();
-    return ok;
-}
-
-static bool commit_beside(struct store *store, const struct changes *changes, struct err *err)
-{
-    void (*beside)(void) = claim.beside;
-    claim.beside = NULL;
-    if (beside) beside();
-    return claim.real->commit(store, changes, err);
-}
-
-static void begin_plant(struct pair *pair, void (*beside)(void))
-{
-    claim.pair = pair;
-    claim.real = pair->b.store->ops;
-    claim.ops = *pair->b.store->ops;
-    claim.ops.begin = begin_beside;
-    claim.ops.expect = expect_little;
-    claim.beside = beside;
-    pair->b.store->ops = &claim.ops;
-}
-
-static void reports(void)
-{
-    assert_int_equal(rig_finish(&claim.pair->a, claim.fence, 0, -1), ERR_none);
-}
-
-static void test_a_result_told_to_two_servers_at_once_counts_at_both(void **state)
-{
-    struct pair pair;
-    (void)state;
-    pair_open(&pair);
-    pair_warm(&pair);
-    int64_t e = rig_executor(&pair.b, "e", NULL), task = ENQUEUE(&pair.b, "t");
-    rig_turn(&pair.a, NULL, 0); /* wide: a class has an executor since */
-    pair_rest(&pair);
-    claim.fence = granted(rig_poll(&pair.b, e, 1));
-    rig_turn(&pair.a, NULL, 0);
-    uint64_t before = narrow_turns(&pair.b);
-    begin_plant(&pair, reports);
-    assert_int_equal(rig_finish(&pair.b, claim.fence, 0, -1), ERR_none);
-    pair.b.store->ops = claim.real;
-    assert_int_equal(narrow_turns(&pair.b), before + 1);
-    assert_int_equal(rig_state(&pair.b, task), 'D');
-    pair_close(&pair);
-}
-
-static int64_t worker;
-
-static void begins_anew(void)
-{
-    gives_up();
-    claim.fence = granted(rig_poll(&claim.pair->a, worker, 1));
-}
-
-/* b ends a grant that it hasn't heard of: what a did comes to it later, and is older. */
-static void test_who_ends_a_grant_of_a_moment_ago_knows_of_it(void **state)
-{
-    struct pair pair;
-    (void)state;
-    pair_open(&pair);
-    pair_warm(&pair);
-    worker = rig_executor(&pair.a, "e", NULL);
-    int64_t task = ENQUEUE(&pair.a, "t attempts=5");
-    pair_rest(&pair);
-    claim.fence = granted(rig_poll(&pair.a, worker, 1));
-    rig_turn(&pair.b, NULL, 0);
-    begin_plant(&pair, begins_anew);
-    assert_int_equal(rig_order(&pair.b, CMD_CANCEL, task), ERR_none);
-    pair.b.store->ops = claim.real;
-    assert_int_equal(claim.fence.grant, 2);
-    rig_turn(&pair.b, NULL, 0);
-    struct command *poll = rig_one(&pair.b, rig_poll_command(&pair.b, worker, 0, 9, &claim.fence, 1));
-    assert_int_equal(poll->out.poll.n_cancels, 1);
-    assert_int_equal(poll->out.poll.cancels[0].fence.grant, 2);
-    pair_close(&pair);
-}
-
-static int64_t made;
-
-static void makes(void)
-{
-    made = ENQUEUE(&claim.pair->a, "other unique=u sem=s");
-}
-
-static void pair_used(struct pair *pair) /* names that are new are made by wide turns */
-{
-    pair_open(pair);
-    int64_t e = rig_executor(&pair->a, "e", NULL);
-    ENQUEUE(&pair->a, "first sem=s");
-    assert_int_equal(rig_finish(&pair->a, granted(rig_poll(&pair->a, e, 1)), 0, -1), ERR_none);
-    pair_warm(pair);
-    rig_poll(&pair->a, e, 0);
-    pair_rest(pair);
-}
-
-static void test_a_unique_task_is_made_by_one_of_two(void **state)
-{
-    struct pair pair;
-    (void)state;
-    pair_used(&pair);
-    begin_plant(&pair, makes);
-    claim.ops.begin = claim.real->begin;
-    claim.ops.commit = commit_beside; /* when b has looked for the key */
-    int64_t task = ENQUEUE(&pair.b, "one unique=u");
-    pair.b.store->ops = claim.real;
-    assert_int_equal(task, made);
-    assert_int_equal(rig_state(&pair.a, made), 'P');
-    pair_close(&pair);
-}
-
-static void test_a_slot_is_taken_by_one_of_two(void **state)
-{
-    struct pair pair;
-    (void)state;
-    pair_used(&pair);
-    uint64_t a = narrow_turns(&pair.a), b = narrow_turns(&pair.b);
-    begin_plant(&pair, makes);
-    int64_t task = ENQUEUE(&pair.b, "one sem=s");
-    pair.b.store->ops = claim.real;
-    assert_int_equal(narrow_turns(&pair.a), a + 1);
-    assert_int_equal(narrow_turns(&pair.b), b + 1);
-    if (task >= made) fail_msg("b's turn began first: %lld, %lld", (long long)task, (long long)made);
-    assert_int_equal(rig_state(&pair.a, made), 'P');
-    assert_int_equal(rig_state(&pair.a, task), 'S');
-    pair_close(&pair);
-}
-
-static int64_t token;
-
-static bool load_tokens_beside(
-    struct store *store, struct arena *arena, int64_t after, size_t most, struct token ***out, size_t *out_n, struct err *err)
-{
-    bool ok = claim.real->load_tokens(store, arena, after, most, out, out_n, err);
-    if (token) return ok;
-    struct command *create = rig_new(&claim.pair->a, CMD_TOKEN_CREATE);
-    create->in.token_create.token = (struct token){ .name = STR("ci"), .tenant = STR("default"), .scopes = 1, .hash = { 1 } };
-    assert_int_equal(rig_one(&claim.pair->a, create)->err.code, ERR_none);
-    token = create->out.token_create.id;
-    return ok;
-}
-
-static void test_a_token_made_while_a_server_starts_is_good_there(void **state)
-{
-    struct pair pair;
-    struct err err = { 0 };
-    (void)state;
-    pair_open(&pair);
-    begin_plant(&pair, NULL);
-    claim.ops.load_tokens = load_tokens_beside;
-    engine_free(pair.b.engine);
-    struct engine_config config = { .store = pair.b.store, .lease_ms = 3000, .server_name = STR("b") };
-    assert_non_null(pair.b.engine = engine_new(&config, pair.b.wall, pair.b.boot, &err));
-    assert_true(token > 0);
-    struct command *post = rig_enqueue_command(&pair.b, (const char *const[]){ "t" }, 1);
-    post->token = token;
-    assert_int_equal(rig_one(&pair.b, post)->err.code, ERR_none);
-    pair.b.store->ops = claim.real;
     pair_close(&pair);
 }
 
@@ -988,13 +613,6 @@ int main(void)
         cmocka_unit_test(test_who_has_just_registered_is_heard_elsewhere_too),
         cmocka_unit_test(test_who_never_came_back_is_lost_in_its_row_too),
         cmocka_unit_test(test_waiters_keep_their_order_over_two_servers),
-        cmocka_unit_test(test_older_news_do_not_end_a_grant_of_our_own),
-        cmocka_unit_test(test_claims_pass_over_each_other),
-        cmocka_unit_test(test_a_result_told_to_two_servers_at_once_counts_at_both),
-        cmocka_unit_test(test_who_ends_a_grant_of_a_moment_ago_knows_of_it),
-        cmocka_unit_test(test_a_unique_task_is_made_by_one_of_two),
-        cmocka_unit_test(test_a_slot_is_taken_by_one_of_two),
-        cmocka_unit_test(test_a_token_made_while_a_server_starts_is_good_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

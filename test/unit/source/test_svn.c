@@ -185,7 +185,8 @@ static void errors(void **state)
     open_refused(ARCHIVE_SVN, "svn://127.0.0.1:1/x", "", ERR_unreachable, "check the address");
     open_refused(ARCHIVE_SVN, "/\xff", "", ERR_invalid, "UTF-8");
     open_refused(ARCHIVE_EXTERNAL, in("r"), "", ERR_invalid, "posted");
-    sh("cp -r $T/r $T/broken && cp -r $T/r $T/gone && cp -r $T/r $T/newer && echo 99 > $T/newer/db/format");
+    sh("cp -r $T/r $T/broken && cp -r $T/r $T/gone && cp -r $T/r $T/newer && chmod -R u+w $T/broken $T/newer && "
+       "echo 99 > $T/newer/db/format"); /* Subversion makes files that only root writes to */
     open_refused(ARCHIVE_SVN, in("newer"), "", ERR_invalid, "newer Subversion");
     struct source *source = open_ok(ARCHIVE_SVN, in("r"), "");
     said(source_revision_read(source, &arena, rev(8), &revision, &err), &err, ERR_not_found, "there is no revision 8; the youngest is 7");

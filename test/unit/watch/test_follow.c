@@ -6,7 +6,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "watch/note.h"
+#include "text/hint_message.h"
 #include "yard.h"
 
 static void svn_history_is_taken_in_order(void **state)
@@ -204,7 +204,7 @@ static void corrupt_repository_is_a_fault_and_heals(void **state)
     yard_start(yard);
     until(yard, 5000, state_of(yard, "a") == WATCH_FAULT);
     assert_int_equal(next_of(yard, "a"), 7);
-    sh(yard, "cp keep repo/db/revprops/0/7; echo x >repo/db/revprops/0/8");
+    sh(yard, "cp keep repo/db/revprops/0/7; chmod u+w repo/db/revprops/0/8; echo x >repo/db/revprops/0/8");
     until(yard, 8000, next_of(yard, "a") == 8);
     until(yard, 5000, state_of(yard, "a") == WATCH_FAULT);
     archive_command(yard, CMD_ARCHIVE_SKIP, "a", 8);

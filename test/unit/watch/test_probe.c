@@ -2,7 +2,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "watch/note.h"
+#include "text/hint_message.h"
 #include "yard.h"
 
 /* ---- notes ---- */

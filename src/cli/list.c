@@ -1,0 +1,49 @@
+/* list: tasks, newest first, by filters. */
+#include <ctype.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "cli/revision_text.h"
+#include "cli/session.h"
+#include "cli/task_table.h"
+#include "cli/task_text.h"
+
+enum { LIST_DEFAULT = 1000, LIST_PATH_CAP = 16 * 1024 };
+
+int list_command(struct session *s)
+{
+    int64_t limit = LIST_DEFAULT, rev = 0;
+    struct buf path;
+    buf_init(&path, LIST_PATH_CAP);
+    if (!option_i64(&s->options, "limit", 0, INT32_MAX, &limit) || !option_i64(&s->options, "rev", 1, INT64_MAX, &rev) ||
+        !task_filters(s, &path, limit)) {
+        buf_release(&path);
+        return EXIT_USAGE;
+    }
+    session_query(s, &path, "rev", option_get(&s->options, "rev"));
+    bool more;
+    json_t *tasks = session_pages(s, path.ptr, "tasks", limit, &more);
+    buf_release(&path);
+    const char *archive = option_get(&s->options, "archive");
+    if (tasks && json_array_size(tasks) == 0 && archive) { /* nothing of an archive that isn't there is no answer */
+        json_t *asked = session_get(s, archive_path(s, archive, ""));
+        if (!asked) {
+            json_decref(tasks);
+            tasks = NULL;
+        }
+        json_decref(asked);
+    }
+    if (!tasks)
+        return s->status;
+    if (s->json) {
+        session_print(s, tasks);
+    } else {
+        task_table_print(s, tasks);
+        if (json_array_size(tasks) == 0)
+            session_note(s, "no tasks match");
+        if (more)
+            session_note(s, "there are more; --limit shows them");
+    }
+    json_decref(tasks);
+    return 0;
+}

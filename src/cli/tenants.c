@@ -1,0 +1,35 @@
+/* tenants: who shares the site, what each has, and what each may have. */
+#include "cli/command.h"
+#include "cli/session.h"
+#include "cli/task_text.h"
+
+static void tenant_rows(struct table *table, const json_t *tenant)
+{
+    json_t *quotas = json_object_get(tenant, "quotas"), *quota;
+    const char *name;
+    json_object_foreach (quotas, name, quota) {
+        const json_t *limit = json_object_get(quota, "limit"), *used = json_object_get(quota, "used");
+        bool full = json_is_integer(limit) && json_is_integer(used) && json_integer_value(used) >= json_integer_value(limit);
+        table_add(table, PAINT_BOLD, "%s", field_z(tenant, "name"));
+        table_add(table, PAINT_NONE, "%s", name);
+        if (json_is_integer(used))
+            table_add(table, full ? PAINT_YELLOW : PAINT_NONE, "%lld", (long long)json_integer_value(used));
+        else
+            table_add(table, PAINT_NONE, "%s", "");
+        if (json_is_integer(limit))
+            table_add(table, PAINT_NONE, "%lld", (long long)json_integer_value(limit));
+        else
+            table_add(table, PAINT_DIM, "%s", "-");
+    }
+}
+
+void tenants_print(struct session *s, const json_t *tenants)
+{
+    struct table table;
+    const json_t *tenant;
+    size_t i;
+    table_init(&table, &s->arena, "TENANT|WHAT|>USED|>LIMIT");
+    json_array_foreach (tenants, i, tenant)
+        tenant_rows(&table, tenant);
+    table_print(&table, &s->term, stdout, 0);
+}

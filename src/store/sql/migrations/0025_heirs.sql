@@ -1,0 +1,2 @@
+-- Nothing: holds of kind 6 with the key 1 (TELLING_HEIRS) and edges with the flag 128 (EDGE_PLACED) are read since this step, and written since the
+-- next.

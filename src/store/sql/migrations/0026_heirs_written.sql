@@ -1,0 +1,2 @@
+-- Nothing: from this step on a task that was stopped hands on what it leaves (PREV, the lock's place, cancels) in batches. A server that takes all of
+-- it for handed on (24) is too far behind to be beside.

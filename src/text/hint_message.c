@@ -1,0 +1,118 @@
+/* hint_message: see hint_message.h. Pure. */
+#include "text/hint_message.h"
+
+#include "text/key.h"
+
+static const struct str txn_head = { "txn=", 4 };
+static const struct str head = { "weir-notify 1 ", 14 };
+
+static const struct {
+    const char *name, *text;
+} answers[] = {
+#define X(name, text) { #name, text },
+    NOTE_ANSWERS(X)
+#undef X
+};
+
+const char *note_answer_name(enum note_answer answer)
+{
+    return answers[answer].name;
+}
+
+const char *note_answer_text(enum note_answer answer)
+{
+    return answers[answer].text;
+}
+
+enum note_answer note_answer_find(struct str name)
+{
+    for (size_t i = 0; i < NOTE_COUNT; i++)
+        if (str_eqz(name, answers[i].name))
+            return (enum note_answer)i;
+    return NOTE_COUNT;
+}
+
+static bool rev_is_word(struct str rev)
+{
+    if (rev.len == 0 || rev.len > NOTE_WORD_MAX || rev.ptr[0] == '-')
+        return false;
+    for (size_t i = 0; i < rev.len; i++) {
+        char c = rev.ptr[i];
+        if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '/' || c == '-'))
+            return false;
+    }
+    return true;
+}
+
+/* rev_parse: a number from 1, or a word that isn't all digits. */
+static bool rev_parse(struct str rev, int64_t *out)
+{
+    bool digits = rev.len > 0;
+    for (size_t i = 0; i < rev.len; i++)
+        digits &= rev.ptr[i] >= '0' && rev.ptr[i] <= '9';
+    *out = 0;
+    return digits ? str_to_i64(rev, out) && *out > 0 : rev_is_word(rev);
+}
+
+static bool word_is_commit(struct str word)
+{
+    for (size_t i = 0; i < word.len; i++)
+        if (!((word.ptr[i] >= '0' && word.ptr[i] <= '9') || (word.ptr[i] >= 'a' && word.ptr[i] <= 'f')))
+            return false;
+    return word.len == 40 || word.len == 64;
+}
+
+static bool cause_is_key(struct str cause)
+{
+    struct key key;
+    struct err ignored = { 0 };
+    return cause.len <= KEY_BYTES_MAX && key_parse(cause, &key, &ignored) &&
+           (key.kind == KEY_TASK || key.kind == KEY_QUEUE_TASK || key.kind == KEY_ID);
+}
+
+bool note_parse(struct str bytes, struct note *out)
+{
+    struct note note = { 0 };
+    struct str rev = { 0 };
+    if (bytes.len > NOTE_BYTES_MAX || !str_starts(bytes, head))
+        return false;
+    struct str rest = str_sub(bytes, head.len, bytes.len);
+    if (!str_cut(&rest, ' ', &note.archive) || !str_cut(&rest, ' ', &rev))
+        return false;
+    if (str_starts(rest, txn_head)) {
+        str_cut(&rest, ' ', &note.txn);
+        note.txn = str_sub(note.txn, txn_head.len, note.txn.len);
+        if (!rev_is_word(note.txn))
+            return false;
+    }
+    note.cause = rest;
+    if (word_is_commit(rev))
+        note.commit = rev;
+    if (!name_is_valid(note.archive) || !rev_parse(rev, &note.rev) || (note.cause.len > 0 && !cause_is_key(note.cause)))
+        return false;
+    *out = note;
+    return true;
+}
+
+bool note_format(struct buf *out, struct str archive, struct str rev, struct str txn, struct str cause, struct err *err)
+{
+    int64_t number;
+    if (!name_check(archive, "archive", err))
+        return false;
+    if (!rev_parse(rev, &number))
+        return err_set(err, ERR_usage, "'%.*s' is no revision: a number from 1, or HEAD", (int)(rev.len < 60 ? rev.len : 60), rev.ptr);
+    buf_add_str(out, head);
+    buf_add_str(out, archive);
+    buf_add_char(out, ' ');
+    buf_add_str(out, rev);
+    if (rev_is_word(txn)) { /* one that isn't a word is nobody's transaction */
+        buf_add_char(out, ' ');
+        buf_add_str(out, txn_head);
+        buf_add_str(out, txn);
+    }
+    if (cause.len > 0 && cause_is_key(cause)) { /* a variable that holds something else is nobody's cause */
+        buf_add_char(out, ' ');
+        buf_add_str(out, cause);
+    }
+    return true;
+}
