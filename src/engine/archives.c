@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/turn.h"
+#include "store/row_copy.h"
 
 /* --- between turns ------------------------------------------------------------------------------------------------------------------ */
 
@@ -202,11 +203,7 @@ static void archive_answer(struct command *command, const struct archive *archiv
 {
     struct archive *out = &command->out.archive.archive;
     *out = *archive;
-    out->url = str_dup(command->arena, archive->url);
-    out->branch = str_dup(command->arena, archive->branch);
-    out->tip = str_dup(command->arena, archive->tip);
-    out->lock_shared = NULL;
-    out->n_lock_shared = 0;
+    row_copy_archive(command->arena, out);
 }
 
 /* A name that was paused before anybody used it is kept as a queue without tasks. Tasks stay for ever, so there never was one. */

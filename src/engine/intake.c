@@ -209,8 +209,11 @@ void cmd_enqueue(struct turn *turn, struct command *command)
     enqueue_keep(turn, command);
 }
 
+/* The answer's texts are the command's own: the loop reads them when the next turn may have emptied the caches already. */
 void enqueue_fill(struct turn *turn, struct command *command)
 {
+    int64_t lane = -1;
+    struct str lane_name = { 0 };
     for (size_t i = 0; i < command->out.enqueue.n_tasks; i++) {
         struct enqueued *out = &command->out.enqueue.tasks[i];
         struct node *node = slice_find(turn->slice, out->task.id);
@@ -219,6 +222,8 @@ void enqueue_fill(struct turn *turn, struct command *command)
         out->task = node->row;
         if (!own) out->task.name = str_dup(command->arena, node->row.name);
         out->task.reason = str_dup(command->arena, node->row.reason);
-        out->lane_name = slice_lane(turn->slice, node->row.lane)->name;
+        if (lane != node->row.lane) lane_name = str_dup(command->arena, slice_lane(turn->slice, node->row.lane)->name);
+        lane = node->row.lane;
+        out->lane_name = lane_name;
     }
 }

@@ -13,6 +13,7 @@
 
 #include "engine/turn.h"
 #include "io/clock.h"
+#include "store/row_copy.h"
 
 /* --- registering --------------------------------------------------------------------------------------------------------------- */
 
@@ -277,11 +278,10 @@ static size_t grant_needs(struct turn *turn, struct command *poll, struct node *
         if (!pred || (!(ins[i].flags & EDGE_NEEDED) && !(pred->row.marks & MARK_OUTPUTS))) continue;
         const struct lane *lane = slice_lane(turn->slice, pred->row.lane);
         struct need *need = &grant->needs[grant->n_needs++];
-        *need = (struct need){ .task = pred->row, .lane_name = lane->name, .lane_kind = lane->kind, .by_id = ins[i].flags & EDGE_BY_ID,
-                               .on_success = ins[i].kind == EDGE_DEPENDS, .left = bytes > NEEDS_BYTES_MAX };
-        need->task.name = str_dup(poll->arena, pred->row.name);
-        need->task.variant = str_dup(poll->arena, pred->row.variant);
-        need->task.reason = str_dup(poll->arena, pred->row.reason);
+        *need = (struct need){ .task = pred->row, .lane_name = str_dup(poll->arena, lane->name), .lane_kind = lane->kind,
+                               .by_id = ins[i].flags & EDGE_BY_ID, .on_success = ins[i].kind == EDGE_DEPENDS,
+                               .left = bytes > NEEDS_BYTES_MAX };
+        row_copy_task(poll->arena, &need->task);
         need_end(turn, &pred->row, need);
         struct str outputs = need->left ? (struct str){ 0 } : need_outputs(turn, &pred->row);
         need->left |= bytes + outputs.len > NEEDS_BYTES_MAX;
@@ -303,12 +303,11 @@ static void grant_render(struct turn *turn, struct command *poll, struct node *n
     const struct spec *spec = slice_spec(turn->slice, node);
     const struct lane *lane = slice_lane(turn->slice, node->row.lane);
     struct grant *grant = &grants[poll->out.poll.n_grants++];
-    *grant = (struct grant){ .task = node->row, .lane_name = lane->name, .lane_kind = lane->kind,
+    *grant = (struct grant){ .task = node->row, .lane_name = str_dup(poll->arena, lane->name), .lane_kind = lane->kind,
                              .fence = { turn->head.incarnation, node->row.id, node->row.grant }, .body = str_dup(poll->arena, spec->body),
                              .holds_slots = spec->n_slots > 0 || (node->row.marks & MARK_LOCKED),
                              .source = archive_source(turn, &node->row, poll->arena) };
-    grant->task.name = str_dup(poll->arena, node->row.name);
-    grant->task.variant = str_dup(poll->arena, node->row.variant);
+    row_copy_task(poll->arena, &grant->task);
     poll->out.poll.grant_bytes += grant->body.len + grant_needs(turn, poll, node, grant);
 }
 

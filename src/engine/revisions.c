@@ -8,6 +8,7 @@
 
 #include "core/expand.h"
 #include "engine/turn.h"
+#include "store/row_copy.h"
 
 static const struct workflow no_workflow;
 #define REPORT_BYTES_MAX ((size_t)16 << 10) /* of diagnostics, as the log of WORKFLOW */
@@ -609,15 +610,8 @@ static bool cause_find(struct turn *turn, const struct command *command, bool la
 static void revision_answer(struct command *command, const struct revision *row)
 {
     struct revision *out = &command->out.revision.row;
-    struct arena *arena = command->arena;
     *out = *row;
-    out->ident = str_dup(arena, row->ident);
-    out->txn = str_dup(arena, row->txn);
-    out->author = str_dup(arena, row->author);
-    out->message = str_dup(arena, row->message);
-    int64_t *prevs = ARENA_ARRAY(arena, int64_t, row->n_prevs + 1);
-    if (row->n_prevs) memcpy(prevs, row->prevs, row->n_prevs * sizeof *prevs);
-    out->prevs = prevs;
+    row_copy_revision(command->arena, out);
 }
 
 /* depth_hold: the revision turns out to be too deep: what hasn't begun doesn't. */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/definition.h"
+#include "engine/turn.h"
 #include "rig.h"
 
 #define RIG(rig) __attribute__((cleanup(rig_close))) struct rig rig = { 0 }; rig_open(&rig)
@@ -53,6 +54,30 @@ static struct command *waiting_poll(struct rig *rig, int64_t executor, int64_t s
     struct command *poll = rig_poll_command(rig, executor, 1, seq, NULL, 0);
     poll->in.poll.wait_ms = 900;
     return rig_one(rig, poll);
+}
+
+/* A failed turn empties the caches while the loop may not have rendered the answers of the turn before: their texts must be the command's
+ * own. Without that the sanitizer ends this program. */
+static void test_an_answer_outlives_the_caches(void **state)
+{
+    (void)state;
+    RIG(rig);
+    int64_t executor = rig_executor(&rig, "m", NULL);
+    const char *first[] = { "a" }, *second[] = { "b depends=#1" };
+    struct command *made = rig_one(&rig, rig_enqueue_command(&rig, first, 1));
+    struct command *poll = rig_poll(&rig, executor, 1);
+    assert_int_equal(rig_finish(&rig, granted(poll, 0), 0, -1), ERR_none);
+    struct command *waits = rig_enqueue_command(&rig, second, 1);
+    waits->in.enqueue.defs[0].refs[0].needed = true;
+    rig_one(&rig, waits);
+    struct command *after = rig_poll(&rig, executor, 1);
+    assert_int_equal(after->out.poll.n_grants, 1);
+    assert_int_equal(after->out.poll.grants[0].n_needs, 1);
+    caches_drop(rig.engine);
+    struct str names[] = { made->out.enqueue.tasks[0].lane_name, poll->out.poll.grants[0].lane_name,
+        waits->out.enqueue.tasks[0].lane_name, after->out.poll.grants[0].lane_name, after->out.poll.grants[0].needs[0].lane_name };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) assert_true(str_eqz(names[i], "default"));
+    assert_true(str_eqz(after->out.poll.grants[0].needs[0].task.name, "a"));
 }
 
 /* The engine took the refused poll for the one that waits: the next one answered it a second time, and left the other waiting. */
@@ -849,6 +874,7 @@ static void test_a_grant_of_the_incarnation_before_counts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_an_answer_outlives_the_caches),
         cmocka_unit_test(test_a_poll_of_a_failed_turn_is_answered_once),
         cmocka_unit_test(test_an_executor_of_a_failed_turn_is_not_known),
         cmocka_unit_test(test_a_resumed_lane_is_emptied_though_a_commit_failed),
